@@ -312,7 +312,10 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
     if "prompts" in parameters:
         checks = "range" not in study.accept_flaws
         dataset = load_dataset(study.dataset, check_ranges=checks, length_arms=study.length_arms)
-    of_study = {"exchange": study.budget.exchange, "fresh": study.name if study.fresh else None}
+    of_study: dict[str, Any] = {
+        "exchange": study.budget.exchange,
+        "fresh": study.name if study.fresh else None,
+    }
     models = {entry.label: replace(entry.spec, **of_study) for entry in study.under_test}
     judge_models: dict[str, ModelSpec] = {}
     if "judges" in parameters:

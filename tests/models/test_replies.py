@@ -394,7 +394,7 @@ def test_no_count_that_what_was_written_contradicts_is_believed(raw, least, make
         make_request("scan " * 200, max_tokens=2000),
         "openai" if "choices" in raw else "anthropic",
     )
-    for count in LIES:
+    for count in (*LIES, *([600] if least == 900 else [])):
         found = read(provider, request, {**raw, "usage": dict.fromkeys(names, count)}).usage
         assert (found.input >= 200, found.output >= least, found.estimated) == (True, True, True), count
         assert found.total < 10_000, count

@@ -86,7 +86,7 @@ def written_in(raw: Mapping[str, Any]) -> Written:
             if not is_argument and kind.endswith("result"):  # of a tool: the model has read it
                 continue
             is_thought = is_thought or bool(_OF_THOUGHT.search(kind))
-            for name, part in reversed(value.items()):
+            for name, part in reversed([*value.items()]):
                 if is_argument:
                     ahead += [(part, is_thought, True), (name, is_thought, True)]
                 elif _OPAQUE.search(name) and isinstance(part, str):

@@ -526,7 +526,8 @@ class Gateway:
         if self.ledger.owner.is_replaced:
             raise ModelError("another process has taken the study over", reason="stopped")
         if stopped := self._stopped.get(endpoint.spec.room) or self._stopped.get(endpoint.key):
-            raise ModelError(f"{stopped} (not asked again)", reason=stopped.reason)
+            again = "" if stopped.reason == UNREACHABLE else " (not asked again)"
+            raise ModelError(f"{stopped}{again}", reason=stopped.reason)
 
 
 def _key_of(request: ModelRequest) -> tuple[str, str, str | None]:

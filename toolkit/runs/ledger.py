@@ -300,22 +300,16 @@ def calls_by_state(
 
 
 def unreachable(store: Store, study: str) -> dict[tuple[str, str | None], str]:
-    """Return why nothing can be asked of a provider at an address whose newest call found nobody there."""
-    fields = ("provider", "request.endpoint", "updated_at", "failure")
-    reasons: dict[tuple[str, str | None], str] = {}
-    newest: dict[tuple[str, str | None], datetime] = {}
-    for state in ("failed", "done"):
-        for call in store.each_where(Call, {"study": study, "state": state}, only=fields):
-            room = call["provider"], (call.get("request") or {}).get("endpoint")
-            failure = call.get("failure") or {}
-            if failure.get("reason") == UNREACHABLE:
-                newest[room] = max(call["updated_at"], newest.get(room, call["updated_at"]))
-                reasons[room] = min(failure["message"], reasons.get(room, failure["message"]), key=len)
-            elif room in newest and call["updated_at"] > newest[room]:
-                reasons.pop(room, None)
-        if not reasons:
-            break
-    return reasons
+    """Return why calls of a study still wait for providers at whose address nothing answered, by both."""
+    calls = store.each_where(
+        Call, {"study": study, "state": "failed"}, only=("provider", "request.endpoint", "failure")
+    )
+    failures = ((call, call.get("failure") or {}) for call in calls)
+    return {
+        (call["provider"], call["request"].get("endpoint")): failure["message"]
+        for call, failure in failures
+        if failure.get("reason") == UNREACHABLE
+    }
 
 
 def claimed_calls(store: Store, study: str) -> list[dict[str, Any]]:
