@@ -174,7 +174,7 @@ def _above_majority(model: str, rows: pd.DataFrame) -> Estimate:
     items = scored_rows.groupby(["base", "situation"], sort=False)[["score", "majority"]].mean()
     bases = list(items.index.get_level_values("base"))
     label = f"accuracy less majority of {model}"
-    pair = rate_difference(label, items["score"], items["majority"], bases, answers=len(scored_rows))
+    pair = rate_difference(label, items["score"], items["majority"], bases)
     empty = _empty("accuracy less majority", model, scored_rows, rows)
     return replace(
         pair, name=empty.name, n=empty.n, missing=empty.missing, statistic=empty.statistic, facets=empty.facets,
