@@ -75,7 +75,7 @@ def share(
     >>> found.estimate, round(found.low, 2), found.n
     (0.5, 0.04, {'pairs': 6, 'bases': 3})
     """
-    labels = list(range(len(hits))) if clusters is None else list(clusters)
+    labels: list[Hashable] = list(range(len(hits)) if clusters is None else clusters)
     if len(labels) != len(hits):
         raise InputError(f"share: {len(hits)} cases and {len(labels)} clusters; give a cluster for each case")
     counts = {what: len(hits)} | ({"bases": len(set(labels))} if clusters is not None else {})

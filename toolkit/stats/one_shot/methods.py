@@ -292,7 +292,7 @@ def _contrast(cells: pd.DataFrame, later: str, earlier: str, seed: int) -> Estim
     if differences.empty:
         return empty.not_estimable("no question has a score for both")
     if len(differences) > 1 and np.ptp(differences.round(_DECIMALS)) == 0:
-        mean, scale = float(differences.mean().round(_DECIMALS)), (min(WEIGHTS), max(WEIGHTS))
+        mean, scale = round(float(differences.mean()), _DECIMALS), (min(WEIGHTS), max(WEIGHTS))
         return equal_differences(empty, mean, len(differences), scale=scale)
     test = sign_flip(differences.to_numpy(), seed=seed)
     more = {"p_value": test.p_value, "method": test.method, "reason": test.reason}
