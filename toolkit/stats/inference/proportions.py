@@ -75,7 +75,7 @@ def share(
     >>> found.estimate, round(found.low, 2), found.n
     (0.5, 0.04, {'pairs': 6, 'bases': 3})
     """
-    labels = list(range(len(hits))) if clusters is None else list(clusters)
+    labels: list[Hashable] = list(range(len(hits)) if clusters is None else clusters)
     if len(labels) != len(hits):
         raise InputError(f"share: {len(hits)} cases and {len(labels)} clusters; give a cluster for each case")
     counts = {what: len(hits)} | ({"bases": len(set(labels))} if clusters is not None else {})
@@ -129,7 +129,7 @@ def wilson_ends(
     values: ArrayLike, clusters: Sequence[Hashable], alike: float | None = None
 ) -> Callable[[float], tuple[float, float]]:
     """Return Wilson's interval of a mean of clustered scores from 0 to 1 as a function of its confidence."""
-    p, worth = float(np.mean(values)), _worth(values, clusters, alike)
+    p, worth = float(np.asarray(values, dtype=float).mean()), _worth(values, clusters, alike)
 
     def ends(confidence: float) -> tuple[float, float]:
         cases = worth(confidence)
