@@ -6,7 +6,7 @@ Each pair is judged in both orders, so that a judge who prefers what is shown fi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
