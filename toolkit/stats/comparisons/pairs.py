@@ -6,7 +6,7 @@ Each pair is judged in both orders, so that a judge who prefers what is shown fi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -248,7 +248,7 @@ class _Fit:
     broken: str = ""
 
 
-def _fit(cast: pd.DataFrame, names: Sequence[str]) -> _Fit:
+def _fit(cast: pd.DataFrame, names: list[str]) -> _Fit:
     first, second = (cast[side].map(names.index).to_numpy(dtype=int) for side in ("first", "second"))
     points = cast["points"].to_numpy()
     wins = np.eye(len(names))
@@ -268,12 +268,12 @@ def _fit(cast: pd.DataFrame, names: Sequence[str]) -> _Fit:
             sets |= dict.fromkeys(members, _strengths(cast, members))
     scale = max(sets.values(), key=lambda table: table.shape[1], default=nothing)
     ranks = _strengths(cast, names).iloc[0].round(6).rank(method="dense", ascending=False).dropna()
-    note = f"strengths are those of {joined(list(scale))}: others won or lost every vote that connects them"
+    note = f"strengths are those of {joined(list(map(str, scale)))}: others won or lost every vote that connects them"
     notes = (note,) if 0 < scale.shape[1] < len(names) else ()
-    return _Fit(beats, sets, scale, ranks.astype(int).to_dict(), notes)
+    return _Fit(beats, sets, scale, {str(name): int(rank) for name, rank in ranks.items()}, notes)
 
 
-def _strengths(cast: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+def _strengths(cast: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """Return strengths by the votes on these models, one row for all bases and one without each base."""
     votes = cast[cast["first"].isin(names) & cast["second"].isin(names)]
     first, second = (votes[side].map(names.index) for side in ("first", "second"))
@@ -343,8 +343,8 @@ def _difference(fit: _Fit, rate: Estimate) -> Estimate:
         # A judge that prefers a position draws the win rate towards one half, which may leave out the difference.
         if not alike or not rate.low <= special.expit(values[0]) <= rate.high:
             return _jackknifed(empty, values)
-        ends = (float(special.logit(end)) for end in (rate.low, rate.high))
-        return empty.valued(float(values[0]), *ends, p_value=rate.p_value, method=OF_WIN_RATE)
+        logits = (float(special.logit(end)) for end in (rate.low, rate.high))
+        return empty.valued(float(values[0]), *logits, p_value=rate.p_value, method=OF_WIN_RATE)
     if not (fit.beats.loc[a, b] or fit.beats.loc[b, a]):
         return empty.not_estimable("unbounded: both are parted from what connects them")
     won, loser = (True, b) if fit.beats.loc[a, b] else (False, a)
@@ -354,8 +354,8 @@ def _difference(fit: _Fit, rate: Estimate) -> Estimate:
         return empty.not_estimable(f"{reason}; {more}")
     bound = float(special.logit(end))
     unbounded = empty.not_estimable(f"{reason}; {'at least' if won else 'at most'} {bound:.2f}")
-    ends = (bound, None) if won else (None, bound)
-    return replace(unbounded, low=ends[0], high=ends[1], p_value=rate.p_value, method=OF_WIN_RATE)
+    low, high = (bound, None) if won else (None, bound)
+    return replace(unbounded, low=low, high=high, p_value=rate.p_value, method=OF_WIN_RATE)
 
 
 def _strength(fit: _Fit, model: str, cast: pd.DataFrame) -> Estimate:
@@ -366,9 +366,9 @@ def _strength(fit: _Fit, model: str, cast: pd.DataFrame) -> Estimate:
     if fit.broken:
         return empty.not_estimable(fit.broken)
     if model not in fit.scale:
-        others = list(fit.scale) or [name for name in fit.beats if name != model]
-        sides = {"won": fit.beats.loc[model, others], "lost": fit.beats.loc[others, model]}
-        words = " or ".join(word for word, side in sides.items() if side.any()) or "won or lost"
+        others = list(map(str, fit.scale)) or [str(name) for name in fit.beats if name != model]
+        sides = {"won": fit.beats.loc[[model], others], "lost": fit.beats.loc[others, [model]]}
+        words = " or ".join(word for word, side in sides.items() if side.to_numpy().any()) or "won or lost"
         return empty.not_estimable(f"unbounded: it {words} every vote that connects it with {joined(others)}")
     return replace(_jackknifed(empty, fit.scale[model].to_numpy()), p_value=None)
 
