@@ -679,10 +679,13 @@ class Study(Reported):
         from toolkit.report.figure import about_study
         from toolkit.runs.provenance import asked_models, rates_sentence
 
-        models = asked_models(self.plan, self.store, earlier=False)
-        exchange = self.plan.exchange
-        money = rates_sentence((model.rates for model in models), exchange) or f"Costs are at {exchange}"
-        return about_study(frames, self.plan, f"{money}." if (frames.runs["aud_cost"] > 0).any() else "")
+        money = ""
+        if (frames.runs["aud_cost"] > 0).any():
+            models = asked_models(self.plan, self.store, earlier=False)
+            exchange = self.plan.exchange
+            money = rates_sentence((model.rates for model in models), exchange) or f"Costs are at {exchange}"
+            money += "."
+        return about_study(frames, self.plan, money)
 
     def _status(self, frames: Analyses) -> dict[str, Any]:
         return self.status()
