@@ -34,7 +34,7 @@ from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
 from toolkit.secrets import variables
 from toolkit.study_file import Budget, StudyFile
-from toolkit.study_models import ModelEntry, Sampling, who_answers
+from toolkit.study_models import ModelEntry, Sampling, model_address
 from toolkit.words import SCENARIOS, choices, counted, scenario_key
 
 Entry = TypeVar("Entry", bound=ModelEntry)
@@ -108,11 +108,11 @@ class PlannedRuns(Sequence[PlannedRun]):
         if isinstance(index, slice):
             return replace(self, part=self.numbers[index])
         model_number, number = divmod(self.numbers[index], self.per_model)
-        of_prompt, of_repeat = self._steps
-        prompt_number = number // of_prompt % len(self.prompts)
+        prompt_step, repeat_step = self._steps
+        prompt_number = number // prompt_step % len(self.prompts)
         name = list(self.models)[model_number]
         spec, (item, prompt) = self.models[name], self.prompts[prompt_number]
-        repeat = prompt.repeat or number // of_repeat % self.times
+        repeat = prompt.repeat or number // repeat_step % self.times
         sampling, steered = self.study.sampling, spec.takes_sampling
         request = ModelRequest(
             provider=spec.provider,
@@ -155,8 +155,8 @@ class PlannedRuns(Sequence[PlannedRun]):
         number = self._prompt_numbers.get(prompt_id)
         if number is None or model not in self.models or not 0 <= repeat < self.study.repeats:
             return None
-        of_prompt, of_repeat = self._steps
-        number = number * of_prompt + repeat % self.times * of_repeat
+        prompt_step, repeat_step = self._steps
+        number = number * prompt_step + repeat % self.times * repeat_step
         number += list(self.models).index(model) * self.per_model
         if number not in self.numbers:
             return None
@@ -418,7 +418,7 @@ def _judges(
             seed=study.seed,
             seed_supported=spec.seed_supported,
             # Judges that are the same model are repeats of each other, or their calls would be one call.
-            repeat=[who_answers(earlier) for earlier in judges.values()].count(who_answers(spec)),
+            repeat=[model_address(earlier) for earlier in judges.values()].count(model_address(spec)),
             specialization=entries[role].specialization,
             logprobs=spec.logprobs,
             options=spec.options,

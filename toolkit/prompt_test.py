@@ -216,8 +216,8 @@ async def annotate(
                 raise RuntimeError(repr(error)) from error
             raise
 
-    asked = starmap(annotated, product(annotators, replies))
-    outcomes: list[Any] = await asyncio.gather(*asked, return_exceptions=True)
+    annotations = starmap(annotated, product(annotators, replies))
+    outcomes: list[Any] = await asyncio.gather(*annotations, return_exceptions=True)
     for outcome in outcomes:
         if isinstance(outcome, BaseException):
             raise outcome

@@ -348,7 +348,7 @@ class Study(Reported):
             return runs.assign(output_tokens=runs["output_tokens"] - runs["reasoning_tokens"].fillna(0))
 
         test = cast("KeyedTest", self.plan.test)
-        of_test: dict[str, Any] = {
+        scored: dict[str, Any] = {
             "runs": replies, "score": settings.score, "dimensions": rubric.titles, "scale": rubric.scale,
         }  # fmt: skip
         if test.keyed:
@@ -356,12 +356,12 @@ class Study(Reported):
                 from toolkit.keyed.keyed_test import scored_runs
 
             answers = cache(self.keyed_answers)
-            of_test = {
+            scored = {
                 "runs": lambda: scored_runs(replies(), answers()), "keyed_answers": answers,
                 "score": test.scorer.measures[0][0], "scale": (0.0, 1.0),
             }  # fmt: skip
         return Analyses(
-            **of_test,
+            **scored,
             judgements=self.judgements,
             human=self.human,
             judged_otherwise=self.judged_otherwise,

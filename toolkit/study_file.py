@@ -203,8 +203,8 @@ class Budget(Table):
     @property
     def exchange(self) -> Exchange | None:
         """The study's own rate, if it gives one."""
-        own = self.aud_per_usd
-        return Exchange(own.rate, own.on, f"{own.source or 'given'} by the study") if own else None
+        rate = self.aud_per_usd
+        return Exchange(rate.rate, rate.on, f"{rate.source or 'given'} by the study") if rate else None
 
 
 class Replies(Table):

@@ -15,7 +15,7 @@ from toolkit.files import fault_sentence, read_toml, similar_file
 from toolkit.models.registry import read_environment
 from toolkit.secrets import remember, secret_fault
 from toolkit.study_file import StudyFile
-from toolkit.study_models import ModelEntry, who_answers
+from toolkit.study_models import ModelEntry, model_address
 
 
 def _key(path: Iterable[int | str]) -> str:
@@ -45,13 +45,13 @@ def load_study_file(path: str | Path, *, looks: bool = False) -> tuple[StudyFile
     if study:
         study, further = _located(study, file.parent, looks)
     # What follows from another fault, or from what stands in its place, is none of its own.
-    own = (
+    new_faults = (
         fault
         for keys, fault in further
         if not any(key.startswith(first) or first.startswith(key) for key in keys for first in faults)
     )
-    if (told := [*faults.values(), *own]) or not study:
-        raise StudyError(*(f"{path}: {fault}" for fault in told))
+    if (sentences := [*faults.values(), *new_faults]) or not study:
+        raise StudyError(*(f"{path}: {fault}" for fault in sentences))
     return study, file
 
 
@@ -141,7 +141,7 @@ def _name_faults(study: StudyFile) -> Iterator[tuple[str, str]]:
         except InputError as error:
             yield key, str(error)
             continue
-        twin = labels.setdefault(who_answers(spec), entry.label)
+        twin = labels.setdefault(model_address(spec), entry.label)
         if key.startswith("models") and twin != entry.label:
             yield key, f"{entry.label!r} is the same model as {twin!r}; their runs would be the same calls"
     try:

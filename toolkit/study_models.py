@@ -21,7 +21,7 @@ else:
     Provider = Literal[PROVIDERS]
 
 
-who_answers = attrgetter("provider", "model", "endpoint", "options")
+model_address = attrgetter("provider", "model", "endpoint", "options")
 """Of the spec of a model: two that are alike in it would be one call."""
 Count = Annotated[int, Field(ge=1)]
 AtOnce = Annotated[int, Field(ge=1, le=1000)]
