@@ -41,17 +41,17 @@ def load_study_file(path: str | Path, *, looks: bool = False) -> tuple[StudyFile
     if secret := secret_fault(content):
         raise StudyError(f"{path}: {secret}")
     faults: dict[str, str] = {}
-    study, file, further = _usable_part(content, faults), file.resolve(), []
-    if study:
+    file = file.resolve()
+    if study := _usable_part(content, faults):
         study, further = _located(study, file.parent, looks)
-    # What follows from another fault, or from what stands in its place, is none of its own.
-    new_faults = (
-        fault
-        for keys, fault in further
-        if not any(key.startswith(first) or first.startswith(key) for key in keys for first in faults)
-    )
-    if (sentences := [*faults.values(), *new_faults]) or not study:
-        raise StudyError(*(f"{path}: {fault}" for fault in sentences))
+        # What follows from another fault, or from what stands in its place, is none of its own.
+        faults |= {
+            fault: fault
+            for keys, fault in further
+            if not any(key.startswith(first) or first.startswith(key) for key in keys for first in faults)
+        }
+    if faults or not study:
+        raise StudyError(*(f"{path}: {fault}" for fault in faults.values()))
     return study, file
 
 
