@@ -344,8 +344,9 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
     names = sorted({prompt.base for prompt in prompts})
     if study.bases is not None and names:
         if study.bases > len(names):
-            message = f"the scenarios named have {len(names)}; ask for at most as many"
-            raise StudyError(f"bases = {study.bases}: {message}")
+            raise StudyError(
+                f"bases = {study.bases}: the scenarios named have {len(names)}; ask for at most as many"
+            )
         chosen = set(random.Random(study.seed).sample(names, study.bases))
         prompts = tuple(prompt for prompt in prompts if prompt.base in chosen)
     if study.length_arms and len(without_arms(prompts)) == len(prompts):
@@ -369,8 +370,10 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
     planned = tuple((item, prompt) for item in items for prompt in item.prompts)
     for (_, prompt), (value, name) in product(planned, variables().items()):
         if value in prompt.text:
-            message = f"holds the value of the variable {name}, which no prompt may have; take it out"
-            raise StudyError(f"prompt {prompt.prompt_id}: {message}")
+            raise StudyError(
+                f"prompt {prompt.prompt_id}: holds the value of the variable {name}, which no prompt may have; "
+                "take it out"
+            )
     runs = PlannedRuns(study, models, planned, test.repeats_together)
     return Plan(study, folder, dataset, models, judge_models, judges, manner, rubric, test, runs)
 

@@ -133,8 +133,9 @@ class MeasuredTestItem:
         for measurement in self.measurements:
             if measurement.name == name:
                 return measurement.value
-        message = f"has no measurement {name!r}; ask for one that its test makes"
-        raise InputError(f"item {self.item.item_id} {message}")
+        raise InputError(
+            f"item {self.item.item_id} has no measurement {name!r}; ask for one that its test makes"
+        )
 
 
 @dataclass(frozen=True)
@@ -319,8 +320,9 @@ def module_of_users(source: str, folder: Path, what: str = "test") -> ModuleType
             sys.path.remove(str(folder))
     path = folder / source
     if not path.is_file():
-        advice = f"{similar_file(path)}check the name"
-        raise StudyError(f"{what}: {path.name}: no such file beside the study; {advice}")
+        raise StudyError(
+            f"{what}: {path.name}: no such file beside the study; {similar_file(path)}check the name"
+        )
     # Named by path and content: two studies may each have a tests.py, and a notebook may edit and load it again.
     digest = hashlib.sha256(str(path.resolve()).encode() + path.read_bytes()).hexdigest()[:12]
     name = f"toolkit_user_{path.stem}_{digest}"
@@ -430,8 +432,9 @@ def mean_result(
         return clustered_mean(values, units).of(empty)
     low, high = bounds
     if outside := [value for value in values if not low <= value <= high]:
-        problem = f"{name}: {measurement} {outside[0]:g} is not between {low:g} and {high:g}"
-        raise InputError(f"{problem}; correct it, or the bounds")
+        raise InputError(
+            f"{name}: {measurement} {outside[0]:g} is not between {low:g} and {high:g}; correct it, or the bounds"
+        )
     rate = rate_mean(empty, [(value - low) / (high - low) for value in values], units)
     ends = (None if end is None else low + (high - low) * end for end in (rate.low, rate.high))
     return rate.valued(sum(values) / len(values), *ends)
