@@ -24,7 +24,6 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import files
 from importlib.resources.abc import Traversable
-from itertools import chain
 from pathlib import Path
 from typing import IO, Annotated, Any, Final, TypeVar, get_args
 
@@ -200,9 +199,11 @@ def parsed(parse: Callable[..., V], *arguments: Any, **settings: Any) -> V:
         value = parse(*arguments, **settings)
         level: list[Any] = [[value]]
         for _ in range(DEEPEST + 1):
-            children = (part.values() if isinstance(part, dict) else part for part in level)
             level = [
-                child for child in chain.from_iterable(children) if isinstance(child, dict | list | tuple)
+                child
+                for part in level
+                for child in (part.values() if isinstance(part, dict) else part)
+                if isinstance(child, dict | list | tuple)
             ]
             if not level:
                 return value
@@ -309,35 +310,32 @@ class Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-def annotation_at(model: type[BaseModel], keys: Sequence[int | str]) -> Any:
-    """Return what a model takes at a place in its file; a place in a list and the name of a provider change nothing."""
-    annotation: Any = model
-    for key in keys:
-        fields = _fields_of(annotation)
-        annotation = fields[str(key)].annotation if str(key) in fields else annotation
-    return annotation
-
-
 def _parts(annotation: Any) -> Iterator[Any]:
     yield annotation
     for part in get_args(annotation):
         yield from _parts(part)
 
 
-def _fields_of(annotation: Any) -> Any:
-    return next((part.model_fields for part in _parts(annotation) if hasattr(part, "model_fields")), {})
+def _fields_at(model: type[BaseModel], keys: Sequence[int | str]) -> Any:
+    """Return the fields of the table at a place; a place in a list and the name of a provider change nothing."""
+    fields: Any = model.model_fields
+    for key in map(str, keys):
+        if key in fields:
+            parts = _parts(fields[key].annotation)
+            fields = next((part.model_fields for part in parts if hasattr(part, "model_fields")), {})
+    return fields
 
 
 def fault_sentence(model: type[BaseModel], fault: ErrorDetails) -> str:
     """Return what is wrong with a key or value of a file that a model refuses, and which may have been meant."""
-    keys, value = fault["loc"], fault["input"]
+    *above, key = fault["loc"] or ("",)
     if fault["type"] == "extra_forbidden":
-        return choices(keys[-1], _fields_of(annotation_at(model, keys[:-1])), "allowed are")
+        return choices(key, _fields_at(model, above), "allowed are")
     message = fault["msg"].removeprefix("Value error, ")
     if fault["type"] != "literal_error":
         return message
-    values = [part for part in _parts(annotation_at(model, keys)) if isinstance(part, str)]
-    return f"{message}; {suggestion(value, values)}".rstrip("; ")
+    values = re.findall("'(.+?)'", fault["ctx"]["expected"])
+    return f"{message}; {suggestion(fault['input'], values)}".rstrip("; ")
 
 
 def checked(model: type[M], data: Any, where: str) -> M:
@@ -354,19 +352,21 @@ def _faults(model: type[BaseModel], rows: Sequence[ErrorDetails], where: str) ->
         if row["type"] == "missing":
             absent.setdefault(row["loc"][:-1], []).append(repr(row["loc"][-1]))
     for row in rows:
-        path, messages = row["loc"], [fault_sentence(model, row)]
-        if row["type"] == "missing":
-            path = path[:-1]
-            names = absent.pop(path, [])
-            are, them = ("s", "them") if len(names) > 1 else ("", "it")
-            messages = [f"key{are} {', '.join(names)} {'are' if are else 'is'} missing; add {them}"] * bool(
-                names
-            )
-        elif row["type"] == "extra_forbidden":
+        path, kind, messages = row["loc"], row["type"], [fault_sentence(model, row)]
+        if kind == "extra_forbidden":
             path, messages = path[:-1], [f"unknown key {path[-1]!r}, {messages[0]}"]
-        elif row["type"] == "model_type":
+        elif kind == "model_type":
             messages = ["must be a table"]
-        elif row["type"] == "faults":
+        elif kind == "faults":
             messages = row["ctx"]["faults"]
-        location = ".".join(str(part + 1 if isinstance(part, int) else part) for part in path)
-        yield from (f"{where}{', ' if location else ''}{location}: {message}" for message in messages)
+        elif kind == "missing":
+            path = path[:-1]
+            match absent.pop(path, []):
+                case []:
+                    continue
+                case [name]:
+                    messages = [f"key {name} is missing; add it"]
+                case names:
+                    messages = [f"keys {', '.join(names)} are missing; add them"]
+        place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in path)
+        yield from (f"{', '.join(filter(None, (where, place)))}: {message}" for message in messages)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, TypeVar, overload
 
@@ -33,7 +34,7 @@ from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
 from toolkit.secrets import variables
 from toolkit.study_file import Budget, StudyFile
-from toolkit.study_models import ModelEntry, Sampling
+from toolkit.study_models import ModelEntry, Sampling, model_address
 from toolkit.words import SCENARIOS, choices, counted, scenario_key
 
 Entry = TypeVar("Entry", bound=ModelEntry)
@@ -107,19 +108,16 @@ class PlannedRuns(Sequence[PlannedRun]):
         if isinstance(index, slice):
             return replace(self, part=self.numbers[index])
         model_number, number = divmod(self.numbers[index], self.per_model)
-        if self.times == 1:
-            prompt_number, repeat = number, self.prompts[number][1].repeat or 0
-        elif self.together:
-            prompt_number, repeat = divmod(number, self.times)
-        else:
-            repeat, prompt_number = divmod(number, len(self.prompts))
-        name, spec = self._specs[model_number]
-        item, prompt = self.prompts[prompt_number]
+        prompt_step, repeat_step = self._steps
+        prompt_number = number // prompt_step % len(self.prompts)
+        name = list(self.models)[model_number]
+        spec, (item, prompt) = self.models[name], self.prompts[prompt_number]
+        repeat = prompt.repeat or number // repeat_step % self.times
         sampling, steered = self.study.sampling, spec.takes_sampling
         request = ModelRequest(
             provider=spec.provider,
             model=spec.model,
-            messages=self._messages[prompt_number],
+            messages=(Message("user", prompt.text),),
             temperature=sampling.temperature if steered else None,
             max_tokens=sampling.max_tokens,
             top_p=sampling.top_p if steered else None,
@@ -131,17 +129,13 @@ class PlannedRuns(Sequence[PlannedRun]):
         return PlannedRun(item, prompt, name, repeat, request)
 
     @cached_property
-    def _specs(self) -> list[tuple[str, ModelSpec]]:
-        return list(self.models.items())
+    def _steps(self) -> tuple[int, int]:
+        """How far apart the numbers of two prompts are, and those of two repeats."""
+        return (self.times, 1) if self.together else (1, len(self.prompts))
 
     @cached_property
-    def _messages(self) -> list[tuple[Message, ...]]:
-        return [(Message("user", prompt.text),) for _, prompt in self.prompts]
-
-    @cached_property
-    def _numbers(self) -> tuple[dict[str, int], dict[str, int]]:
-        prompt_ids = (prompt.prompt_id for _, prompt in self.prompts)
-        return {name: n for n, name in enumerate(prompt_ids)}, {name: n for n, name in enumerate(self.models)}
+    def _prompt_numbers(self) -> dict[str, int]:
+        return {prompt.prompt_id: number for number, (_, prompt) in enumerate(self.prompts)}
 
     @cached_property
     def call_ids(self) -> tuple[str, ...]:
@@ -150,7 +144,7 @@ class PlannedRuns(Sequence[PlannedRun]):
 
     def model_of(self, index: int) -> str:
         """Return the model of a run."""
-        return self._specs[self.numbers[index] // self.per_model][0]
+        return list(self.models)[self.numbers[index] // self.per_model]
 
     def number_in_model(self, index: int) -> int:
         """Return the number of a run among those of its model."""
@@ -158,16 +152,12 @@ class PlannedRuns(Sequence[PlannedRun]):
 
     def find(self, prompt_id: str, model: str, repeat: int, call_id: str) -> int | None:
         """Return the index of a run that this call answers, ``None`` where none is planned."""
-        prompt_number, model_number = self._numbers[0].get(prompt_id), self._numbers[1].get(model)
-        if prompt_number is None or model_number is None or not 0 <= repeat < self.study.repeats:
+        number = self._prompt_numbers.get(prompt_id)
+        if number is None or model not in self.models or not 0 <= repeat < self.study.repeats:
             return None
-        if self.times == 1:
-            number = prompt_number
-        elif self.together:
-            number = prompt_number * self.times + repeat
-        else:
-            number = repeat * len(self.prompts) + prompt_number
-        number = model_number * self.per_model + number
+        prompt_step, repeat_step = self._steps
+        number = number * prompt_step + repeat % self.times * repeat_step
+        number += list(self.models).index(model) * self.per_model
         if number not in self.numbers:
             return None
         index = self.numbers.index(number)
@@ -312,16 +302,13 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
     if "prompts" in parameters:
         checks = "range" not in study.accept_flaws
         dataset = load_dataset(study.dataset, check_ranges=checks, length_arms=study.length_arms)
-    of_study: dict[str, Any] = {
-        "exchange": study.budget.exchange,
-        "fresh": study.name if study.fresh else None,
-    }
-    models = {entry.label: replace(entry.spec, **of_study) for entry in study.under_test}
-    judge_models: dict[str, ModelSpec] = {}
-    if "judges" in parameters:
-        judge_models = {
-            role: replace(judge.spec, **of_study) for role, judge in study.judges.by_role().items()
-        }
+
+    def spec_of(entry: ModelEntry) -> ModelSpec:
+        return replace(entry.spec, exchange=study.budget.exchange, fresh=study.name if study.fresh else None)
+
+    models = {entry.label: spec_of(entry) for entry in study.under_test}
+    entries = study.judges.by_role() if "judges" in parameters else {}
+    judge_models = {role: spec_of(judge) for role, judge in entries.items()}
     judges = _judges(study, judge_models, models)
     controls, settings, rubric = study.bias_controls, study.judges, load_rubric(study.judges.rubric)
     manner = Manner(
@@ -336,27 +323,30 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
         reference=rubric.shows_reference if settings.reference is None else settings.reference,
     )
     # The default of datasets with none but the seed's is all three of them: it is among what a study decided.
-    existing = dict.fromkeys(prompt.scenario for prompt in (dataset.prompts if dataset else ()))
+    prompts = dataset.prompts if dataset else ()
+    existing = dict.fromkeys(prompt.scenario for prompt in prompts)
     known = SCENARIOS if existing.keys() <= {*SCENARIOS} else tuple(existing)
     spelled = {scenario_key(name): name for name in known}
     wanted = (
         name if name in known else spelled.get(scenario_key(name), name) for name in study.scenarios or known
     )
-    study = study.model_copy(update={"scenarios": tuple(dict.fromkeys(wanted))})
-    if dataset and (unknown := [name for name in study.scenarios or () if name not in known]):
+    scenarios = tuple(dict.fromkeys(wanted))
+    study = study.model_copy(update={"scenarios": scenarios})
+    if dataset and (unknown := [name for name in scenarios if name not in known]):
         raise StudyError(
             f"scenarios: {choices(unknown[0], existing, f'dataset {dataset.name} has no {unknown[0]!r}; it has')}"
         )
     prompts = tuple(
         prompt
-        for prompt in (dataset.prompts if dataset else ())
-        if prompt.scenario in (study.scenarios or ()) and prompt.length_bin in study.length_bins
+        for prompt in prompts
+        if prompt.scenario in scenarios and prompt.length_bin in study.length_bins
     )
     names = sorted({prompt.base for prompt in prompts})
     if study.bases is not None and names:
         if study.bases > len(names):
-            message = f"the scenarios named have {len(names)}; ask for at most as many"
-            raise StudyError(f"bases = {study.bases}: {message}")
+            raise StudyError(
+                f"bases = {study.bases}: the scenarios named have {len(names)}; ask for at most as many"
+            )
         chosen = set(random.Random(study.seed).sample(names, study.bases))
         prompts = tuple(prompt for prompt in prompts if prompt.base in chosen)
     if study.length_arms and len(without_arms(prompts)) == len(prompts):
@@ -378,11 +368,12 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
     items = _items(test)
     dataset = dataset or dataset_of(test.name, items)
     planned = tuple((item, prompt) for item in items for prompt in item.prompts)
-    secrets = variables().items()
-    for _, prompt in planned:
-        if leaked := next((name for value, name in secrets if value in prompt.text), None):
-            message = f"holds the value of the variable {leaked}, which no prompt may have; take it out"
-            raise StudyError(f"prompt {prompt.prompt_id}: {message}")
+    for (_, prompt), (value, name) in product(planned, variables().items()):
+        if value in prompt.text:
+            raise StudyError(
+                f"prompt {prompt.prompt_id}: holds the value of the variable {name}, which no prompt may have; "
+                "take it out"
+            )
     runs = PlannedRuns(study, models, planned, test.repeats_together)
     return Plan(study, folder, dataset, models, judge_models, judges, manner, rubric, test, runs)
 
@@ -391,8 +382,7 @@ def _refuse_without_reference(prompts: Sequence[Prompt], dataset: str, test: str
     """Refuse a study that shows reference answers where bases have none: scores with and without do not mix."""
     lacking = list(dict.fromkeys(prompt.base for prompt in prompts if not prompt.metadata.get("reference")))
     if lacking or not prompts:
-        more = [f"{len(lacking) - 3} more"] if len(lacking) > 3 else []
-        names = ", ".join(lacking[:3] + more)
+        names = ", ".join(lacking[:3]) + f", {len(lacking) - 3} more" * (len(lacking) > 3)
         without = f"{counted(len(lacking), 'bases')} of dataset {dataset} without one ({names})"
         raise StudyError(
             f"judges.reference: the judges are to see reference answers, and there are "
@@ -419,16 +409,9 @@ def _judges(
     judges: dict[str, JudgeSpec] = {}
     entries = study.judges.by_role()
     for role, spec in specs.items():
-        entry = entries[role]
-        # Judges that are the same model are repeats of each other, or their calls would be one call.
-        repeats = sum(
-            (earlier.provider, earlier.model, earlier.endpoint, earlier.options)
-            == (spec.provider, spec.model, spec.endpoint, spec.options)
-            for earlier in judges.values()
-        )
         judges[role] = JudgeSpec(
             role=role,
-            name=entry.label,
+            name=entries[role].label,
             provider=spec.provider,
             model=spec.model,
             endpoint=spec.endpoint,
@@ -437,8 +420,9 @@ def _judges(
             structured=spec.structured,
             seed=study.seed,
             seed_supported=spec.seed_supported,
-            repeat=repeats,
-            specialization=entry.specialization,
+            # Judges that are the same model are repeats of each other, or their calls would be one call.
+            repeat=[model_address(earlier) for earlier in judges.values()].count(model_address(spec)),
+            specialization=entries[role].specialization,
             logprobs=spec.logprobs,
             options=spec.options,
             related=tuple(name for name, model in models.items() if model.family == spec.family),
@@ -469,9 +453,8 @@ def scripted_plan(plan: Plan, output: Path | None) -> Plan:
     base_of = {prompt.prompt_id: prompt.base for prompt in dry.dataset.prompts}
     sizes = Counter(base_of[prompt.prompt_id] for _, prompt in dry.runs.prompts)
     # Of each independent unit the largest base: one with length arms before one without.
-    bases = [*{dry.clusters[base]: base for base in sorted(sizes, key=sizes.__getitem__)}.values()][
-        -MOST_SCRIPTED:
-    ]
+    largest = {dry.clusters[base]: base for base in sorted(sizes, key=sizes.__getitem__)}
+    bases = list(largest.values())[-MOST_SCRIPTED:]
     return replace(dry, runs=dry.runs.of_prompts({name for name, base in base_of.items() if base in bases}))
 
 

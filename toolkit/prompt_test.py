@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+from itertools import product, starmap
 from pathlib import Path
 from statistics import fmean
 from types import ModuleType, SimpleNamespace
@@ -132,8 +133,9 @@ class MeasuredTestItem:
         for measurement in self.measurements:
             if measurement.name == name:
                 return measurement.value
-        message = f"has no measurement {name!r}; ask for one that its test makes"
-        raise InputError(f"item {self.item.item_id} {message}")
+        raise InputError(
+            f"item {self.item.item_id} has no measurement {name!r}; ask for one that its test makes"
+        )
 
 
 @dataclass(frozen=True)
@@ -198,13 +200,15 @@ async def annotate(
     have arrived; all but a reached budget set ``stop``, so that nothing new is asked.
     """
     annotators = test.annotators()
-    answered = [index for index, reply in enumerate(replies) if reply.text is not None]
-    pairs = [(name, index) for name in annotators for index in answered]
 
-    async def run_annotator(name: str, index: int) -> Any:
+    async def annotated(name: str, reply: PromptReply) -> tuple[Any, str | None]:
+        if reply.text is None:
+            return None, reply.failure
         try:
-            return await annotators[name](replies[index], ask)
-        except (ModelError, BudgetReached):
+            return await annotators[name](reply, ask), None
+        except ModelError as error:
+            return None, f"{error.reason}: {error}"
+        except BudgetReached:
             raise
         except (Exception, SystemExit) as error:
             if stop:
@@ -213,23 +217,17 @@ async def annotate(
                 raise RuntimeError(repr(error)) from error
             raise
 
-    outcomes = await asyncio.gather(*(run_annotator(*pair) for pair in pairs), return_exceptions=True)
-    for annotation in outcomes:
-        if isinstance(annotation, BaseException) and not isinstance(annotation, ModelError):
-            raise annotation
-    came: dict[tuple[str, int], Any] = {}
-    missing = {(name, n): reply.failure for name in annotators for n, reply in enumerate(replies)}
-    for pair, annotation in zip(pairs, outcomes, strict=True):
-        if isinstance(annotation, ModelError):
-            missing[pair] = f"{annotation.reason}: {annotation}"
-        else:
-            came[pair] = annotation
-    indexes = range(len(replies))
+    annotations = starmap(annotated, product(annotators, replies))
+    outcomes: list[Any] = await asyncio.gather(*annotations, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    parts = {name: outcomes[n * len(replies) :][: len(replies)] for n, name in enumerate(annotators)}
     return TestItemAnnotations(
         item,
         tuple(replies),
-        {name: tuple(came.get((name, n)) for n in indexes) for name in annotators},
-        {name: tuple(missing[name, n] for n in indexes) for name in annotators},
+        {name: tuple(annotation for annotation, _ in part) for name, part in parts.items()},
+        {name: tuple(reason for _, reason in part) for name, part in parts.items()},
     )
 
 
@@ -261,9 +259,8 @@ _RECORDED: Final = ("name", "default_repeats", "judged", "repeats_together", "as
 
 def names_code(test: str, options: Mapping[str, Any]) -> bool:
     """Return whether a study names code that does not ship, by its test or its scorer."""
-    return bool(test not in SHIPPED or entry_points(group=ENTRY_POINTS, name=test)) or ":" in str(
-        options.get("scorer")
-    )
+    is_own = test not in SHIPPED or entry_points(group=ENTRY_POINTS, name=test)
+    return bool(is_own) or ":" in str(options.get("scorer"))
 
 
 def record_test(test: PromptResponseTest, folder: Path) -> None:
@@ -284,8 +281,10 @@ def recorded_test(folder: Path) -> Any:
         items = TypeAdapter(tuple[TestItem, ...]).validate_python(record["items"])
         fields = {name: record[name] for name in (*_RECORDED, "parameters")}
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        message = "its test or scorer is code of its own, which looking does not run, and no run has recorded its plan"
-        raise StudyError(f"{message}; run it first: `toolkit run STUDY`") from None
+        raise StudyError(
+            "its test or scorer is code of its own, which looking does not run, and no run has recorded its plan; run "
+            "it first: `toolkit run STUDY`"
+        ) from None
     return SimpleNamespace(**fields, make_test_items=lambda: items)
 
 
@@ -295,9 +294,7 @@ def find_test(name: str, folder: Path) -> type[PromptResponseTest]:
     for offered in entry_points(group=ENTRY_POINTS, name=name):
         installed = offered.value
     target = installed or name
-    source, separator, class_name = target.rpartition(":")
-    if not separator:
-        source, _, class_name = target.rpartition(".")
+    source, _, class_name = target.rpartition(":" if ":" in target else ".")
     if not source or not class_name:
         allowed = f"{choices(name, SHIPPED)}, file.py:Class or package.module:Class"
         raise StudyError(f"test: {name!r} is not known; {allowed}")
@@ -315,13 +312,33 @@ def find_test(name: str, folder: Path) -> type[PromptResponseTest]:
 
 def module_of_users(source: str, folder: Path, what: str = "test") -> ModuleType:
     """Return a module by its name, or by its file beside the study."""
-    if source.endswith(".py"):
-        return _from_file(folder / source, what)
-    sys.path.insert(0, str(folder))
-    try:
-        return importlib.import_module(source)
-    finally:
-        sys.path.remove(str(folder))
+    if not source.endswith(".py"):
+        sys.path.insert(0, str(folder))
+        try:
+            return importlib.import_module(source)
+        finally:
+            sys.path.remove(str(folder))
+    path = folder / source
+    if not path.is_file():
+        raise StudyError(
+            f"{what}: {path.name}: no such file beside the study; {similar_file(path)}check the name"
+        )
+    # Named by path and content: two studies may each have a tests.py, and a notebook may edit and load it again.
+    digest = hashlib.sha256(str(path.resolve()).encode() + path.read_bytes()).hexdigest()[:12]
+    name = f"toolkit_user_{path.stem}_{digest}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None  # of a file .py
+        sys.modules[name] = module = importlib.util.module_from_spec(
+            spec
+        )  # dataclasses look it up while it is made
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]
 
 
 def make_test(
@@ -346,33 +363,9 @@ def make_test(
 
 def parameters_of(test: type[PromptResponseTest]) -> dict[str, inspect.Parameter]:
     """Return the parameters of a test's constructor, by name."""
-    if test.__init__ is object.__init__:
-        return {}
-    parameters = list(inspect.signature(test.__init__).parameters.values())[1:]
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return {parameter.name: parameter for parameter in parameters if parameter.kind in named}
-
-
-def _from_file(path: Path, what: str) -> ModuleType:
-    if not path.is_file():
-        advice = f"{similar_file(path)}check the name"
-        raise StudyError(f"{what}: {path.name}: no such file beside the study; {advice}")
-    # Named by path and content: two studies may each have a tests.py, and a notebook may edit and load it again.
-    digest = hashlib.sha256(str(path.resolve()).encode() + path.read_bytes()).hexdigest()[:12]
-    name = f"toolkit_user_{path.stem}_{digest}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise StudyError(f"{what}: {path.name}: not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up while it is made
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+    parameters = inspect.signature(test).parameters
+    return {name: parameter for name, parameter in parameters.items() if parameter.kind in named}
 
 
 def one_model(measured_items: Sequence[MeasuredTestItem]) -> None:
@@ -439,8 +432,9 @@ def mean_result(
         return clustered_mean(values, units).of(empty)
     low, high = bounds
     if outside := [value for value in values if not low <= value <= high]:
-        problem = f"{name}: {measurement} {outside[0]:g} is not between {low:g} and {high:g}"
-        raise InputError(f"{problem}; correct it, or the bounds")
+        raise InputError(
+            f"{name}: {measurement} {outside[0]:g} is not between {low:g} and {high:g}; correct it, or the bounds"
+        )
     rate = rate_mean(empty, [(value - low) / (high - low) for value in values], units)
     ends = (None if end is None else low + (high - low) * end for end in (rate.low, rate.high))
     return rate.valued(sum(values) / len(values), *ends)

@@ -319,51 +319,57 @@ class Study(Reported):
 
     def judged_otherwise(self) -> pd.DataFrame:
         """Return one row a judgement of the same runs on the other side of focus sentences, or of reference answers."""
-        manner, runs = self.plan.manner, self.runs()
-        alike = True if manner.reference else {"$ne": True}
+        manner, rubric, runs = self.plan.manner, self.plan.rubric, self.runs()
+        alike, otherwise = (True, {"$ne": True}) if manner.reference else ({"$ne": True}, True)
         other_focus = {"$in": ["listed", "per_sentence"]} if manner.focus == "off" else "off"
-        sides: list[dict[str, Any]] = [{"focus": other_focus, "reference": alike}]
+        sides = [{"focus": other_focus, "reference": alike}]
         if any("reference" in prompt.metadata for prompt in self.plan.dataset.prompts):
-            sides += [{"focus": manner.focus, "reference": {"$ne": True} if manner.reference else True}]
-        judges = {role: judge.name for role, judge in self.plan.judges.items()}
-        settings: dict[str, Any] = {"rubric_hash": self.plan.rubric.digest, "judges": judges}
-        settings["scheme"] = self.plan.rubric.scheme
+            sides.append({"focus": manner.focus, "reference": otherwise})
         frames = [
-            store_frames.judgements_frame(self.store, runs, **settings, where=side, counting_only=False)
+            store_frames.judgements_frame(
+                self.store,
+                runs,
+                rubric_hash=rubric.digest,
+                judges={role: judge.name for role, judge in self.plan.judges.items()},
+                scheme=rubric.scheme,
+                where=side,
+                counting_only=False,
+            )
             for side in sides
         ]
-        return pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+        return pd.concat(frames, ignore_index=True)
 
     def frames(self) -> Analyses:
         """Return every analysis of the frames as they are now; what was calculated from equal frames is kept."""
-        settings = self.file.analysis
+        settings, rubric = self.file.analysis, self.plan.rubric
 
         def replies() -> pd.DataFrame:  # the length of a reply is that of its text
             runs = self.runs()
             return runs.assign(output_tokens=runs["output_tokens"] - runs["reasoning_tokens"].fillna(0))
 
-        sources: dict[str, Any] = {"runs": replies}
-        rubric = self.plan.rubric
-        scored: dict[str, Any] = {"score": settings.score, "dimensions": rubric.titles, "scale": rubric.scale}
         test = cast("KeyedTest", self.plan.test)
+        scored: dict[str, Any] = {
+            "runs": replies, "score": settings.score, "dimensions": rubric.titles, "scale": rubric.scale,
+        }  # fmt: skip
         if test.keyed:
-            scored = {"score": test.scorer.measures[0][0], "scale": (0.0, 1.0)}
             with rooms_on_top():
                 from toolkit.keyed.keyed_test import scored_runs
 
             answers = cache(self.keyed_answers)
-            sources |= {"runs": lambda: scored_runs(replies(), answers()), "keyed_answers": answers}
+            scored = {
+                "runs": lambda: scored_runs(replies(), answers()), "keyed_answers": answers,
+                "score": test.scorer.measures[0][0], "scale": (0.0, 1.0),
+            }  # fmt: skip
         return Analyses(
-            **sources,
+            **scored,
             judgements=self.judgements,
             human=self.human,
             judged_otherwise=self.judged_otherwise,
             elements=self.elements,
             pairs=self.pairs,
-            drift=lambda: drift_frame(self.store, self.name, self.runs(), self.plan.rubric.names),
+            drift=lambda: drift_frame(self.store, self.name, self.runs(), rubric.names),
             name=self.name,
             seed=self.file.seed,
-            **scored,
             margin=settings.equivalence_margin,
             primary=settings.primary,
             ceiling_share=settings.ceiling_share,
@@ -396,15 +402,14 @@ class Study(Reported):
         )
         if not test.keyed:
             return dict.fromkeys(QUESTIONS.keys() - {"compare_models"}, reason)
-        lacking = {
-            "position_effect": "" if test.has_options else "questions have no options",
-            "label_scores": "" if test.scorer.name == "label" else "answers are no labels",
-            "accuracy": ""
-            if test.scorer.needs_key
-            else "the scorer needs no key: study.results() has its scores",
-        }
         reasons = dict.fromkeys(QUESTIONS.keys() - ON_ANSWERS, reason)
-        return reasons | {name: why for name, why in lacking.items() if why}
+        if not test.has_options:
+            reasons["position_effect"] = "questions have no options"
+        if test.scorer.name != "label":
+            reasons["label_scores"] = "answers are no labels"
+        if not test.scorer.needs_key:
+            reasons["accuracy"] = "the scorer needs no key: study.results() has its scores"
+        return reasons
 
     @property
     def unanswerable(self) -> Mapping[str, str]:
@@ -443,8 +448,9 @@ class Study(Reported):
         measured = self.measurements()
         names = list(dict.fromkeys(measured["name"]))
         if not names or score not in (None, *names):
-            message = f"there is no measurement {score or ''}; it has {', '.join(names)}"
-            raise InputError(f"study {self.name}: {message}")
+            raise InputError(
+                f"study {self.name}: there is no measurement {score or ''}; it has {', '.join(names)}"
+            )
         rows = measured[measured["name"] == (score or names[0])]
         runs = rows.rename(columns={"test_item": "base"}).assign(length_bin=WHOLE)
         runs["cluster"] = runs["base"].map(self.plan.clusters)
@@ -462,10 +468,12 @@ class Study(Reported):
         from toolkit.adaptive.rounds import bank_of
         from toolkit.stats.adaptive.sequential import sequential_comparison
 
-        settings: dict[str, Any] = {"score": self.file.analysis.score, "unit": "score points"}
-        width = target_width or self.file.target_width
         return sequential_comparison(
-            without_arms(self.runs()), bank_of(self.plan), target_width=width, **settings
+            without_arms(self.runs()),
+            bank_of(self.plan),
+            target_width=target_width or self.file.target_width,
+            score=self.file.analysis.score,
+            unit="score points",
         )
 
     @rooms_on_top()
@@ -518,7 +526,6 @@ class Study(Reported):
     def _statements(
         self, frames: Analyses, only: Collection[str] = (), benchmark: Benchmark | None = None
     ) -> Iterator[Statement]:
-        from toolkit.report.show import need_results
         from toolkit.runs.provenance import asked_models
         from toolkit.thesis.findings import (
             adaptive_findings,
@@ -527,8 +534,7 @@ class Study(Reported):
             spent_findings,
         )
 
-        state = {"study": self.name, "done": self.status()["done"]}
-        need_results(state, "run it first: `toolkit run STUDY`, or study.run()")
+        self._need_results(frames)
         if self._is_scored:
             adaptive = self.file.selection == "adaptive" and (not only or "adaptive" in only)
             sequential = self.sequential() if adaptive else None
@@ -658,13 +664,16 @@ class Study(Reported):
     def _draw(
         self, frames: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False
     ) -> Files:
+        self._need_results(frames)
+        if not self._is_scored:
+            return self._test_figures(folder)
+        return super()._draw(frames, folder, only, progress=progress)
+
+    def _need_results(self, frames: Analyses) -> None:
         from toolkit.report.show import need_results
 
         state = {"study": self.name, "done": (frames.runs["status"] == "succeeded").sum()}
         need_results(state, "run it first: `toolkit run STUDY`, or study.run()")
-        if not self._is_scored:
-            return self._test_figures(folder)
-        return super()._draw(frames, folder, only, progress=progress)
 
     def _figure_context(self, frames: Analyses) -> About:
         from toolkit.report.figure import about_study

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -13,7 +13,18 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from toolkit.models.catalogue import Exchange
 from toolkit.models.prices import table_exchange
-from toolkit.study_models import Judge, ModelEntry, Provider, Reasoning, Sampling, Table, named
+from toolkit.study_models import (
+    AtOnce,
+    Count,
+    Judge,
+    ModelEntry,
+    Positive,
+    Provider,
+    Reasoning,
+    Sampling,
+    Table,
+    named,
+)
 from toolkit.words import JUDGE_ROLES, SCORE, choices
 
 LengthBin = Literal["S", "M", "L"]
@@ -39,13 +50,13 @@ class Judges(Table):
 
     mode: Literal["scores", "pairs", "both"] = "scores"
     """Whether judges score every reply, compare replies in pairs, or do both."""
-    pairs: int | None = Field(None, ge=1)
+    pairs: Count | None = None
     """Pairs of replies that are compared for each two models, drawn by the seed; all where it is left out."""
     rubric: str = "default"
     """Rubric of the judges: `default`, `seed-v1`, or a TOML file of your own."""
     temperature: float = Field(0.1, ge=0, le=2)
     """Temperature of the judges."""
-    max_tokens: int = Field(1000, ge=1)
+    max_tokens: Count = 1000
     """Most tokens of a judge's answer, reasoning included."""
     repeats: int = Field(1, ge=1, le=50)
     """How often each judge judges the same reply; the mean counts once."""
@@ -59,7 +70,7 @@ class Judges(Table):
     """Whether judges of the judged model's own family are marked and counted, or not asked."""
     reference: bool | None = None
     """Whether judges see the reference answer of the base; as the rubric's template has it where it is left out."""
-    drift_tolerance: float | None = Field(None, gt=0)
+    drift_tolerance: Positive | None = None
     """Shift of a judge on another day that `toolkit judges drift` still accepts."""
     primary: Judge | None = Judge(
         name="gpt-4-turbo", specialization="technical accuracy and compliance alignment"
@@ -77,8 +88,7 @@ class Judges(Table):
 
     def by_role(self) -> dict[str, Judge]:
         """Return the judges that are set, in the order of their roles."""
-        judges = {role: getattr(self, role) for role in JUDGE_ROLES}
-        return {role: judge for role, judge in judges.items() if judge is not None}
+        return {role: judge for role in JUDGE_ROLES if (judge := getattr(self, role))}
 
 
 class BiasControls(Table):
@@ -113,17 +123,17 @@ def _day(value: Any) -> Any:
 
 _AMOUNTS = ("aud", "confirm_above_aud")
 _MONEY = re.compile(
-    r"(?:(AUD|USD)\s*)?(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?:\s*(AUD|USD))?", re.IGNORECASE
+    r"(?:(AUD|USD)\s*)?(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?(1)|(?:\s*(?:AUD|USD))?)", re.IGNORECASE
 )
 
 
 def _in_aud(key: str, text: str, rate: Any) -> float:
     """Return an amount that stands in words, such as AUD 17.20; dollars of the US at the rate of the study's calls."""
     match = _MONEY.fullmatch(text.strip())
-    if not match or (match[1] and match[3]):
+    if not match:
         raise ValueError(f"{key}: {text!r} is no amount; write 17.20, AUD 17.20 or USD 11.00")
     amount = float(match[2].replace(",", ""))
-    if (match[1] or match[3] or "AUD").upper() == "AUD":
+    if "USD" not in text.upper():
         return amount
     return round(amount * (rate if isinstance(rate, int | float) else table_exchange().aud_per_usd), 2)
 
@@ -166,7 +176,7 @@ class ExchangeRate(Table):
 class Budget(Table):
     """What the study may spend, all calls together, and the exchange rate that its calls are booked with."""
 
-    aud: float | None = Field(None, gt=0)
+    aud: Positive | None = None
     """Cap for all calls of the study together, judges included; there is none where it is left out."""
     confirm_above_aud: float = Field(10.0, ge=0)
     """Expected cost above which a run needs a yes."""
@@ -193,9 +203,8 @@ class Budget(Table):
     @property
     def exchange(self) -> Exchange | None:
         """The study's own rate, if it gives one."""
-        if (own := self.aud_per_usd) is None:
-            return None
-        return Exchange(own.rate, own.on, f"{own.source or 'given'} by the study")
+        rate = self.aud_per_usd
+        return Exchange(rate.rate, rate.on, f"{rate.source or 'given'} by the study") if rate else None
 
 
 class Replies(Table):
@@ -220,11 +229,11 @@ class Replies(Table):
 class Limit(Table):
     """What one provider may be sent: requests at once, and requests and tokens a minute."""
 
-    concurrency: int | None = Field(None, ge=1, le=1000)
+    concurrency: AtOnce | None = None
     """Requests that are sent to this provider at the same time."""
-    requests_per_minute: float | None = Field(None, gt=0)
+    requests_per_minute: Positive | None = None
     """Requests that are sent to this provider, runs and judges together."""
-    tokens_per_minute: float | None = Field(None, gt=0)
+    tokens_per_minute: Positive | None = None
     """Tokens that are sent to and received from this provider, runs and judges together."""
 
 
@@ -235,7 +244,7 @@ class Analysis(Table):
     """What is compared: with dimensions of score 0 (`composite_strict`), or without them (`composite`)."""
     primary: Literal["M-S", "L-M", "L-S"] | None = None
     """The one confirmatory contrast of prompt lengths; all others are exploratory."""
-    equivalence_margin: float | None = Field(None, gt=0)
+    equivalence_margin: Positive | None = None
     """Difference below which two lengths count as equal; without it equivalence is not tested."""
     ceiling_share: float = Field(0.3, gt=0, le=1)
     """Share of scores at an end of the scale above which the analysis warns."""
@@ -258,7 +267,7 @@ class StudyFile(Table):
     """Lengths of prompts that are asked."""
     length_arms: bool = False
     """Whether the length arms that bases have are asked too; they tell length from information."""
-    bases: int | None = Field(None, ge=1)
+    bases: Count | None = None
     """Number of bases that are asked, drawn by the seed; all where it is left out."""
     test: str = "rubric_study"
     """What is measured: a test that ships, or a Python file of your own."""
@@ -268,21 +277,21 @@ class StudyFile(Table):
     """Models under test: names of the catalogue, or tables."""
     selection: Literal["all", "adaptive"] = "all"
     """Whether all bases are asked, or in rounds those that separate the models best."""
-    target_width: float | None = Field(None, gt=0)
+    target_width: Positive | None = None
     """Width of the widest interval of a difference of models at which an adaptive study stops."""
-    repeats: int = Field(1, ge=1, le=1000)
+    repeats: AtOnce = 1
     """How often each prompt is asked of each model; the test has its own default."""
     seed: int = Field(20250107, ge=0, lt=2**31)
     """Where every draw of the study begins; the same seed draws the same."""
-    concurrency: int = Field(10, ge=1, le=1000)
+    concurrency: AtOnce = 10
     """Requests that are sent to one provider at the same time; lowered when the provider objects."""
     mode: Literal["single", "batch"] = "single"
     """Whether calls are sent singly, or as batches at half the price within a day."""
     fresh: bool = False
     """Whether replies that another study of the same results folder paid for are asked for anew."""
-    batch_poll_seconds: float = Field(60.0, gt=0)
+    batch_poll_seconds: Positive = 60.0
     """Time between two looks at a batch."""
-    timeout_seconds: float | None = Field(None, gt=0)
+    timeout_seconds: Positive | None = None
     """Time after which a request without a reply is given up; 180, for a local model 900, where it is left out."""
     output: Path | None = None
     """Folder of the results, relative to the study file; results/NAME where it is left out."""
@@ -328,66 +337,78 @@ class StudyFile(Table):
     def _names_are_enough(cls, value: Any) -> Any:
         return [named(item) for item in value] if isinstance(value, list | tuple) else value
 
-    def conflicts(self) -> Iterator[tuple[str, ...]]:
-        """Yield what does not fit together: a sentence, and the keys of the file that it is about."""
-        judges, controls, primary = self.judges, self.bias_controls, self.analysis.primary
-        adaptive = self.selection == "adaptive"
-        if adaptive != (self.target_width is not None):
-            yield (
-                'selection = "adaptive" and target_width go together: give the width, in score points, that the widest '
-                "interval of a difference of models is to have, or leave out both",
-                "selection",
-                "target_width",
-            )
-        if self.length_arms and adaptive:
-            message = 'selection = "adaptive" chooses bases by S, M and L alone; leave out length_arms'
-            yield message, "selection", "length_arms"
-        if primary and (absent := [name for name in primary.split("-") if name not in self.length_bins]):
-            yield (
-                f"analysis.primary: {primary} compares {absent[0]}, which is not in length_bins; add it there or name "
-                "another contrast",
-                "analysis",
-                "length_bins",
-            )
+    def conflicts(self) -> list[tuple[Sequence[str], str]]:
+        """Return what does not fit together: the keys of the file that it is about, and a sentence."""
+        judges, primary, adaptive = self.judges, self.analysis.primary, self.selection == "adaptive"
         names = [entry.label for entry in self.under_test]
-        for at, name in enumerate(names):
-            if name in names[:at]:
-                yield (
-                    f"models[{at}]: {name!r} is named twice; give each model its own name",
-                    f"models[{at}]",
-                )
-        if judges.mode == "scores":
-            if judges.pairs is not None:
-                message = 'judges.pairs needs judges.mode = "pairs" or "both"; add it, or leave pairs out'
-                yield message, "judges"
-            return
+        absent = next((name for name in (primary or "S").split("-") if name not in self.length_bins), None)
         of_scores = {
             "judges.repeats": judges.repeats > 1,
             "judges.expected_scores": judges.expected_scores,
             "judges.shuffle_dimensions": judges.shuffle_dimensions,
-            "bias_controls.fsp_enabled": controls.fsp_enabled,
+            "bias_controls.fsp_enabled": self.bias_controls.fsp_enabled,
             "length_arms": self.length_arms,
         }
-        lead = f'judges.mode = "{judges.mode}"'
-        for name in [name for name, is_set in of_scores.items() if is_set and judges.mode == "pairs"]:
-            advice = 'leave it out, or say mode = "both" to have scores and pairs'
-            yield f"{lead}: {name} is about scores; {advice}", "judges", "bias_controls"
-        if len(names) < 2:
-            yield f"{lead}: a pair has the replies of two models; name a second one", "judges", "models"
-        if adaptive:
-            advice = 'leave out selection = "adaptive"'
-            yield f"{lead}: an adaptive study chooses its bases by scores; {advice}", "judges", "selection"
-        if not judges.by_role():
-            yield f"{lead}: there is no judge; name one", "judges"
+        in_pairs, lead = judges.mode != "scores", f'judges.mode = "{judges.mode}"'
+        rows = [
+            (
+                adaptive != (self.target_width is not None),
+                "selection target_width",
+                'selection = "adaptive" and target_width go together: give the width, in score points, that the widest '
+                "interval of a difference of models is to have, or leave out both",
+            ),
+            (
+                adaptive and self.length_arms,
+                "selection length_arms",
+                'selection = "adaptive" chooses bases by S, M and L alone; leave out length_arms',
+            ),
+            (
+                primary and absent,
+                "analysis length_bins",
+                f"analysis.primary: {primary} compares {absent}, which is not in length_bins; add it there or name "
+                "another contrast",
+            ),
+            (
+                judges.pairs and not in_pairs,
+                "judges",
+                'judges.pairs needs judges.mode = "pairs" or "both"; add it, or leave pairs out',
+            ),
+            (
+                in_pairs and len(names) < 2,
+                "judges models",
+                f"{lead}: a pair has the replies of two models; name a second one",
+            ),
+            (
+                in_pairs and adaptive,
+                "judges selection",
+                f'{lead}: an adaptive study chooses its bases by scores; leave out selection = "adaptive"',
+            ),
+            (in_pairs and not judges.by_role(), "judges", f"{lead}: there is no judge; name one"),
+        ]
+        rows += [
+            (
+                is_set and judges.mode == "pairs",
+                "judges bias_controls",
+                f'{lead}: {name} is about scores; leave it out, or say mode = "both" to have scores and pairs',
+            )
+            for name, is_set in of_scores.items()
+        ]
+        rows += [
+            (
+                name in names[:at],
+                f"models[{at}]",
+                f"models[{at}]: {name!r} is named twice; give each model its own name",
+            )
+            for at, name in enumerate(names)
+        ]
+        return [(keys.split(), sentence) for is_fault, keys, sentence in rows if is_fault]
 
     @property
     def under_test(self) -> tuple[ModelEntry, ...]:
         """The models with what the study says for all of them."""
         common = {name: getattr(self.sampling, name) for name in Reasoning.model_fields}
         return tuple(
-            entry.model_copy(
-                update={name: value for name, value in common.items() if getattr(entry, name) is None}
-            )
+            entry.model_copy(update=common | entry.model_dump(include={*common}, exclude_none=True))
             for entry in self.models
         )
 

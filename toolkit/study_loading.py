@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,25 +15,7 @@ from toolkit.files import fault_sentence, read_toml, similar_file
 from toolkit.models.registry import read_environment
 from toolkit.secrets import remember, secret_fault
 from toolkit.study_file import StudyFile
-from toolkit.study_models import ModelEntry
-
-
-def _odd_texts(value: Any, path: tuple[int | str, ...] = ()) -> Iterator[tuple[int | str, ...]]:
-    """Yield the places of texts that no name and no path is; prose, replies and options may have any."""
-    parts: Iterable[tuple[int | str, Any]] = ()
-    if isinstance(value, dict):
-        parts = [part for part in value.items() if part[0] not in ("note", "replies", "options")]
-    elif isinstance(value, list):
-        parts = enumerate(value)
-    elif isinstance(value, str) and any(
-        unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") for sign in value
-    ):
-        yield path
-    for name, part in parts:
-        if str(name).isprintable():
-            yield from _odd_texts(part, (*path, name))
-        else:
-            yield *path, name
+from toolkit.study_models import ModelEntry, model_address
 
 
 def _key(path: Iterable[int | str]) -> str:
@@ -59,20 +40,17 @@ def load_study_file(path: str | Path, *, looks: bool = False) -> tuple[StudyFile
         remember(read_environment(file.parent))
     if secret := secret_fault(content):
         raise StudyError(f"{path}: {secret}")
-    control = "holds a control character, which no name and no path has; take it out"
-    odd = list(_odd_texts(content))
-    faults = {_key(path): f"{_key(path)}: {control}" for path in odd}
-    for part in reversed(odd):
-        _take_out(content, part)
-    study = _usable_part(content, faults)
-    file, earlier = file.resolve(), tuple(faults)
-    if study:
+    faults: dict[str, str] = {}
+    file = file.resolve()
+    if study := _usable_part(content, faults):
         study, further = _located(study, file.parent, looks)
-        for keys, fault in further:
-            # What follows from another fault, or from what stands in its place, is none of its own.
-            if not any(key.startswith(first) or first.startswith(key) for key in keys for first in earlier):
-                faults[fault] = fault
-    if faults or study is None:
+        # What follows from another fault, or from what stands in its place, is none of its own.
+        faults |= {
+            fault: fault
+            for keys, fault in further
+            if not any(key.startswith(first) or first.startswith(key) for key in keys for first in faults)
+        }
+    if faults or not study:
         raise StudyError(*(f"{path}: {fault}" for fault in faults.values()))
     return study, file
 
@@ -119,20 +97,24 @@ def _located(
     rubric = study.judges.rubric
     if rubric.endswith(".toml"):
         rubric = str((folder / rubric).resolve())
-    judges = {role: _at(judge, folder) for role, judge in study.judges.by_role().items()}
+
+    def placed(entry: Entry) -> Entry:
+        return entry.model_copy(update={"gguf": entry.gguf and folder / entry.gguf})
+
+    judges = {role: placed(judge) for role, judge in study.judges.by_role().items()}
     output = (folder / (study.output or Path("results") / study.name)).resolve()
     changed: dict[str, Any] = {
         "output": output,
         "dataset": dataset,
-        "models": tuple(_at(entry, folder) for entry in study.models),
+        "models": tuple(map(placed, study.models)),
         "judges": study.judges.model_copy(update={"rubric": rubric, **judges}),
     }
-    faults: list[tuple[Sequence[str], str]] = [(keys, message) for message, *keys in study.conflicts()]
+    faults = study.conflicts()
     has_prompts = True
     try:
         is_recorded = looks and names_code(study.test, study.options)
         test = recorded_test(output) if is_recorded else find_test(study.test, folder)
-        has_prompts = "prompts" in parameters_of(test)
+        has_prompts = not is_recorded and "prompts" in parameters_of(test)
         if "repeats" not in study.model_fields_set:
             changed["repeats"] = test.default_repeats
     except StudyError as error:
@@ -146,24 +128,20 @@ def _located(
     return study, faults + [([key], f"{key}: {fault}") for key, fault in _name_faults(study)]
 
 
-def _at(entry: Entry, folder: Path) -> Entry:
-    return entry if entry.gguf is None else entry.model_copy(update={"gguf": folder / entry.gguf})
-
-
 def _name_faults(study: StudyFile) -> Iterator[tuple[str, str]]:
     """Yield the models and rubrics that nobody knows now, not after an hour of calls, and what does not fit them."""
     from toolkit.judges.rubric import load_rubric
 
     entries: dict[str, ModelEntry] = {f"models[{n}]": entry for n, entry in enumerate(study.under_test)}
     entries |= {f"judges.{role}": judge for role, judge in study.judges.by_role().items()}
-    labels: dict[tuple[str | None, ...], str] = {}
+    labels: dict[Any, str] = {}
     for key, entry in entries.items():
         try:
             spec = entry.spec
         except InputError as error:
             yield key, str(error)
             continue
-        twin = labels.setdefault((spec.provider, spec.model, spec.endpoint, spec.options), entry.label)
+        twin = labels.setdefault(model_address(spec), entry.label)
         if key.startswith("models") and twin != entry.label:
             yield key, f"{entry.label!r} is the same model as {twin!r}; their runs would be the same calls"
     try:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from unicodedata import category
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from toolkit.files import plain_name
 from toolkit.models.catalogue import PROVIDERS, ModelSpec, address_fault, model_spec
@@ -18,10 +20,27 @@ else:
     Provider = Literal[PROVIDERS]
 
 
+model_address = attrgetter("provider", "model", "endpoint", "options")
+"""Of the spec of a model: two that are alike in it would be one call."""
+Count = Annotated[int, Field(ge=1)]
+AtOnce = Annotated[int, Field(ge=1, le=1000)]
+Positive = Annotated[float, Field(gt=0)]
+Usd = Annotated[float, Field(ge=0)]
+
+
 class Table(BaseModel):
     """A table of a study file: no key but its own, and nothing changed after it was read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _holds_no_control_character(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse texts that no name and no path is; prose, replies and options may have any."""
+        signs = value if isinstance(value, str) and info.field_name != "note" else ""
+        if not {"Cc", "Cs", "Zl", "Zp"}.isdisjoint(map(category, signs)):
+            raise ValueError("holds a control character, which no name and no path has; take it out")
+        return value
 
 
 class Planted(Table):
@@ -43,13 +62,10 @@ class Planted(Table):
     """What a scripted judge of pairs adds to the reply that it is shown first."""
 
 
-Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
 class Over(Table):
     """What requests cost whose prompt has more than so many tokens, in USD per million."""
 
-    tokens: int = Field(ge=1)
+    tokens: Count
     """Length of a prompt, cached tokens included, above which the prices of this table hold."""
     input: Usd
     """Price of input for a request with such a prompt."""
@@ -129,7 +145,7 @@ class ModelEntry(Reasoning):
     """Whether the model takes a seed."""
     sampling_supported: bool | None = None
     """Whether the model takes a temperature and top_p."""
-    context_tokens: int | None = Field(None, ge=1)
+    context_tokens: Count | None = None
     """Context window; `toolkit estimate` names requests that do not fit into it."""
     gguf: Path | None = None
     """Weights of a local model, relative to the study file."""
@@ -137,13 +153,13 @@ class ModelEntry(Reasoning):
     """Replies that a scripted model gives in turn."""
     planted: Planted | None = None
     """Truth that is planted in a scripted model or judge."""
-    usd_per_million_input: float | None = Field(None, ge=0)
+    usd_per_million_input: Usd | None = None
     """Price of input, in place of the price that the toolkit has."""
-    usd_per_million_output: float | None = Field(None, ge=0)
+    usd_per_million_output: Usd | None = None
     """Price of output, in place of the price that the toolkit has."""
     prices: tuple[PriceRow, ...] | None = Field(None, min_length=1)
     """Prices that change on a day, with the length of a prompt or with the cache."""
-    concurrency: int | None = Field(None, ge=1, le=1000)
+    concurrency: AtOnce | None = None
     """Requests that are sent to this model at the same time."""
 
     @field_validator("base_url")
@@ -172,7 +188,7 @@ class Sampling(Reasoning):
 
     temperature: float = Field(0.2, ge=0, le=2)
     """Temperature of the models under test; one that takes none is asked without it."""
-    max_tokens: int = Field(2000, ge=1)
+    max_tokens: Count = 2000
     """Most tokens of a reply, reasoning included."""
     top_p: float | None = Field(None, gt=0, le=1)
     """Nucleus sampling; the provider's own default where it is left out."""

@@ -48,7 +48,14 @@ def echo(status: int) -> Fault:
     )
 
 
-def keyed_study(folder: Path, server: StubServer, provider: str, mode: str) -> Path:
+def keyed_study(
+    folder: Path,
+    server: StubServer,
+    provider: str,
+    mode: str,
+    more: str = 'api_key_env = "CANARY_KEY"',
+    end: str = "",
+) -> Path:
     """Write a study of the six CTI prompts that sends the key; its judges ask nobody."""
     address = server.url if provider == "anthropic" else server.openai_url
     judges = "\n".join(f'{role} = {{ name = "{role}", provider = "scripted" }}' for role in JUDGE_ROLES)
@@ -56,8 +63,8 @@ def keyed_study(folder: Path, server: StubServer, provider: str, mode: str) -> P
     path.write_text(
         f'name = "keyed"\noutput = "results/keyed"\nscenarios = ["CTI_ANALYSIS"]\nmode = "{mode}"\n'
         f'batch_poll_seconds = 0.05\nmodels = [{{ name = "answerer", provider = "{provider}", '
-        f'base_url = "{address}", api_key_env = "CANARY_KEY", '
-        f"usd_per_million_input = 1.0, usd_per_million_output = 2.0 }}]\n[judges]\n{judges}\n"
+        f'base_url = "{address}", usd_per_million_input = 1.0, usd_per_million_output = 2.0, {more} }}]\n{end}\n'
+        f"[judges]\n{judges}\n"
     )
     return path
 
@@ -88,45 +95,28 @@ def run_and_look(path: Path, capfd: pytest.CaptureFixture[str]) -> str:
         ("openai", "single", 401),
         ("anthropic", "batch", 400),
         *(pytest.param(*each, marks=FULL) for each in product(PROVIDERS, ("single", "batch"), STATUSES)),
+        # A batch that is refused whole or line by line in words that hold the key: asked singly, the same again.
+        ("openai", "brought", 400),
+        ("anthropic", "brought", 400),
     ],
 )
 def test_a_key_in_a_refusal_is_in_no_file_and_no_output(
-    tmp_path: Path,
-    store_folder: Path,
-    capfd: pytest.CaptureFixture[str],
-    provider: str,
-    mode: str,
-    status: int,
+    tmp_path, store_folder, capfd, monkeypatch, provider, mode, status
 ) -> None:
-    """Both clients, single calls and batches: the runs fail with a reason, and the key is nowhere."""
-    fault = echo(status)
-    with StubServer(faults=lambda n, body: fault, batch_http_fault=lambda method, path: fault) as server:
-        said = run_and_look(keyed_study(tmp_path, server, provider, mode), capfd)
-        assert "6 failed" in said
-        assert (server.batch_requests > 0) == (mode == "batch")
-        headers = [value for seen in server.seen for value in seen.headers.values()]
-        assert any(KEY in value for value in headers) or mode == "batch"
-
-
-@pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_key_in_what_a_batch_brings_is_in_no_file_and_no_output(
-    tmp_path: Path,
-    store_folder: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    provider: str,
-) -> None:
-    """A batch that is refused whole or line by line in words that hold the key: asked singly, the same again."""
+    """Both clients, single calls and batches, and what a batch brings: the runs fail with a reason."""
     said = {"type": "invalid_request_error", "message": f"unknown key {KEY}"}
     monkeypatch.setattr(stub_batches, "_ERROR", said)
-    with StubServer(
-        faults=lambda n, body: echo(400),
-        batch_fault=lambda custom_id: "error",
-        batch_refusal=f"not with {KEY}" if provider == "openai" else None,
-    ) as server:
-        said = run_and_look(keyed_study(tmp_path, server, provider, "batch"), capfd)
-        assert "6 failed" in said
-        assert (len(server.batches), server.count) == (1, 6)
+    faults: dict[str, Any] = {"batch_http_fault": lambda method, path: echo(status)}
+    if mode == "brought":
+        refusal = f"not with {KEY}" if provider == "openai" else None
+        faults = {"batch_fault": lambda custom_id: "error", "batch_refusal": refusal}
+    with StubServer(faults=lambda n, body: echo(status), **faults) as server:
+        path = keyed_study(tmp_path, server, provider, "single" if mode == "single" else "batch")
+        assert "6 failed" in run_and_look(path, capfd)
+        assert (server.batch_requests > 0) == (mode != "single")
+        headers = [value for seen in server.seen for value in seen.headers.values()]
+        assert any(KEY in value for value in headers) or mode == "batch"
+        assert mode != "brought" or (len(server.batches), server.count) == (1, 6)
 
 
 REQUEST = ModelRequest("", "m", (Message("user", "Which port?"),), max_tokens=10)
@@ -195,11 +185,11 @@ FORMS = {
     "a variable": OF_A_VARIABLE,
     "a password of an address": "pa55word99",
 }
-NAMES = (
-    "api_key", "apikey", "X-API-Key", "x-goog-api-key", "password", "Passwd", "AUTHORIZATION", "proxy-authorization",
-    "token", "access_token", "id-token", "secret", "client_secret", "Cookie", "set-cookie", "aws_secret_access_key",
-    "private_key", "Ocp-Apim-Subscription-Key", "credentials",
-)  # fmt: skip
+NAMES = """
+api_key apikey X-API-Key x-goog-api-key password Passwd AUTHORIZATION proxy-authorization token access_token
+id-token secret client_secret Cookie set-cookie aws_secret_access_key private_key Ocp-Apim-Subscription-Key
+credentials
+""".split()  # noqa: SIM905 - a table of words
 ORDINARY = (
     "The password: hunter2 stood in the mail, and password=Winter2024! in the body of the POST.",
     "max_tokens = 2000; 12 tokens; key_findings: none; the bearer of bad news; Basic training was given.",
@@ -221,14 +211,10 @@ def _variables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def study_of(folder: Path, extra: str, more: str = "", server: StubServer | None = None) -> Path:
+def study_of(folder: Path, extra: str, end: str = "", server: StubServer | None = None) -> Path:
     """Write such a study, with this extra of its model."""
-    path = keyed_study(folder, server or StubServer(url="http://127.0.0.1:9"), "compatible", "single")
-    text = path.read_text().replace(', api_key_env = "CANARY_KEY"', f", extra = {extra}" if extra else "")
-    path.write_text(
-        text.replace("batch_poll", f"{more}\nbatch_poll") if "[" not in more[:1] else f"{text}{more}"
-    )
-    return path
+    nobody = StubServer(url="http://127.0.0.1:9")
+    return keyed_study(folder, server or nobody, "compatible", "single", f"extra = {extra}", end)
 
 
 @pytest.mark.usefixtures("_variables")
@@ -258,8 +244,8 @@ def test_a_secret_is_refused_in_a_study_file_and_a_grid_and_goes_from_what_comes
     for path in (
         study_of(tmp_path, f"{{ harmless = {text} }}"),
         study_of(tmp_path, f"{{ {text} = 1 }}"),
-        study_of(tmp_path, "", more=f"note = {json.dumps(f'With {secret} in it')}"),
-        study_of(tmp_path, "", more=f"[sampling.extra]\nx = [{text}]"),
+        study_of(tmp_path, "{}", f"note = {json.dumps(f'With {secret} in it')}"),
+        study_of(tmp_path, "{}", f"[sampling.extra]\nx = [{text}]"),
     ):
         with pytest.raises(StudyError, match="environment variable") as caught:
             Study.load(path)
@@ -295,7 +281,7 @@ def test_ordinary_text_and_parameters_stay_as_they_are(tmp_path: Path) -> None:
         '"<pad>", tokenizer = "o200k", user = "researcher", pass_k = 3, logit_bias = { 50256 = -100 } }'
     )
     note = json.dumps(" ".join(ORDINARY))
-    assert Study.load(study_of(tmp_path, extra, more=f"note = {note}")).file.models[0].extra
+    assert Study.load(study_of(tmp_path, extra, f"note = {note}")).file.models[0].extra
 
 
 @pytest.mark.usefixtures("_variables")
@@ -308,15 +294,11 @@ def test_a_secret_echoed_in_a_reply_that_was_paid_for_is_in_no_file_and_no_outpu
     def echoing(reply: dict[str, Any]) -> dict[str, Any]:
         said = f"{ORDINARY[0]} {' '.join(secrets)}"
         reply["choices"][0]["message"]["content"] = said
-        more = {
-            "id": f"id-{OF_A_VARIABLE}",
-            "model": f"m {OF_A_VARIABLE}",
-            "headers": {"Authorization": "Qx7Qx7"},
-        }
-        return {**reply, **more}
+        reply |= {"id": f"id-{OF_A_VARIABLE}", "model": f"m {OF_A_VARIABLE}"}
+        return reply | {"headers": {"Authorization": "Qx7Qx7"}}
 
     with StubServer(change=echoing) as server:
-        path = study_of(tmp_path, "", server=server)
+        path = study_of(tmp_path, "{}", server=server)
         with pytest.raises(SystemExit) as ended:
             main(["run", str(path), "--yes", "--json"])
         assert ended.value.code == 0

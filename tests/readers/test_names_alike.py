@@ -21,19 +21,23 @@ from toolkit.words import visible_name
 TWINS = ["sou\u200brce", "so\u00a0urce", "so\u00adurce", "sou\u0308rce"]
 
 
-def study_of(folder: Path, name: str) -> None:
-    (folder / "study.toml").write_text(
-        f'name = "a"\nmodels = [{{ name = "{name}", provider = "scripted" }}]\n'
-    )
-    load_study_file(folder / "study.toml")
+MODEL = '{ name = "NAME", provider = "scripted" }'
 
 
-def judge_of(folder: Path, name: str) -> None:
-    judge = f'[judges]\nprimary = {{ name = "{name}", provider = "scripted" }}\n'
-    (folder / "study.toml").write_text(
-        f'name = "a"\nmodels = [{{ name = "m", provider = "scripted" }}]\n{judge}'
-    )
-    load_study_file(folder / "study.toml")
+def study_of(lines: str):
+    def load(folder: Path, name: str) -> None:
+        (folder / "study.toml").write_text(f'name = "a"\n{lines.replace("NAME", name)}\n')
+        load_study_file(folder / "study.toml")
+
+    return load
+
+
+def row_of(read, key: str, **row: str):
+    def load(folder: Path, name: str) -> None:
+        (folder / "t.jsonl").write_text(json.dumps(row | {key: name, "question": "What?", "answer": "x"}))
+        read(folder / "t.jsonl")
+
+    return load
 
 
 def prompt_of(key: str):
@@ -52,17 +56,6 @@ def prompt_of(key: str):
     return load
 
 
-def keyed_of(folder: Path, name: str) -> None:
-    (folder / "t.jsonl").write_text(json.dumps({"id": name, "question": "What?", "answer": "x"}))
-    load_keyed(folder / "t.jsonl")
-
-
-def labelled_of(folder: Path, name: str) -> None:
-    row = {"item_id": name, "question": "What?", "answer": "x", "hallucinated": "yes"}
-    (folder / "t.jsonl").write_text(json.dumps(row))
-    read_items(folder / "t.jsonl")
-
-
 def frame_of(column: str, analysis):
     def compare(folder: Path, name: str) -> None:
         rows = [(f"b{n}", model, float(n % 3)) for n in range(6) for model in ("source", "b")]
@@ -74,7 +67,9 @@ def frame_of(column: str, analysis):
 
 
 READERS = {
-    "a model": study_of, "a judge": judge_of, "keyed": keyed_of, "labelled": labelled_of,
+    "a model": study_of(f"models = [{MODEL}]"),
+    "a judge": study_of(f'models = ["scripted"]\njudges = {{ primary = {MODEL} }}'),
+    "keyed": row_of(load_keyed, "id"), "labelled": row_of(read_items, "item_id", hallucinated="yes"),
     **{key: prompt_of(key) for key in ("prompt_id", "base", "scenario", "category")},
     "item": lambda _, name: TestItem(name, ()), "category of an item": lambda _, name: TestItem("a", (), category=name),
     "models of a frame": frame_of("model", compare_models), "bases of a frame": frame_of("base", compare_models),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import subprocess
@@ -10,7 +9,9 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
 from toolkit.cli import main
@@ -22,27 +23,17 @@ from toolkit.words import VERSION, Summary
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "shrout_fleiss_1979.json").read_text())
 
 
-def write_ratings(folder: Path, rows: list[tuple[object, ...]]) -> Path:
-    path = folder / "ratings.csv"
-    with path.open("w", newline="") as sink:
-        csv.writer(sink).writerows([("target", "judge", "score"), *rows])
-    return path
-
-
-def table(ratings: list[list[float]]) -> list[tuple[object, ...]]:
-    return [(f"t{i}", f"j{j}", score) for i, row in enumerate(ratings) for j, score in enumerate(row)]
-
-
 @pytest.mark.usefixtures("no_pictures")
 def test_analyse_gives_the_shrout_and_fleiss_table(toolkit: Callable, tmp_path: Path) -> None:
     """The six coefficients of Shrout & Fleiss (1979), Table 2, from a file of ratings with a column ``target``."""
-    code, out, _ = toolkit(
-        "analyse", write_ratings(tmp_path, table(GOLDEN["ratings"])), "--out", tmp_path / "out"
+    ratings = (
+        pd.DataFrame(GOLDEN["ratings"]).rename_axis(index="target", columns="judge").stack().rename("score")
     )
+    ratings.to_csv(tmp_path / "ratings.csv")
+    code, out, _ = toolkit("analyse", tmp_path / "ratings.csv", "--out", tmp_path / "out")
     assert (code, "Agreement of the judges" in out) == (0, True)
-    with (tmp_path / "out" / "figures" / "icc_forest.csv").open(newline="") as source:
-        rows = [row for row in csv.DictReader(source) if row["dimension"] == "composite"]
-    values = {row["form"]: float(row["estimate"]) for row in rows}
+    rows = pd.read_csv(tmp_path / "out" / "figures" / "icc_forest.csv").query("dimension == 'composite'")
+    values = rows.set_index("form")["estimate"].to_dict()
     assert values == {name: pytest.approx(value, abs=1e-6) for name, value in GOLDEN["icc"].items()}
 
 
@@ -125,15 +116,7 @@ def test_a_study_from_estimate_to_figures(
     # Nobody works on it, so watching ends after the first look, and JSON stays one object.
     status = json.loads(toolkit("status", path, "--watch", "60", "--json")[1])
     assert status["runs"] == {"planned": 6, "succeeded": 6, "failed": 0, "missing": 0}
-    assert status["judgements"] == {
-        "planned": 18,
-        "done": 18,
-        "scored": 18,
-        "failed": 0,
-        "missing": 0,
-        "left_out": 0,
-    }
-    assert status["at_work"] is False
+    assert (status["judgements"]["scored"], status["at_work"]) == (18, False)
     assert json.loads(toolkit("estimate", path, "--json")[1])["calls"] == 0
     assert json.loads(toolkit("judge", path, "--json")[1])["new_calls"] == 0
     files = [Path(file) for file in json.loads(toolkit("figures", path, "--json")[1])["files"]]
@@ -188,10 +171,11 @@ def test_what_costs_asks_first_and_a_missing_key_is_one_line(
 
 def test_help_and_import_load_nothing_heavy() -> None:
     """Help and `import toolkit` stay instant because heavy packages are loaded when they are needed."""
-    heavy = ["pandas", "numpy", "scipy", "matplotlib", "pingouin", "openai", "anthropic"]
-    heavy += ["mongoengine", "pymongo", "tiktoken", "pydantic", "papermill"]
+    heavy = "pandas numpy scipy matplotlib pingouin openai anthropic mongoengine pymongo tiktoken pydantic papermill"
     for code in ("import toolkit", "import toolkit.cli as c; c.cli.main(['--help'], standalone_mode=False)"):
-        script = f"import sys; {code}; print([m for m in {heavy!r} if m in sys.modules], file=sys.stderr)"
+        script = (
+            f"import sys; {code}; print([m for m in {heavy.split()} if m in sys.modules], file=sys.stderr)"
+        )
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
         assert done.stderr.strip() == "[]"
     assert version("llm-security-toolkit") == VERSION
@@ -210,16 +194,13 @@ def test_the_lab_opens_copies_so_that_the_tree_stays_as_it_is(tmp_path: Path) ->
 
 
 def test_the_lab_is_the_process_that_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    became: list[list[str]] = []
-    monkeypatch.setattr(
-        doctor, "copied_notebooks", lambda folder: [folder / "results" / "notebooks" / "00.ipynb"]
-    )
-    given: list[dict[str, str]] = []
-    monkeypatch.setattr(
-        doctor.os, "execve", lambda _, command, own: (became.append(command), given.append(own))
-    )
+    given: list[Any] = []
+    notebook = Path("results", "notebooks", "00.ipynb")
+    monkeypatch.setattr(doctor, "copied_notebooks", lambda folder: [folder / notebook])
+    monkeypatch.setattr(doctor.os, "execve", lambda *call: given.extend(call))
     doctor.open_lab()
-    settings = Path(given[0]["JUPYTER_CONFIG_PATH"]) / "labconfig" / "default_setting_overrides.json"
+    _, command, own = given
+    settings = Path(own["JUPYTER_CONFIG_PATH"]) / "labconfig" / "default_setting_overrides.json"
     assert "commsOverSubshells" in settings.read_text()
-    assert became[0][1:3] == ["-m", "jupyterlab"]
-    assert became[0][-1].endswith("/lab/tree/results/notebooks/00.ipynb")
+    assert command[1:3] == ["-m", "jupyterlab"]
+    assert command[-1].endswith("/lab/tree/results/notebooks/00.ipynb")

@@ -21,21 +21,10 @@ from toolkit.study import Study
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 SECRET = "The attacker is the auditor"
-OLLAMA_TAKES = {
-    *(
-        "model",
-        "messages",
-        "stream",
-        "stream_options",
-        "max_tokens",
-        "seed",
-        "stop",
-        "temperature",
-        "top_p",
-        "tools",
-    ),
-    *("frequency_penalty", "presence_penalty", "response_format", "reasoning", "reasoning_effort"),
-}
+OLLAMA_TAKES = set(
+    """model messages stream stream_options max_tokens seed stop temperature top_p tools frequency_penalty
+    presence_penalty response_format reasoning reasoning_effort""".split()  # noqa: SIM905 - a table of words
+)
 """Fields of Ollama's ``ChatCompletionRequest``; others it ignores without a word."""
 
 
@@ -73,6 +62,8 @@ def tokens_of(text: str) -> int:
 
 def has_results(study: Study) -> None:
     """One judge, named alone: its scores are results, and only what is about several judges cannot be told."""
+    status = study.status()
+    assert (status["spent_aud"], status["runs"]["succeeded"], status["judgements"]["scored"]) == (0.0, 18, 18)
     assert study.runs()["judged"].all()
     assert study.compare_models().differences[0].estimate is not None
     questions = study.questions().set_index("analysis")
@@ -96,11 +87,9 @@ def test_the_study_of_ollama_runs_as_it_is(tmp_path: Path) -> None:
             message["content"] = f"<think>\n{SECRET}\n</think>\n\n{text}"
         words = tokens_of(message["content"]) + tokens_of(message.get("reasoning", ""))
         usage = {"prompt_tokens": 400, "completion_tokens": 2 * words, "total_tokens": 400 + 2 * words}
-        return {
-            **{"id": "chatcmpl-7", "object": "chat.completion", "created": 1, "model": reply["model"]},
-            **{"system_fingerprint": "fp_ollama", "usage": usage},
-            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-        }
+        ended = [{"index": 0, "message": message, "finish_reason": "stop"}]
+        said = {"id": "chatcmpl-7", "object": "chat.completion", "created": 1, "model": reply["model"]}
+        return said | {"system_fingerprint": "fp_ollama", "usage": usage, "choices": ended}
 
     def absent(number: int, body: dict[str, Any]) -> Fault | None:
         words = f'model "{body["model"]}" not found, try pulling it first'
@@ -121,12 +110,6 @@ def test_the_study_of_ollama_runs_as_it_is(tmp_path: Path) -> None:
         )
         pulled.add("gemma3:12b")
         study.execute(progress=False)
-        status = study.status()
-        assert (status["spent_aud"], status["runs"]["succeeded"], status["judgements"]["scored"]) == (
-            0.0,
-            18,
-            18,
-        )
         has_results(study)
         assert set().union(*(call.body for call in server.seen)) <= OLLAMA_TAKES
         judges = [call.body for call in server.seen if call.body["model"] == "gemma3:12b"]
@@ -156,19 +139,11 @@ def test_the_study_of_vllm_runs_as_it_is(tmp_path: Path) -> None:
         message[field] = f"{SECRET}." if thinks(body) else None
         words = tokens_of(text) + tokens_of(message[field] or "")
         usage = {"prompt_tokens": 400, "completion_tokens": 2 * words, "total_tokens": 400 + 2 * words}
-        choice = {
-            "index": 0,
-            "message": message,
-            "logprobs": None,
-            "finish_reason": "stop",
-            "stop_reason": None,
-        }
-        return {
-            **reply,
-            "choices": [choice],
-            "usage": {**usage, "prompt_tokens_details": None},
-            "prompt_logprobs": None,
-        }
+        choice = {"index": 0, "message": message, "finish_reason": "stop"} | dict.fromkeys(
+            ("logprobs", "stop_reason")
+        )
+        usage["prompt_tokens_details"] = None
+        return reply | {"choices": [choice], "usage": usage, "prompt_logprobs": None}
 
     def too_long(number: int, body: dict[str, Any]) -> Fault | None:
         asked = tokens_of(str(body["messages"]))
@@ -203,12 +178,6 @@ def test_the_study_of_vllm_runs_as_it_is(tmp_path: Path) -> None:
         context[0] = 10_000
         study.execute(progress=False)
         assert models.count == asked + failed
-        status = study.status()
-        assert (status["spent_aud"], status["runs"]["succeeded"], status["judgements"]["scored"]) == (
-            0.0,
-            18,
-            18,
-        )
         has_results(study)
         runs = study.runs(replies=True)
         assert set(runs["model"]) == {"qwen3-8b-thinking", "qwen3-8b-plain"}

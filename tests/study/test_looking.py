@@ -37,22 +37,13 @@ class Ports(PromptResponseTest):
     def aggregate_measurements(self, measured_items):
         return [mean_result("right", measured_items, "right", "share")]
 """
+KEYED = 'test = "keyed"\ndataset = "q.csv"\n[options]\n'
 STUDIES = {
     "a test in a file": ("own.py", TEST, 'test = "own.py:Ports"\n', 4),
     "a test in a module": ("own_module_beside.py", TEST, 'test = "own_module_beside:Ports"\n', 4),
-    "a scorer": (
-        "own.py",
-        SCORER,
-        'test = "keyed"\ndataset = "q.csv"\n[options]\nscorer = "own.py:score"\n',
-        2,
-    ),
+    "a scorer": ("own.py", SCORER, f'{KEYED}scorer = "own.py:score"\n', 2),
     # A module beside the study that has the name of what the toolkit itself imports later.
-    "no code of its own": (
-        "regex.py",
-        "",
-        'test = "keyed"\ndataset = "q.csv"\n[options]\nscorer = "label"\n',
-        2,
-    ),
+    "no code of its own": ("regex.py", "", f'{KEYED}scorer = "label"\n', 2),
 }
 
 
@@ -74,11 +65,8 @@ def test_looking_runs_no_code_of_the_study(tmp_path: Path, store_folder: Path, k
     def look(edit: str) -> Result:
         (tmp_path / name).write_text(traced + edit)
         sys.modules.pop("own_module_beside", None)
-        names = [
-            item.value
-            for item in ShellComplete(cli, {}, "toolkit", "").get_completions(["run", str(study)], "--")
-        ]
-        assert "--yes" in names
+        completed = ShellComplete(cli, {}, "toolkit", "").get_completions(["run", str(study)], "--")
+        assert "--yes" in [item.value for item in completed]
         done = invoked("status", study, "--json")
         invoked("settle", study, "--billed", "--note", "x")
         assert invoked("status", "--help").exit_code == 0

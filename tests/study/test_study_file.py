@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from datetime import date
 from importlib import resources
@@ -64,11 +66,8 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         ("name = ", ["not valid TOML"]),
         ('name = "p"\nmodels = []', ["models", "at least 1"]),
         ('name = "p"\nmodels = ["llama-3.3-70b", "llama-3-3-70b"]', ["models[1]", "same model"]),
-        ('name = "p"\nmodels = ["gpt-5o"]', ["models[0]", "gpt-5o", "gpt-4o", "claude-3-5-haiku"]),
         ('name = "p"\nmodels = [{ name = "gpt-4o", key = "x" }]', ["models[0].key", "api_key_env"]),
         (SERVER, ["models[0].base_url", "user name, a password", "api_key_env"]),
-        (BEGIN + "repeat = 3", ["unknown key repeat", "repeats"]),
-        (BEGIN + "[sampling]\ntemprature = 1", ["sampling.temprature", "temperature"]),
         *((BEGIN + f"{table} = {odd}", [key, "finite"]) for odd in ("inf", "nan") for table, key in (
             ("[budget]\naud", "budget.aud"), ("batch_poll_seconds", "batch_poll_seconds"),
             ("timeout_seconds", "timeout_seconds"), ("[budget]\nconfirm_above_aud", "confirm_above_aud"),
@@ -77,7 +76,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
           for code in ("0000", "0007", "001b", "0085", "2028") for key in ("output", "dataset", "test")),
         (BEGIN + '[judges]\nrubric = "a\\u0000.toml"', ["judges.rubric", "control character"]),
         ('name = "p"\nmodels = [{ name = "x\\u001b[2J", provider = "scripted" }]', ["models[0].name", "control"]),
-        (BEGIN + '[judges]\ntertiary = "nobody"', ["judges.tertiary", "nobody", "gpt-4o"]),
+        (BEGIN + '[judges]\ntertiary = "nobody"', ["judges.tertiary", "nobody", "gpt-4o", "claude-3-5-haiku"]),
         (BEGIN + '[judges]\nrubric = "best"', ["judges.rubric", "best", "seed-v1"]),
         (BEGIN + '[judges]\nrubric = "seed-v1"\nshuffle_dimensions = true', ["fixed order"]),
         (BEGIN + "[bias_controls]\nlength_normalization = true", ["only per_sentence has"]),
@@ -90,7 +89,6 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
                                ("Prüfung 1", "example Pr-fung-1"), ("../x", "example x"), (".a", "example a"))),
         *((BEGIN + f'license = "{odd}"', ["license: a licence is an identifier such as CC-BY-4.0"])
           for odd in ("my own", "http://", "")),
-        (BEGIN + "[analysis]\nmargin = 1", ["unknown key analysis.margin; allowed are score, primary, equiv"]),
         (BEGIN + 'length_bins = ["S", "M"]\n[analysis]\nprimary = "L-S"', ["L-S compares L, which is not in length"]),
     ],
 )  # fmt: skip
@@ -182,8 +180,7 @@ def test_a_misspelled_value_names_the_one_that_was_meant(
         (tmp_path / name).write_text("", encoding="utf-8")
     with pytest.raises(ToolkitError) as caught:
         make_plan(load(tmp_path, BEGIN + text), tmp_path)
-    assert ("did you mean" in str(caught.value)) == (meant is not None)
-    assert meant is None or f"did you mean {meant}?" in str(caught.value)
+    assert re.findall(r"did you mean (.+?)\?", str(caught.value)) == ([meant] if meant else [])
 
 
 KEY = "Zx8SECRETq"
@@ -196,29 +193,29 @@ KEYED = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("url", [*KEYED, "https://h/proxy/OF-THE-ENVIRONMENT-1/v1"])
-def test_a_key_in_an_address_is_refused_and_not_printed(tmp_path: Path, monkeypatch, url: str) -> None:
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("base_url", url) for url in (*KEYED, "https://h/proxy/OF-THE-ENVIRONMENT-1/v1")),
+        *(("api_key_env", name) for name in (f"sk-{KEY}", f"gsk_{KEY}", f"hf_{KEY}", "a b")),
+    ],
+)
+def test_a_key_in_an_address_or_a_name_is_refused_and_not_printed(
+    tmp_path, monkeypatch, field, value
+) -> None:
     """By the study file and by the catalogue, of models and of judges."""
     monkeypatch.setenv("PROXY_KEY", "OF-THE-ENVIRONMENT-1")
-    entry = f'{{ name = "m", provider = "compatible", base_url = "{url}" }}'
-    for text in (f'name = "p"\nmodels = [{entry}]', f"{BEGIN}[judges]\nprimary = {entry}"):
-        with pytest.raises(StudyError, match="base_url") as caught:
-            load(tmp_path, text)
+    given = {"provider": "compatible", "base_url": "https://h/v1"} | {field: value}
+    entry = f'{{ name = "m", {", ".join(f"{key} = {json.dumps(text)}" for key, text in given.items())} }}'
+    for read in (
+        lambda: load(tmp_path, f'name = "p"\nmodels = [{entry}]'),
+        lambda: load(tmp_path, f"{BEGIN}[judges]\nprimary = {entry}"),
+        lambda: model_spec("m", **given),
+    ):
+        with pytest.raises(StudyError, match=field) as caught:
+            read()
         assert KEY not in str(caught.value)
         assert "OF-THE" not in str(caught.value)
-    with pytest.raises(StudyError, match="base_url") as caught:
-        model_spec("m", provider="compatible", base_url=url)
-    assert KEY not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", [f"sk-{KEY}", f"gsk_{KEY}", f"hf_{KEY}", "a b"])
-def test_a_key_in_place_of_the_name_of_its_variable_is_refused_and_not_printed(
-    tmp_path: Path, name: str
-) -> None:
-    """It would stand in the manifest."""
-    with pytest.raises(StudyError, match="api_key_env") as caught:
-        load(tmp_path, f'name = "p"\nmodels = [{{ name = "gpt-4o", api_key_env = "{name}" }}]')
-    assert KEY not in str(caught.value)
 
 
 @pytest.mark.parametrize("url", [
@@ -234,19 +231,19 @@ def test_an_address_without_a_key_is_taken(url: str) -> None:
 def test_what_is_no_text_is_one_line(tmp_path: Path) -> None:
     """A missing file, a picture, a folder; a byte order mark does no harm, a code page of Windows is told."""
     path = tmp_path / "s.toml"
-    with pytest.raises(StudyError, match="no such study file"):
-        load_study_file(path)
-    with pytest.raises(StudyError, match="cannot be read"):
-        load_study_file(tmp_path)
-    path.write_bytes(b"\x89PNG\xff\xfe")
-    with pytest.raises(StudyError, match=r"s\.toml, line 1: is not UTF-8"):
-        load_study_file(path)
     text = f'{BEGIN}note = "caf\u00e9"\n'
+    for where, content, says in (
+        (path, None, "no such study file"),
+        (tmp_path, None, "cannot be read"),
+        (path, b"\x89PNG\xff\xfe", r"s\.toml, line 1: is not UTF-8"),
+        (path, text.encode("cp1252"), r"s\.toml, line 3: is not UTF-8; save it as UTF-8$"),
+    ):
+        if content:
+            path.write_bytes(content)
+        with pytest.raises(StudyError, match=says):
+            load_study_file(where)
     path.write_text(text, encoding="utf-8-sig")
     assert load_study_file(path)[0].note == "caf\u00e9"
-    path.write_text(text, encoding="cp1252")
-    with pytest.raises(StudyError, match=r"s\.toml, line 3: is not UTF-8; save it as UTF-8$"):
-        load_study_file(path)
 
 
 def test_shipped_study_files_name_no_model_that_was_retired_when_they_were_written() -> None:
