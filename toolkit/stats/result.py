@@ -30,6 +30,11 @@ COLUMNS: Final = (
 )
 
 
+_WRITTEN: Final = (
+    "name", "estimate", "low", "high", "confidence", "method", "degrees", "unit", "n", "missing", "correction",
+    "p_value", "note", "statistic", "facets", "role", "status", "reason",
+)  # fmt: skip
+"""Parts of a result as JSON, in their order."""
 _WORDS: Final = {name: name.replace("_", " ") for name in (*DIMENSIONS, SCORE, "length_bin")}
 """Names of the code among keys of results, in words; names of others stay as they are."""
 LEVELS: Final = ("length_bin", "model", "judge")
@@ -194,19 +199,9 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain JSON types."""
-        names = ("name", "estimate", "low", "high", "confidence", "method", "degrees", "unit")
-        return {name: getattr(self, name) for name in names} | {
-            "n": dict(self.n),
-            "missing": self.missing,
-            "correction": self.adjusted,
-            "p_value": self.p_value,
-            "note": self.remarks,
-            "statistic": self.statistic,
-            "facets": dict(self.facets),
-            "role": self.role,
-            "status": self.status,
-            "reason": self.reason,
-        }
+        changed = {"n": dict(self.n), "correction": self.adjusted, "note": self.remarks}
+        values = {name: getattr(self, name) for name in _WRITTEN}
+        return values | changed | {"facets": dict(self.facets)}
 
 
 def _joined(*parts: str) -> str:
@@ -288,11 +283,11 @@ def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataF
     >>> frame.loc[0, "n"]
     '36 answers'
     """
-    rows = []
-    for label, result in keyed:
-        row: dict[str, Any] = {name: getattr(result, name) for name in COLUMNS}
-        row |= {key: label, "n": result.counts, "correction": result.adjusted, "note": result.remarks}
-        rows.append(row)
+    rows = [
+        {name: getattr(result, name) for name in COLUMNS}
+        | {key: label, "n": result.counts, "correction": result.adjusted, "note": result.remarks}
+        for label, result in keyed
+    ]
     frame = pd.DataFrame(rows, columns=[key, *COLUMNS])
     numbers = ["estimate", "low", "high", "p_value", "degrees"]
     return frame.astype(dict.fromkeys(numbers, "float64"))
@@ -338,17 +333,14 @@ def _parts(key: Any) -> tuple[Any, ...]:
 def as_text(result: Result) -> str:
     """Return a result in at most 20 lines: a title, a row each, how many more there are, and the first in words."""
     rows = _first(result)
-    if not rows:
-        return "\n".join(
-            [_title(result), result.frame().head(ROWS).to_string(index=False), *_ends(result, rows)]
-        )
     cells = [[label, estimate.name, *_numbers(estimate), estimate.counts] for label, estimate in rows]
     width = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
-        "  ".join(cell.ljust(size) for cell, size in zip(row, width, strict=True) if size).rstrip()
+        "  ".join(["", *(cell.ljust(size) for cell, size in zip(row, width, strict=True) if size)]).rstrip()
         for row in cells
     ]
-    return "\n".join([_title(result), *(f"  {line}" for line in lines), *_ends(result, rows)])
+    lines = lines or [result.frame().head(ROWS).to_string(index=False)]
+    return "\n".join([_title(result), *lines, *_ends(result, rows)])
 
 
 def as_html(result: Result) -> str:

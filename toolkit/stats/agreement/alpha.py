@@ -14,7 +14,7 @@ from scipy import stats
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.icc import FORMS, base_sums, forms_of_sums, from_log_f, log_f, mean_squares
-from toolkit.stats.agreement.ratings import RatingMatrix
+from toolkit.stats.agreement.ratings import RatingMatrix, target_bases
 from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
@@ -47,49 +47,37 @@ def alpha_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
     It says how far the dimensions of the rubric measure one thing. The interval is clustered by base, or by answer
     where no base is known, because several judges score one answer.
     """
-    empty = Estimate(OVER_DIMENSIONS, None, method=FELDT)
     items = ratings[~ratings["dimension"].isin(_COMPOSITES)]
     if items["dimension"].nunique() < 2:
         return None
     keys = ["target", "judge", "dimension"]
-    counts = {
-        "judgements": len(items.drop_duplicates(["target", "judge"])),
-        "dimensions": items["dimension"].nunique(),
-    }
-
-    def none(problem: str, missing: int = 0) -> Estimate:
-        return replace(empty, n=counts, missing=missing).not_estimable(problem)
-
-    duplicated = items.duplicated(keys)
-    if duplicated.any():
-        return none(
-            f"{counted(int(duplicated.sum()), 'duplicate ratings')}; keep one per target, judge and dimension"
+    judgements, dimensions = len(items.drop_duplicates(keys[:2])), items["dimension"].nunique()
+    counts = {"judgements": judgements, "dimensions": dimensions}
+    empty = Estimate(OVER_DIMENSIONS, None, method=FELDT, n=counts)
+    if duplicated := int(items.duplicated(keys).sum()):
+        return empty.not_estimable(
+            f"{counted(duplicated, 'duplicate ratings')}; keep one per target, judge and dimension"
         )
     wide = items.set_index(keys)["score"].unstack().astype("float64")
     if np.isinf(wide.to_numpy()).any():
-        return none("there is an infinite score")
+        return empty.not_estimable("there is an infinite score")
     complete = wide.dropna()
-    missing = int(wide.isna().to_numpy().sum())
-    incomplete = len(wide) - len(complete)
-    counts["judgements"] = len(complete)
+    counts = {**counts, "judgements": len(complete)}
+    empty = replace(empty, n=counts, missing=int(wide.isna().to_numpy().sum()))
     if len(complete) < 2:
-        return none(
-            f"{counted(len(complete), 'judgements')} with every dimension, and two are needed", missing
+        return empty.not_estimable(
+            f"{counted(len(complete), 'judgements')} with every dimension, and two are needed"
         )
     values = complete.to_numpy() / (np.abs(complete.to_numpy()).max() or 1.0)
     if np.ptp(values) <= ROUNDING:
-        return none("every score is the same", missing)
+        return empty.not_estimable("every score is the same")
     targets = complete.index.get_level_values("target")
-    bases_by_target = ratings.dropna(subset=["base"]).groupby("target")["base"] if "base" in ratings else None
-    by_answer = bases_by_target is None or not bases_by_target.nunique().reindex(targets).eq(1).all()
-    bases = (
-        tuple(targets)
-        if bases_by_target is None or by_answer
-        else tuple(bases_by_target.first().reindex(targets))
-    )
-    n = {"answers" if by_answer else "bases": len(set(bases)), **counts}
+    known = target_bases(ratings, targets, [])
+    bases = tuple(targets) if known is None else known
+    n = {"answers" if known is None else "bases": len(set(bases)), **counts}
+    incomplete = len(wide) - len(complete)
     note = f"{incomplete} of {len(wide)} judgements left out for a missing dimension" if incomplete else ""
-    return _alpha(replace(empty, n=n, missing=missing, note=note), values, bases)
+    return _alpha(replace(empty, n=n, note=note), values, bases)
 
 
 def _alpha(empty: Estimate, values: np.ndarray, bases: tuple[Any, ...] | None) -> Estimate:

@@ -81,7 +81,6 @@ def _pair_estimate(
     bases: Sequence[Hashable] | None,
 ) -> Estimate:
     answers = len(scores)
-    empty = replace(empty, method=FISHER)
     if bases is not None:
         empty = replace(empty, method=JACKKNIFE, n={"bases": len(set(bases)), **empty.n})
     if answers < 3:

@@ -159,11 +159,11 @@ def judge_drift(then: pd.DataFrame, now: pd.DataFrame, *, composite: str = SCORE
         _drift(str(judge), str(dimension), rows)
         for (judge, dimension), rows in pairs.groupby(["judge", "dimension"], sort=False, observed=True)
     ]
-    composite_rows = [index for index, drift in enumerate(drifts) if drift.dimension == composite]
-    corrected = with_holm((drifts[index].shift for index in composite_rows), "judges")
-    for index, shift in zip(composite_rows, corrected, strict=True):
-        drifts[index] = replace(drifts[index], shift=shift)
-    return JudgeDrift(tuple(drifts), composite)
+    shifts = iter(with_holm((drift.shift for drift in drifts if drift.dimension == composite), "judges"))
+    corrected = (
+        replace(drift, shift=next(shifts)) if drift.dimension == composite else drift for drift in drifts
+    )
+    return JudgeDrift(tuple(corrected), composite)
 
 
 def _scores(side: str, frame: pd.DataFrame) -> pd.DataFrame:

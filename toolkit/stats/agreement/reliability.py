@@ -55,13 +55,11 @@ class Reliability(Result):
         return next((name for name in (SCORE, "composite") if name in self.icc), next(iter(self.icc)))
 
     def headline(self) -> Iterator[tuple[str, Estimate]]:
-        """Yield ICC, alpha and Pearson of the composite, or the only dimension, and alpha over dimensions."""
+        """Return ICC, alpha and Pearson of the composite, or the only dimension, and alpha over dimensions."""
         key = self.headline_score
         over = [] if self.alpha_over_dimensions is None else [self.alpha_over_dimensions]
         icc = sorted(self.icc[key], key=lambda estimate: not estimate.name.startswith("ICC(A"))
-        yield from (
-            (key, estimate) for estimate in (*icc, self.alpha_over_judges[key], *over, *self.pearson[key])
-        )
+        return ((key, one) for one in (*icc, self.alpha_over_judges[key], *over, *self.pearson[key]))
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Yield every result with its dimension, ICC(A,.) before other forms."""

@@ -25,10 +25,10 @@ _MANY_LEFT_OUT: Final = 0.1
 class Fit:
     """Variance components before truncation, and the mean squares they come from."""
 
-    raw: np.ndarray = field(default_factory=lambda: np.empty(0))
-    mean_squares: np.ndarray = field(default_factory=lambda: np.empty(0))
-    degrees: np.ndarray = field(default_factory=lambda: np.empty(0))
-    coefficients: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    raw: np.ndarray
+    mean_squares: np.ndarray
+    degrees: np.ndarray
+    coefficients: np.ndarray
     problem: str = ""
 
 
@@ -156,7 +156,7 @@ def fit_components(table: ComponentsTable) -> Fit:
     Casella & McCulloch (1992), Variance Components, section 5.3.
     """
     if table.problem:
-        return Fit(problem=table.problem)
+        return Fit(*[np.empty(0)] * 4, problem=table.problem)
     design, scored = table.design, np.isfinite(table.values)
     y, places = table.values[scored], np.nonzero(scored)
     subsets: list[Effect] = [frozenset(), *design.effects]
@@ -178,7 +178,7 @@ def fit_components(table: ComponentsTable) -> Fit:
     squares, degrees = rows[1:, 0], rows[1:, 1]
     if degrees.min() < 1 or np.linalg.matrix_rank(rows[1:, 2:]) < len(degrees):
         few = design.name(design.effects[int(np.argmin(degrees))])
-        return Fit(problem=f"too few scores are left to distinguish {few} from the rest")
+        return Fit(*[np.empty(0)] * 4, problem=f"too few scores are left to distinguish {few} from the rest")
     squares[np.abs(squares) <= ROUNDING * np.abs(squares).sum()] = 0.0
     mean_squares, coefficients = squares / degrees, rows[1:, 2:] / degrees[:, None]
     raw = np.linalg.solve(coefficients, mean_squares)
@@ -217,21 +217,19 @@ def _notes(table: ComponentsTable, fit: Fit) -> tuple[str, ...]:
     if not table.complete:
         notes.append("cells are of unequal size, so mean squares have the weights of Henderson's method 1")
     below = [name for name, value in zip(effect_names(table.design), fit.raw, strict=True) if value < 0]
-    if below:
-        notes.append(f"negative before truncation at 0: {', '.join(below)}")
-    return tuple(notes)
+    return (*notes, *([f"negative before truncation at 0: {', '.join(below)}"] if below else []))
 
 
 def _cautions(table: ComponentsTable, requested: Design) -> list[str]:
     """Say what no number of this table shows: replies left out, factors of one level, scores at an end of the scale."""
-    single = [name for name in requested.factors if name not in table.design.factors]
     # What repeats within a judge are its judgements of one answer, and not the runs of the study.
     judged_again = "judge" in requested.nested.get("repeat", ())
     cautions = [
         "each judge judged an answer once, so what judging it again would change cannot be told"
         if name == "repeat" and judged_again
         else f"one {name} only, so what it adds cannot be told"
-        for name in single
+        for name in requested.factors
+        if name not in table.design.factors
     ]
     if table.left_out > _MANY_LEFT_OUT:
         cautions.append(f"{table.left_out:.0%} of the replies are left out: the rest may not stand for them")
