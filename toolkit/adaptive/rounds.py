@@ -18,7 +18,7 @@ from toolkit.prompts.dataset import without_arms
 from toolkit.runs.gateway import endpoints_of, worst_aud
 from toolkit.stats.adaptive.benchmark import Benchmark, BenchmarkDesign, benchmark_designs
 from toolkit.stats.adaptive.sequential import LEAST, Bank, block_means, fit, read_bank, sequential_comparison
-from toolkit.stats.adaptive.taxonomy import TAXONOMY, Taxonomy, sample_taxonomy
+from toolkit.stats.adaptive.taxonomy import Taxonomy, sample_taxonomy
 from toolkit.store.filters import planned_runs
 from toolkit.words import total_aud
 
@@ -197,9 +197,11 @@ def taxonomy(plan: Plan, runs: pd.DataFrame, asked: Sequence[str] | None = None)
     order = list(asked) if asked is not None else list(runs.sort_values("created_at")["base"].unique())
     if not order:
         raise InputError(f"study {plan.study.name}: no base was asked yet; run the study first")
-    rows = (
-        (prompt.base, prompt.scenario, prompt.category, prompt.metadata.get("csf"), prompt.length_bin)
-        for prompt in without_arms(plan.dataset.prompts)
-    )
-    prompts = pd.DataFrame(rows, columns=["base", *TAXONOMY])
+    prompts = pd.DataFrame(
+        [
+            {"base": prompt.base, "scenario": prompt.scenario, "category": prompt.category,
+             "csf": prompt.metadata.get("csf"), "length_bin": prompt.length_bin}
+            for prompt in without_arms(plan.dataset.prompts)
+        ]
+    )  # fmt: skip
     return sample_taxonomy(prompts, order, seed=plan.study.seed)

@@ -103,12 +103,11 @@ def rateable_replies(plan: Plan, store: Store) -> list[tuple[PlannedRun, Reply]]
     stored = stored_runs(store, plan.study.name, plan.call_ids)
     usable = {key: run for key, run in stored.items() if why_not(run) is None}
     texts = reply_texts(store, usable.values())
-    planned = [run for run in plan.runs if run.key in usable and not run.of_arm]
-    planned.sort(key=lambda run: run.key)
     replies = []
-    for run in planned:
-        run_id, blob_id = usable[run.key].run_id, usable[run.key].blob_id or ""
-        replies.append((run, Reply(run_id, run.prompt.text, texts[blob_id], blob_id)))
+    for run in sorted(plan.runs, key=lambda run: run.key):
+        if run.key in usable and not run.of_arm:
+            run_id, blob_id = usable[run.key].run_id, usable[run.key].blob_id or ""
+            replies.append((run, Reply(run_id, run.prompt.text, texts[blob_id], blob_id)))
     return replies
 
 
@@ -189,9 +188,8 @@ def next_reply(round_: Round, after: Reply | None = None) -> Reply | None:
     at = round_.replies.index(after) + 1 if after in round_.replies else 0
     turned = round_.replies[at:] + round_.replies[:at]
     unrated = [reply for reply in turned if reply.run_id not in round_.ratings]
-    partly = {run_id for run_id, rating in round_.ratings.items() if not rating.finished}
-    unfinished = [reply for reply in turned if reply.run_id in partly]
-    return next(iter([*unrated, *unfinished]), None)
+    partly = (reply for reply in turned if not round_.ratings[reply.run_id].finished)
+    return next(iter(unrated or partly), None)
 
 
 def rate(

@@ -97,8 +97,8 @@ def _pair_estimate(
     if r is None:
         return empty.not_estimable("the scores of a judge do not vary")
     if abs(r) >= 1 - ROUNDING:
-        return replace(empty, estimate=math.copysign(1.0, r)).no_interval("the scores lie on a straight line")
-    estimate = replace(empty, estimate=r)
+        return empty.valued(math.copysign(1.0, r)).no_interval("the scores lie on a straight line")
+    estimate = empty.valued(r)
     if bases is None:
         if answers < 4:
             return estimate.no_interval("Fisher's z needs four answers")

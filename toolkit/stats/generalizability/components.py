@@ -116,7 +116,7 @@ def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -
     def component(index: int) -> Estimate:
         raw = float(fit.raw[index]) * square
         note = f"the estimate is {raw:.3g} before truncation at 0" if raw < 0 else ""
-        estimate = replace(empty[index], estimate=max(raw, 0.0), method=GENERALIZED, note=note)
+        estimate = empty[index].valued(max(raw, 0.0), method=GENERALIZED, note=note)
         if draws is None:
             return estimate.no_interval("the residual mean square is 0")
         low, high = (max(end, 0.0) for end in interval_of(draws[:, index] * square))

@@ -174,7 +174,7 @@ def _estimates(components: VarianceComponents, by: np.ndarray) -> tuple[Estimate
         )
         if not np.isfinite(point[key]):
             return result.not_estimable("there is no variance to share out")
-        result = replace(result, estimate=float(point[key]) * power[unit])
+        result = result.valued(float(point[key]) * power[unit])
         if draws_of_coefficients is None:
             return result.no_interval(first.reason)
         low, high = interval_of(draws_of_coefficients[key][np.isfinite(draws_of_coefficients[key])])

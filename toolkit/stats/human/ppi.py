@@ -174,7 +174,7 @@ def prediction_powered_contrasts(
             results.append(CalibratedMean(calibrated, people, judges, None))
             continue
         estimate, error, degrees = (float(values[index]) for values in fit[:3])
-        calibrated = replace(empty, estimate=estimate)
+        calibrated = empty.valued(estimate)
         reason = "" if math.isfinite(error) else "the ratings do not vary"
         if bases_rated < FEWEST_BASES:
             reason = f"{counted(bases_rated, 'rated bases')}, and {FEWEST_BASES} are needed"
