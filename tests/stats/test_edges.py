@@ -60,6 +60,7 @@ from toolkit.stats import (
     retest,
     share,
     sign_flip,
+    standard_deviation,
     study_generalizability,
     variance_components,
     weighted_kappa,
@@ -226,6 +227,10 @@ REASONS = [
     (components, [[1.0, NAN], [2, NAN], [NAN, 3], [NAN, 5]], "not estimable: no reply was scored by all"),
     (components, [[1.0, 2], [2, 3], [4, 5]], "no interval: the residual mean square is 0"),
     (share, "s", [], [], "not estimable: there is no case"),
+    (auc, [], [], "not estimable"),
+    (auc, [True, False], [NAN, 0.3], "not estimable"),
+    (auc, [True, True, False, False], [1, 1, 0, 0], "no interval"),
+    (mcnemar, [True], [None], [True], "not estimable: no item is decided by both"),
 ]
 
 
@@ -358,6 +363,7 @@ REFUSED = [
     (wilson, 1, 0, "is no share"),
     (clopper_pearson, 1.5, 4, "whole numbers"),
     (share, "s", [True, False], ["a"], "2 cases and 1 clusters"),
+    (standard_deviation, "sd", [1.0, INF], "infinite"),
     (paired_effect_size, [1.0], "effect size"),
     (paired_effect_size, [0.5, 0.5], "effect size"),
     (paired_effect_size, [1.0, NAN], "effect size"),

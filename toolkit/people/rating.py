@@ -210,20 +210,11 @@ def rate(
     checked = {name: score for name, score in values.items() if score is not None}
     if not checked and not reasons.strip():
         raise InputError("rating: nothing is scored yet; give at least one score, or skip the reply")
-    rating = Rating(
-        study=plan.study.name,
-        rater=round_.rater,
-        run_id=reply.run_id,
-        blob_id=reply.blob_id,
-        rubric=plan.rubric.name,
-        rubric_hash=plan.rubric.digest,
-        scores=checked,
-        reasons=reasons.strip() or None,
-        scheme=scheme,
-    )
+    key = (plan.study.name, round_.rater, reply.run_id, reply.blob_id, plan.rubric.name, plan.rubric.digest)
+    rating = Rating(*key, checked, reasons.strip() or None, scheme=scheme)
     if round_.unkept is not None:
-        key = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
-        _at_once(keep_order, store, *key, *round_.unkept)
+        kept = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
+        _at_once(keep_order, store, *kept, *round_.unkept)
     before = round_.ratings.get(reply.run_id)
     if before is None or not before.equals(rating):
         _at_once(keep_ratings, store, [rating])

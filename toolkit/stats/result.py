@@ -155,6 +155,13 @@ class Estimate:
         return _joined(self.reason, self.note, self.role, self._grouped)
 
     @property
+    def rounded(self) -> tuple[str, str]:
+        """Its number with the unit, and its interval or nothing, rounded for a sentence."""
+        estimate, low, high = rounded_apart((self.estimate, self.low, self.high))
+        unit = "" if self.unit in ("", "none") else f" {self.unit}"
+        return estimate + unit, f"[{low}, {high}]" if low and high else ""
+
+    @property
     def _grouped(self) -> str:
         return _GROUPED if GROUPS in self.n else ""
 
@@ -181,12 +188,11 @@ class Estimate:
         counts = f"; n = {self.counts}" if self.n else ""
         if self.estimate is None:
             return f"{self.name}: not estimable ({self.why_no_number}){counts}."
-        unit = "" if self.unit in ("", "none") else f" {self.unit}"
-        estimate, low, high = rounded_apart((self.estimate, self.low, self.high))
-        text = f"{self.name} = {estimate}{unit}"
+        estimate, ends = self.rounded
+        text = f"{self.name} = {estimate}"
         degrees = "" if self.degrees is None else f", {self.degrees:.1f} degrees of freedom"
-        if self.low is not None and self.high is not None:
-            text += f", {coverage(self.confidence)} interval [{low}, {high}] ({self.method}{degrees})"
+        if ends:
+            text += f", {coverage(self.confidence)} interval {ends} ({self.method}{degrees})"
         if self.p_value is not None:
             text += f", p = {self.p_value:.3g}"
             if self.correction != "none":
@@ -392,10 +398,9 @@ def _cells(label: str, result: Estimate, low: float, high: float) -> list[str]:
 def _numbers(result: Estimate) -> tuple[str, str]:
     if result.estimate is None:
         return "not estimable", result.why_no_number
-    estimate, low, high = rounded_apart((result.estimate, result.low, result.high))
-    unit = "" if result.unit in ("", "none") else f" {result.unit}"
+    estimate, ends = result.rounded
     level = "" if result.confidence == CONFIDENCE else f" ({coverage(result.confidence)})"
-    return estimate + unit, f"[{low}, {high}]{level}" if low and high else ""
+    return estimate, ends and ends + level
 
 
 def _axis(estimates: Iterable[Estimate]) -> tuple[float, float]:
@@ -413,12 +418,10 @@ def _picture(result: Estimate, low: float, high: float) -> str:
 
     middle = _HEIGHT / 2
     zero = f'<path d="M{at(0)} 0V{_HEIGHT}" stroke="currentColor" opacity=".35"/>' if low < 0 < high else ""
-    ends = (result.low, result.high)
-    line = (
-        f'<path d="M{at(ends[0])} {middle}H{at(ends[1])}" stroke="currentColor" stroke-width="1.5"/>'
-        if ends[0] is not None and ends[1] is not None
-        else ""
-    )
+    line = ""
+    if result.low is not None and result.high is not None:
+        ends = f"M{at(result.low)} {middle}H{at(result.high)}"
+        line = f'<path d="{ends}" stroke="currentColor" stroke-width="1.5"/>'
     label = escape(" ".join(_numbers(result)))
     size = f'style="max-width:none;min-width:{_WIDTH}px"'
     return (

@@ -46,9 +46,7 @@ class ContrastPower:
 
     def answers(self) -> tuple[Estimate, ...]:
         """Return the results that there are."""
-        return tuple(
-            answer for answer in (self.spread, self.detectable, self.needed, self.cost) if answer is not None
-        )
+        return tuple(filter(None, (self.spread, self.detectable, self.needed, self.cost)))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -46,7 +46,7 @@ class PowerAnswer(Estimate):
 
 def unanswerable(name: str, reason: str, **fields: Any) -> PowerAnswer:
     """Return an answer without a number, and the reason."""
-    return replace(PowerAnswer(name, None, reason=reason), **fields)
+    return PowerAnswer(name, None, reason=reason, **fields)
 
 
 def whole(number: float) -> int:
