@@ -47,12 +47,12 @@ def running_rounds(plan: Plan, store: Store) -> dict[str, tuple[str, ...]]:
     blobs = {run.run_id: run.blob_id for run in stored if why_not(run) is None and run.blob_id}
     ratings = newest_ratings(store, blobs, rubric_hash).values()
     finished = {(rating.rater, rating.run_id) for rating in ratings if rating.finished}
-    raters: dict[str, set[str]] = {}
+    raters: dict[str, set[str]] = defaultdict(set)
     for round_ in rounds:
         ids = [run_id for run_id in round_.run_ids if run_id in blobs]
         if any((round_.rater, run_id) not in finished for run_id in ids):
             for run_id in ids:
-                raters.setdefault(run_id, set()).add(round_.rater)
+                raters[run_id].add(round_.rater)
     return {run_id: tuple(sorted(names)) for run_id, names in raters.items()}
 
 

@@ -21,14 +21,18 @@ _MANY_AT_AN_END: Final = 0.2
 _MANY_LEFT_OUT: Final = 0.1
 
 
+def _nothing() -> np.ndarray:
+    return np.empty(0)
+
+
 @dataclass(frozen=True)
 class Fit:
     """Variance components before truncation, and the mean squares they come from."""
 
-    raw: np.ndarray
-    mean_squares: np.ndarray
-    degrees: np.ndarray
-    coefficients: np.ndarray
+    raw: np.ndarray = field(default_factory=_nothing)
+    mean_squares: np.ndarray = field(default_factory=_nothing)
+    degrees: np.ndarray = field(default_factory=_nothing)
+    coefficients: np.ndarray = field(default_factory=_nothing)
     problem: str = ""
 
 
@@ -156,7 +160,7 @@ def fit_components(table: ComponentsTable) -> Fit:
     Casella & McCulloch (1992), Variance Components, section 5.3.
     """
     if table.problem:
-        return Fit(*[np.empty(0)] * 4, problem=table.problem)
+        return Fit(problem=table.problem)
     design, scored = table.design, np.isfinite(table.values)
     y, places = table.values[scored], np.nonzero(scored)
     subsets: list[Effect] = [frozenset(), *design.effects]
@@ -178,7 +182,7 @@ def fit_components(table: ComponentsTable) -> Fit:
     squares, degrees = rows[1:, 0], rows[1:, 1]
     if degrees.min() < 1 or np.linalg.matrix_rank(rows[1:, 2:]) < len(degrees):
         few = design.name(design.effects[int(np.argmin(degrees))])
-        return Fit(*[np.empty(0)] * 4, problem=f"too few scores are left to distinguish {few} from the rest")
+        return Fit(problem=f"too few scores are left to distinguish {few} from the rest")
     squares[np.abs(squares) <= ROUNDING * np.abs(squares).sum()] = 0.0
     mean_squares, coefficients = squares / degrees, rows[1:, 2:] / degrees[:, None]
     raw = np.linalg.solve(coefficients, mean_squares)

@@ -50,7 +50,7 @@ class Design:
         """All effects that the design has, smaller ones first; the last is confounded with the error."""
         sizes = range(1, len(self.factors) + 1)
         effects = {self.closure(subset) for size in sizes for subset in combinations(self.factors, size)}
-        return tuple(sorted(effects, key=lambda effect: (len(effect), self._order(effect))))
+        return tuple(sorted(effects, key=lambda e: (len(e), sorted(map(self.factors.index, e)))))
 
     def heads(self, effect: Effect) -> str:
         """Return the factors of an effect that no other of them is nested in, e.g. ``judge x repeat``."""
@@ -76,9 +76,6 @@ class Design:
                 if name not in removed
             },
         )
-
-    def _order(self, effect: Effect) -> tuple[int, ...]:
-        return tuple(index for index, name in enumerate(self.factors) if name in effect)
 
 
 @dataclass(frozen=True)

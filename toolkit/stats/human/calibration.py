@@ -137,11 +137,10 @@ def _calibrated(
 
 
 def _with_facets(result: CalibratedMean, statistic: str, facets: dict[str, str]) -> CalibratedMean:
-    people, judges = ({**facets, "raters": f"{raters} alone"} for raters in ("people", "judges"))
-    parts = ((result.calibrated, facets), (result.people, people), (result.judges, judges))
-    return CalibratedMean(
-        *(replace(part, statistic=statistic, facets=of) for part, of in parts), tuning=result.tuning
-    )
+    alone = [{**facets, "raters": f"{raters} alone"} for raters in ("people", "judges")]
+    parts = zip((result.calibrated, result.people, result.judges), (facets, *alone), strict=True)
+    calibrated, people, judges = (replace(part, statistic=statistic, facets=of) for part, of in parts)
+    return CalibratedMean(calibrated, people, judges, result.tuning)
 
 
 def _agreement(judge: str, values: pd.Series, shown: pd.DataFrame) -> list[Estimate]:
