@@ -213,8 +213,8 @@ def rate(
     key = (plan.study.name, round_.rater, reply.run_id, reply.blob_id, plan.rubric.name, plan.rubric.digest)
     rating = Rating(*key, checked, reasons.strip() or None, scheme=scheme)
     if round_.unkept is not None:
-        kept = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
-        _at_once(keep_order, store, *kept, *round_.unkept)
+        order_key = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
+        _at_once(keep_order, store, *order_key, *round_.unkept)
     before = round_.ratings.get(reply.run_id)
     if before is None or not before.equals(rating):
         _at_once(keep_ratings, store, [rating])

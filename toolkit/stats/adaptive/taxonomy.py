@@ -72,11 +72,11 @@ def sample_taxonomy(
         share, title = float((counts[sample].sum(axis=0) > 0).mean()), f"coverage of {name}"
         estimate = Estimate(title, share, unit="share", n=n, statistic="coverage", facets={"cells": name})
         coverage.append(estimate)
-    whole = cells[crossed].sum(axis=0)
-    observed = float(_jensen_shannon(cells[crossed][sample].sum(axis=0), whole))
+    bank_cells = cells[crossed].sum(axis=0)
+    observed = float(_jensen_shannon(cells[crossed][sample].sum(axis=0), bank_cells))
     orders = np.argsort(np.random.default_rng(seed).random((PERMUTATIONS, len(bases))), axis=1)
-    drawn = np.stack([cells[crossed][order[: len(sample)]].sum(axis=0) for order in orders])
-    null = _jensen_shannon(drawn, whole)
+    samples = np.stack([cells[crossed][order[: len(sample)]].sum(axis=0) for order in orders])
+    null = _jensen_shannon(samples, bank_cells)
     p_value = (1 + int((null >= observed - ROUNDING).sum())) / (1 + PERMUTATIONS)
     mean = f"random samples of as many bases have {null.mean():.4f} in the mean"
     note = f"{mean}; one-sided, {PERMUTATIONS} drawn"

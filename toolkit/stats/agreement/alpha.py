@@ -72,9 +72,9 @@ def alpha_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
     if np.ptp(values) <= ROUNDING:
         return empty.not_estimable("every score is the same")
     targets = complete.index.get_level_values("target")
-    known = target_bases(ratings, targets, [])
-    bases = tuple(targets) if known is None else known
-    n = {"answers" if known is None else "bases": len(set(bases)), **counts}
+    base_of_target = target_bases(ratings, targets, [])
+    bases = tuple(targets) if base_of_target is None else base_of_target
+    n = {"answers" if base_of_target is None else "bases": len(set(bases)), **counts}
     incomplete = len(wide) - len(complete)
     note = f"{incomplete} of {len(wide)} judgements left out for a missing dimension" if incomplete else ""
     return _alpha(replace(empty, n=n, note=note), values, bases)

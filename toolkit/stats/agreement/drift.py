@@ -213,9 +213,9 @@ def _shift(empty: Estimate, difference: np.ndarray, bases: Sequence[Hashable]) -
     def ends(confidence: float) -> tuple[float, float]:
         n, parts = 1 / float(weights @ weights) / inflation(mean.degrees, confidence), []
         for first, square in sides:
-            each = square / first if first else size
-            low, high = wilson(first / each * n, n, confidence)
-            parts.append((first, (each * low, each * high)))
+            step = square / first if first else size
+            low, high = wilson(first / step * n, n, confidence)
+            parts.append((first, (step * low, step * high)))
         by_moves, by_t = mover(*parts[0], *parts[1]), mean.ends(confidence)
         return min(by_moves[0], by_t[0]), max(by_moves[1], by_t[1])
 

@@ -128,15 +128,15 @@ def components_table(frame: pd.DataFrame, design: Design) -> ComponentsTable:
         )
     values = np.full(shape, np.nan)
     values.flat[cells] = numbers_of("scores", frame, "score")
-    every, (values, partial, replies) = values, _judged_by_all(values, design)
+    all_values, (values, partial, replies) = values, _judged_by_all(values, design)
     missing = int((_expected(design, codes, shape) & np.isnan(values)).sum())
-    notes = _silent_levels(frame, design, every, codes)
+    notes = _silent_levels(frame, design, all_values, codes)
     if partial:
         lack = agreeing(partial, "lack a judge and are left out")
         notes.insert(0, f"{partial} of {counted(replies, 'replies')} {lack}")
     for axis in range(values.ndim):
         levels_left = _scored_levels(values, axis)
-        values, every = values.compress(levels_left, axis), every.compress(levels_left, axis)
+        values, all_values = (table.compress(levels_left, axis) for table in (values, all_values))
     levels = dict(zip(design.factors, values.shape, strict=True))
     n = _counts(design, values)
     single = [name for name, count in levels.items() if count == 1]
@@ -161,7 +161,7 @@ def components_table(frame: pd.DataFrame, design: Design) -> ComponentsTable:
         tuple(notes),
         problem,
         partial / max(replies, 1),
-        np.isfinite(every).reshape(values.shape),
+        np.isfinite(all_values).reshape(values.shape),
     )
 
 

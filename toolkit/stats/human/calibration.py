@@ -139,7 +139,7 @@ def _calibrated(
 def _with_facets(result: CalibratedMean, statistic: str, facets: dict[str, str]) -> CalibratedMean:
     alone = [{**facets, "raters": f"{raters} alone"} for raters in ("people", "judges")]
     parts = zip((result.calibrated, result.people, result.judges), (facets, *alone), strict=True)
-    calibrated, people, judges = (replace(part, statistic=statistic, facets=of) for part, of in parts)
+    calibrated, people, judges = (replace(part, statistic=statistic, facets=labels) for part, labels in parts)
     return CalibratedMean(calibrated, people, judges, result.tuning)
 
 
