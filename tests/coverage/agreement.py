@@ -16,9 +16,11 @@ from draw import (
     Setting,
     at,
     check,
+    check_test,
     draw_ratings,
     matrix_of,
     model_of,
+    of_bases,
     rejects,
 )
 from scipy import special
@@ -49,7 +51,6 @@ _ITEMS: Final = 5
 
 @check(
     "judges, answers independent",
-    "interval",
     "icc_estimates, alpha_over_judges, pearson_between_judges",
     (
         *at(answers=(12, 30, 100), judges=3),
@@ -75,7 +76,6 @@ def _independent(rng: np.random.Generator, made: Setting) -> Outcome:
 
 @check(
     "one-way ICC",
-    "interval",
     "icc_estimates",
     at(answers=(12, 30), judges=3) + at(answers=30, judges=3, mean=4.5),
 )
@@ -90,7 +90,6 @@ def _one_way(rng: np.random.Generator, made: Setting) -> Outcome:
 
 @check(
     "ICC, clustered by base",
-    "interval",
     "icc_estimates",
     (
         *at(bases=(12, 30, 100), judges=3),
@@ -103,9 +102,7 @@ def _clustered(rng: np.random.Generator, made: Setting) -> Outcome:
     ever more bases.
     """
     model, leniency = model_of(made), LENIENCY[: made["judges"]]
-    ratings = draw_ratings(
-        rng, model, bases=made["bases"], answers=3, leniency=np.array(leniency), missing=made["missing"]
-    )
+    ratings = of_bases(rng, made, leniency)
     truth, found = draw.icc_of_these_judges(model, leniency), _clustered_forms(ratings)
     fixed = {name: f"{name}{THESE_JUDGES}" if name.startswith("ICC(A") else name for name in truth}
     return {name: (found[fixed[name]], truth[name]) for name in truth}
@@ -113,7 +110,6 @@ def _clustered(rng: np.random.Generator, made: Setting) -> Outcome:
 
 @check(
     "ICC(A,1), judges drawn anew, clustered by base",
-    "interval",
     "icc_estimates, interval_for_new_judges",
     (
         *at(bases=(12, 30, 100), judges=3, judge_SD=(0.2, 0.4)),
@@ -142,14 +138,13 @@ def _clustered_forms(ratings: pd.DataFrame) -> dict[str, Estimate]:
 
 @check(
     "correlation of two judges, clustered by base",
-    "interval",
     "clustered_pearson",
     BASES + at(bases=30, mean=4.5),
 )
 def _clustered_correlation(rng: np.random.Generator, made: Setting) -> Outcome:
     """Three answers of each base, two judges."""
     model = model_of(made)
-    ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.array(LENIENCY[:2]))
+    ratings = of_bases(rng, made, LENIENCY[:2])
     one, other = ratings["score"].to_numpy().reshape(-1, 2).T
     found = clustered_pearson("r", one, other, ratings["base"].tolist()[::2])
     return {"r": (found, draw.correlation_of(model, *LENIENCY[:2]))}
@@ -157,7 +152,6 @@ def _clustered_correlation(rng: np.random.Generator, made: Setting) -> Outcome:
 
 @check(
     "alpha over dimensions",
-    "interval",
     "alpha_over_dimensions",
     at(judgements=(36, 108)) + at(judgements=36, mean=4.5),
 )
@@ -196,7 +190,6 @@ def _kappa_of(share: float, right: float) -> float:
 
 @check(
     "kappa",
-    "interval",
     "cohen_kappa, fleiss_kappa",
     at(items=(36, 100), share=0.5, right=0.85) + at(items=100, share=0.2, right=0.9),
 )
@@ -210,9 +203,7 @@ def _kappas(rng: np.random.Generator, made: Setting) -> Outcome:
     }
 
 
-@check(
-    "area under the ROC curve", "interval", "auc", at(items=(36, 100), apart=1.0) + at(items=100, apart=2.0)
-)
+@check("area under the ROC curve", "auc", at(items=(36, 100), apart=1.0) + at(items=100, apart=2.0))
 def _area(rng: np.random.Generator, made: Setting) -> Outcome:
     """Normal scores of cases and non-cases, half of each."""
     n, apart = made["items"], made["apart"]
@@ -226,7 +217,6 @@ _ALL: Final = 300
 
 @check(
     "other coefficients of agreement, clustered by base",
-    "interval",
     "krippendorff_alpha, weighted_kappa",
     BASES + CEILING,
 )
@@ -235,7 +225,7 @@ def _coefficients(rng: np.random.Generator, made: Setting) -> Outcome:
     them.
     """
     model, leniency = model_of(made), LENIENCY[:3]
-    ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.array(leniency))
+    ratings = of_bases(rng, made, leniency)
     values, bases = ratings["score"].to_numpy().reshape(-1, 3), ratings["base"].tolist()[::3]
     truth = draw.coefficients_of_these_judges(model, leniency)
     found = {
@@ -247,14 +237,13 @@ def _coefficients(rng: np.random.Generator, made: Setting) -> Outcome:
 
 @check(
     "difference of two agreements, clustered by base",
-    "interval",
     "krippendorff_difference",
     BASES + CEILING,
 )
 def _difference_of_agreements(rng: np.random.Generator, made: Setting) -> Outcome:
     """Three answers of each base, scored by three judges of equal leniency, and by three who differ by a point."""
     model, leniency = model_of(made), (0.0, 0.0, 0.0, -0.5, 0.0, 0.5)
-    ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.array(leniency))
+    ratings = of_bases(rng, made, leniency)
     values, bases = ratings["score"].to_numpy().reshape(-1, 6), ratings["base"].tolist()[::6]
     on, off = (
         draw.coefficients_of_these_judges(model, part)["Krippendorff's alpha"]
@@ -265,7 +254,6 @@ def _difference_of_agreements(rng: np.random.Generator, made: Setting) -> Outcom
 
 @check(
     "mean calibrated against people",
-    "interval",
     "prediction_powered_mean",
     at(rated=(20, 50)) + at(rated=30, bases=(30, 12)) + at(rated=30, mean=4.5),
 )
@@ -292,7 +280,6 @@ def _calibrated(rng: np.random.Generator, made: Setting) -> Outcome:
 
 @check(
     "lengths calibrated against people",
-    "interval",
     "prediction_powered_contrasts",
     at(rated_bases=(8, 12, 24)) + at(rated_bases=8, mean=4.5),
     note="With fewer than 8 rated bases the result says that its interval is not verified.",
@@ -326,7 +313,6 @@ _DESIGN: Final = Design(("answer", "judge"))
 
 @check(
     "generalizability, new judges",
-    "interval",
     "variance_components, generalizability",
     at(answers=(12, 30, 100), judges=3) + at(answers=30, judges=3, mean=4.5),
     note="Generalized intervals rest on the normal model: at a ceiling lenient judges have less variance left.",
@@ -347,39 +333,36 @@ def _new_judges(rng: np.random.Generator, made: Setting) -> Outcome:
     return outcome | {name: (one, value) for name, one, value in parts}
 
 
-@check("leniency of judges", "interval", "judge_leniency", at(bases=12) + at(bases=12, mean=4.5))
+@check("leniency of judges", "judge_leniency", at(bases=12) + at(bases=12, mean=4.5))
 def _lenient(rng: np.random.Generator, made: Setting) -> Outcome:
     """Three answers of each base, the same three judges in every study."""
     model, leniency = model_of(made), LENIENCY[:3]
-    ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.array(leniency))
-    whole = model.whole
-    means = [float(draw.mean_of(model.mean + shift, whole)) for shift in leniency]
+    ratings = of_bases(rng, made, leniency)
+    means = draw.moments_of(model, leniency)[0]
     found = judge_leniency(matrix_of(ratings))["judge 0"]
     return {"leniency beside the others": (found, means[0] - (means[1] + means[2]) / 2)}
 
 
-@check(
+@check_test(
     "leniency of judges, none",
-    "test",
     "judge_leniency",
     at(bases=(12, 30)),
     note="The three differences add up to zero, so any of them is found too seldom.",
 )
 def _even_judges(rng: np.random.Generator, made: Setting) -> Outcome:
     """Three judges of whom none is milder; Holm bounds the chance of any false finding."""
-    ratings = draw_ratings(rng, model_of(made), bases=made["bases"], answers=3, leniency=np.zeros(3))
+    ratings = of_bases(rng, made, np.zeros(3))
     found = [rejects(one) for one in judge_leniency(matrix_of(ratings)).values()]
     return {"any of three judges": any(found)}
 
 
-@check("the same judge twice", "interval", "retest", at(bases=(12, 30)) + at(bases=12, mean=4.5))
+@check("the same judge twice", "retest", at(bases=(12, 30)) + at(bases=12, mean=4.5))
 def _twice(rng: np.random.Generator, made: Setting) -> Outcome:
     """Three answers of each base, each scored twice by one judge."""
     model = model_of(made)
-    ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.zeros(2))
+    ratings = of_bases(rng, made, np.zeros(2))
     ratings = ratings.rename(columns={"judge": "repeat"}).assign(judge="primary")
-    total = draw.variance_of(model.mean, model.whole)
-    shared = draw.covariance_of(model.mean, model.mean, model.answers, model.residual)
+    _, (total, _), (shared,) = draw.moments_of(model, (0.0, 0.0))
     icc, sd, _ = retest(ratings)["score", "primary"]
     return {
         "ICC(1,1) of repeats": (icc, shared / total),
@@ -389,7 +372,6 @@ def _twice(rng: np.random.Generator, made: Setting) -> Outcome:
 
 @check(
     "drift of a judge",
-    "interval",
     "judge_drift",
     (
         *at(bases=(10, 30, 100), changed=(0.1, 0.33), upwards=(0.5, 0.75)),

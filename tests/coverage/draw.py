@@ -8,9 +8,9 @@ variances and covariances by Gauss-Hermite quadrature over what two scores share
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import combinations, product
 from typing import Any, Final
 
@@ -84,9 +84,9 @@ CHECKS: Final[list[Check]] = []
 
 def check(
     name: str,
-    kind: str,
     functions: str,
     settings: tuple[Setting, ...],
+    kind: str = "interval",
     note: str = "",
     effect: float | None = None,
     none: tuple[str, ...] = (),
@@ -109,6 +109,9 @@ def check(
         return simulate
 
     return register
+
+
+check_test = partial(check, kind="test")
 
 
 def rejects(found: Any) -> bool | None:
@@ -182,14 +185,14 @@ def draw_ratings(
     *,
     bases: int,
     answers: int = 1,
-    leniency: np.ndarray,
+    leniency: Sequence[float] | np.ndarray,
     missing: float = 0.0,
     crossed: bool = True,
 ) -> pd.DataFrame:
     """Draw ratings: target, base, judge and score, NaN where missing."""
     n, k = bases * answers, len(leniency)
     level = np.repeat(rng.normal(0, model.base, bases), answers) + rng.normal(0, model.answer, n)
-    said = leniency[None, :] if crossed else rng.normal(0, model.judge, (n, k))
+    said = np.asarray(leniency)[None, :] if crossed else rng.normal(0, model.judge, (n, k))
     scores = on_scale(model.mean + level[:, None] + said + rng.normal(0, model.residual, (n, k)))
     scores[rng.random((n, k)) < missing] = np.nan
     targets = np.arange(n)
@@ -200,6 +203,13 @@ def draw_ratings(
             "judge": np.tile([f"judge {j}" for j in range(k)], n),
             "score": scores.ravel(),
         }
+    )
+
+
+def of_bases(rng: np.random.Generator, made: Setting, leniency: Sequence[float] | np.ndarray) -> pd.DataFrame:
+    """Draw ratings of three answers of each base."""
+    return draw_ratings(
+        rng, model_of(made), bases=made["bases"], answers=3, leniency=leniency, missing=made["missing"]
     )
 
 
@@ -262,15 +272,21 @@ def icc_of_drawn_judges(model: Model, k: int) -> dict[str, float]:
     }
 
 
+def moments_of(model: Model, leniency: Sequence[float]) -> tuple[list[float], list[float], list[float]]:
+    """Return means and variances of the scores of these judges, and the covariances of their pairs."""
+    means = [model.mean + shift for shift in leniency]
+    return (
+        [float(mean_of(mean, model.whole)) for mean in means],
+        [variance_of(mean, model.whole) for mean in means],
+        [covariance_of(one, two, model.answers, model.residual) for one, two in combinations(means, 2)],
+    )
+
+
 @cache
 def icc_of_these_judges(model: Model, leniency: tuple[float, ...]) -> dict[str, float]:
     """Return what the intraclass correlations of these judges come to with ever more answers (crossed)."""
-    answer, whole = model.answers, model.whole
-    k, means = len(leniency), [model.mean + shift for shift in leniency]
-    own = float(np.mean([variance_of(mean, whole) for mean in means]))
-    pairs = [covariance_of(one, two, answer, model.residual) for one, two in combinations(means, 2)]
-    shared = float(np.mean(pairs))
-    between = float(np.var([float(mean_of(mean, whole)) for mean in means], ddof=1))
+    k, (means, variances, pairs) = len(leniency), moments_of(model, leniency)
+    own, shared, between = float(np.mean(variances)), float(np.mean(pairs)), float(np.var(means, ddof=1))
     return {
         "ICC(1,1)": (k * shared - between) / (k * own + (k - 1) * between),
         "ICC(1,k)": (k * shared - between) / (own + (k - 1) * shared),
@@ -289,24 +305,15 @@ def coefficients_of_these_judges(model: Model, leniency: tuple[float, ...]) -> d
     :math:`1 - (\bar v - \bar c + s_m^2) / (\bar v + s_m^2 (k - 1) / k)`; kappa of the first two with quadratic
     weights is :math:`2 c_{12} / (v_1 + v_2 + (m_1 - m_2)^2)`.
     """
-    answer, whole = model.answers, model.whole
-    shifted = [model.mean + shift for shift in leniency]
-    means = [float(mean_of(mean, whole)) for mean in shifted]
-    own = [variance_of(mean, whole) for mean in shifted]
-    one_two, one_three, two_three = (
-        covariance_of(one, two, answer, model.residual) for one, two in combinations(shifted, 2)
-    )
-    shared, between = (one_two + one_three + two_three) / 3, float(np.var(means, ddof=1))
-    within = sum(own) / 3
+    means, own, pairs = moments_of(model, leniency)
+    within, shared, between = sum(own) / 3, sum(pairs) / 3, float(np.var(means, ddof=1))
     return {
         "Krippendorff's alpha": 1 - (within - shared + between) / (within + between * 2 / 3),
-        "weighted kappa": 2 * one_two / (own[0] + own[1] + (means[0] - means[1]) ** 2),
+        "weighted kappa": 2 * pairs[0] / (own[0] + own[1] + (means[0] - means[1]) ** 2),
     }
 
 
 def correlation_of(model: Model, first: float, second: float) -> float:
     """Return Pearson's correlation of two judges who add ``first`` and ``second``, over ever more answers."""
-    answer, whole = model.answers, model.whole
-    one, other = model.mean + first, model.mean + second
-    spread = variance_of(one, whole) * variance_of(other, whole)
-    return covariance_of(one, other, answer, model.residual) / math.sqrt(spread)
+    _, variances, (shared,) = moments_of(model, (first, second))
+    return shared / math.sqrt(math.prod(variances))

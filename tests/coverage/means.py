@@ -17,6 +17,7 @@ from draw import (
     Setting,
     at,
     check,
+    check_test,
     draw_runs,
     mean_of,
     model_of,
@@ -56,7 +57,7 @@ def _length_truth(model: Model) -> dict[str, float]:
     return truth
 
 
-@check("prompt lengths", "interval", "compare_lengths", BASES + CEILING + at(bases=12, missing=0.1))
+@check("prompt lengths", "compare_lengths", BASES + CEILING + at(bases=12, missing=0.1))
 def _lengths(rng: np.random.Generator, made: Setting) -> Outcome:
     """One run of each base and length bin, M 0.2 and L 0.5 points above S before rounding and cutting off."""
     model = model_of(made)
@@ -67,9 +68,8 @@ def _lengths(rng: np.random.Generator, made: Setting) -> Outcome:
     return {one.name: (one, truth[one.name]) for one in results if one.name in shown}
 
 
-@check(
+@check_test(
     "prompt lengths, no effect",
-    "test",
     "compare_lengths",
     BASES + CEILING + at(bases=12, missing=0.1),
     note="Holm's bound holds for any dependence, and the three contrasts depend on each other: any of the three is "
@@ -94,7 +94,7 @@ _LENGTH: Final = dict(zip(TEXTS, (0.0, 0.2, 0.5, 0.2, 0.5, 0.2), strict=True))
 
 
 @check(
-    "length and information", "interval", "length_and_information",
+    "length and information", "length_and_information",
     at(bases=(12, 30, 100), by_length=(0, 1)) + at(bases=30, by_length=0.5, missing=0.1),
     note="The rows farthest from 95 % (93.0 and 97.1) are chance: in 100,000 studies they have 95.1 and 95.0.",
 )  # fmt: skip
@@ -131,7 +131,7 @@ def _clusters(rng: np.random.Generator, made: Setting) -> tuple[np.ndarray, list
     return on_scale(model.mean + level), np.repeat(np.arange(bases), sizes).tolist(), truth
 
 
-@check("means", "interval", "clustered_mean, mean_interval", BASES + CEILING)
+@check("means", "clustered_mean, mean_interval", BASES + CEILING)
 def _means(rng: np.random.Generator, made: Setting) -> Outcome:
     """Bases of one to five answers."""
     scores, bases, truth = _clusters(rng, made)
@@ -142,14 +142,14 @@ def _means(rng: np.random.Generator, made: Setting) -> Outcome:
     }
 
 
-@check("means on a scale", "interval", "bounded_mean", BASES + CEILING + at(bases=(8, 12, 30), mean=4.6))
+@check("means on a scale", "bounded_mean", BASES + CEILING + at(bases=(8, 12, 30), mean=4.6))
 def _means_on_a_scale(rng: np.random.Generator, made: Setting) -> Outcome:
     """Bases of one to five answers whose scores end at 5."""
     scores, bases, truth = _clusters(rng, made)
     return {"mean on the scale": (bounded_mean(Estimate("mean", None), scores, bases, (0.0, 5.0)), truth)}
 
 
-@check("mean, no difference", "test", "clustered_mean", BASES + CEILING)
+@check_test("mean, no difference", "clustered_mean", BASES + CEILING)
 def _no_mean(rng: np.random.Generator, made: Setting) -> Outcome:
     """The same answers less their true mean."""
     scores, bases, truth = _clusters(rng, made)
@@ -157,7 +157,7 @@ def _no_mean(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 @check(
-    "slope, clustered by base", "interval", "clustered_slope", BASES,
+    "slope, clustered by base", "clustered_slope", BASES,
     effect=0.3, none=("slope, none", "The same where length does nothing."),
 )  # fmt: skip
 def _slope(rng: np.random.Generator, made: Setting, slope: float) -> Outcome:
@@ -170,7 +170,7 @@ def _slope(rng: np.random.Generator, made: Setting, slope: float) -> Outcome:
 
 
 @check(
-    "paired permutation", "interval", "sign_flip", at(pairs=(8, 12, 20)),
+    "paired permutation", "sign_flip", at(pairs=(8, 12, 20)),
     effect=1.0, none=("paired permutation, no difference", "The same around 0."),
 )  # fmt: skip
 def _flips(rng: np.random.Generator, made: Setting, mean: float) -> Outcome:
@@ -179,7 +179,7 @@ def _flips(rng: np.random.Generator, made: Setting, mean: float) -> Outcome:
 
 
 @check(
-    "probes of a judge", "interval", "probe_shifts", BASES,
+    "probes of a judge", "probe_shifts", BASES,
     effect=0.3, none=("probes of a judge, no shift", "The same with no shift on average."),
 )  # fmt: skip
 def _probe(rng: np.random.Generator, made: Setting, shift: float) -> Outcome:
@@ -205,7 +205,7 @@ _DIRECT: Final = (0.0, 0.1, 0.2)
 _MARGIN: Final = 0.25
 
 
-@check("any difference between lengths, none", "test", "repeated_measures", BASES + CEILING)
+@check_test("any difference between lengths, none", "repeated_measures", BASES + CEILING)
 def _alike(rng: np.random.Generator, made: Setting) -> Outcome:
     """One run of each base and length bin, no difference between the bins."""
     runs = draw_runs(rng, model_of(made), bases=made["bases"], effects=_NONE, missing=0.0)
@@ -213,7 +213,7 @@ def _alike(rng: np.random.Generator, made: Setting) -> Outcome:
     return {"repeated-measures ANOVA": repeated_measures(scores)}
 
 
-@check("equivalence, at the margin", "test", "equivalence", BASES)
+@check_test("equivalence, at the margin", "equivalence", BASES)
 def _at_the_margin(rng: np.random.Generator, made: Setting) -> Outcome:
     """Differences whose mean is the margin itself, where equivalence is just not true."""
     differences = rng.normal(_MARGIN, 0.25, made["bases"])
@@ -221,7 +221,7 @@ def _at_the_margin(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 @check(
-    "length bias", "interval", "length_bias", BASES,
+    "length bias", "length_bias", BASES,
     effect=0.1, none=("length bias, none", "The same where the length does nothing to the score."),
 )  # fmt: skip
 def _length_bias(rng: np.random.Generator, made: Setting, slope: float) -> Outcome:
@@ -239,7 +239,6 @@ def _length_bias(rng: np.random.Generator, made: Setting, slope: float) -> Outco
 
 @check(
     "two models on the same prompts",
-    "interval",
     "paired_difference, rate_difference",
     at(bases=(12, 30)) + at(bases=12, mean=4.5),
 )
@@ -272,7 +271,7 @@ def _promised(bases: int) -> tuple[float, float]:
     return float(found or math.nan), float(margin or math.nan)
 
 
-@check("power as computed", "power", "detectable_effect, tost_power", BASES)
+@check("power as computed", "detectable_effect, tost_power", BASES, kind="power")
 def _power(rng: np.random.Generator, made: Setting) -> Outcome:
     """The effect that the paired t test, and the margin that two one-sided tests, are said to find in 80 % of
     studies with as many bases.
@@ -345,7 +344,7 @@ def _deviation(model: Model) -> float:
     return math.hypot(model.base, model.residual, _OF_MODEL, _OF_MODEL)
 
 
-@check("shared texts: tests", "test", "over_clusters", at(bases=100))
+@check_test("shared texts: tests", "over_clusters", at(bases=100))
 def _no_effects(rng: np.random.Generator, made: Setting) -> Outcome:
     """100 bases with 164 distinct texts of 300 (S 32, M 60, L 72), three models with one score each for a text;
     lengths, scenarios and models are alike
@@ -360,7 +359,7 @@ def _no_effects(rng: np.random.Generator, made: Setting) -> Outcome:
     }
 
 
-@check("shared texts: means", "interval", "over_clusters", at(bases=100))
+@check("shared texts: means", "over_clusters", at(bases=100))
 def _effects(rng: np.random.Generator, made: Setting) -> Outcome:
     """100 bases with 164 distinct texts of 300 (S 32, M 60, L 72), three models with one score each for a text;
     M is 0.15 and L 0.3 above S before scores are rounded
@@ -377,7 +376,7 @@ def _effects(rng: np.random.Generator, made: Setting) -> Outcome:
     }
 
 
-@check("shared texts: agreement", "interval", "over_clusters", at(bases=100))
+@check("shared texts: agreement", "over_clusters", at(bases=100))
 def _agreement(rng: np.random.Generator, made: Setting) -> Outcome:
     """100 bases with 72 distinct texts of L in 32 clusters, three judges; these judges over ever more
     answers

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from draw import Outcome, Setting, at, check, rejects
+from draw import Outcome, Setting, at, check, check_test, rejects
 
 from toolkit.scoring import one_shot_score
 from toolkit.stats.comparisons.accuracy import accuracy
@@ -39,9 +39,7 @@ _TEN: Final = (
 _ALIKE: Final = 0.3
 
 
-@check(
-    "share, cases alone", "interval", "share", at(cases=(12, 36, 100), share=(0.1, 0.5, 0.9)), note=_COARSE
-)
+@check("share, cases alone", "share", at(cases=(12, 36, 100), share=(0.1, 0.5, 0.9)), note=_COARSE)
 def _alone(rng: np.random.Generator, made: Setting) -> Outcome:
     """Independent cases."""
     hits = rng.random(made["cases"]) < made["share"]
@@ -50,7 +48,6 @@ def _alone(rng: np.random.Generator, made: Setting) -> Outcome:
 
 @check(
     "share, clustered by base",
-    "interval",
     "share",
     at(bases=(12, 30, 100), share=(0.1, 0.5, 0.9)),
     note=_COARSE,
@@ -70,7 +67,6 @@ def _decisions(rng: np.random.Generator, labels: np.ndarray, se: float, sp: floa
 
 @check(
     "rates of a decider",
-    "interval",
     "classify",
     at(items=(72, 200), sensitivity=0.8, specificity=0.7) + at(items=72, sensitivity=0.95, specificity=0.9),
     note=_COARSE,
@@ -93,7 +89,7 @@ def _rates(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 @check(
-    "two deciders", "interval", "mcnemar", at(items=(72, 200)), effect=0.3,
+    "two deciders", "mcnemar", at(items=(72, 200)), effect=0.3,
     none=(
         "two deciders, equally good",
         "The same, none better.",
@@ -124,7 +120,6 @@ def _outcomes(made: Setting) -> np.ndarray:
 
 @check(
     "one-shot score",
-    "interval",
     "one_shot_score",
     _TEN,
     note="Conservative on purpose: ten experiments have few outcomes, and none may be covered too seldom.",
@@ -152,7 +147,6 @@ _BETTER: Final = np.array([0.8, 0.1, 0.1])
 
 @check(
     "two methods of the one-shot test",
-    "interval",
     "compare_two_methods",
     _TEN[:1],
     note="Made from two exact intervals, and as conservative.",
@@ -163,9 +157,8 @@ def _pair_interval(rng: np.random.Generator, made: Setting) -> Outcome:
     return {"difference": (_two_methods(rng, made, _BETTER), truth)}
 
 
-@check(
+@check_test(
     "two methods of the one-shot test, equally good",
-    "test",
     "compare_two_methods",
     _TEN[:2],
     note="The exact test never rejects too often and, with few outcomes, too seldom.",
@@ -181,7 +174,7 @@ def _answered(rng: np.random.Generator, questions: int, better: float) -> np.nda
     return np.array([rng.multinomial(10, (p, 0.6 * (1 - p), 0.4 * (1 - p))) for p in easy])
 
 
-@check("mean over questions of the one-shot test", "interval", "overall", at(questions=(12, 30)))
+@check("mean over questions of the one-shot test", "overall", at(questions=(12, 30)))
 def _overall(rng: np.random.Generator, made: Setting) -> Outcome:
     """Ten experiments of each of the questions, which differ in how hard they are."""
     counts = _answered(rng, made["questions"], 0.0)
@@ -193,9 +186,8 @@ def _overall(rng: np.random.Generator, made: Setting) -> Outcome:
     return {"mean raw score": (overall("mean", methods), truth)}
 
 
-@check(
+@check_test(
     "variants of the one-shot test, equally good",
-    "test",
     "compare_one_shot",
     at(questions=(8, 12)),
     note="Holm's bound holds for any dependence; the contrasts depend on each other, so findings are too rare.",
@@ -214,7 +206,7 @@ def _variants(rng: np.random.Generator, made: Setting) -> Outcome:
     return {"any of three, Holm": any(found)}
 
 
-@check("Holm", "test", "holm", at(tests=(3, 10)))
+@check_test("Holm", "holm", at(tests=(3, 10)))
 def _holm(rng: np.random.Generator, made: Setting) -> Outcome:
     """Independent tests of true null hypotheses."""
     corrected = holm(rng.random(made["tests"]).tolist())
@@ -223,7 +215,6 @@ def _holm(rng: np.random.Generator, made: Setting) -> Outcome:
 
 @check(
     "accuracy on questions with a key",
-    "interval",
     "accuracy",
     at(bases=(12, 30, 100), share=(0.1, 0.5, 0.97)),
     note=_COARSE,
@@ -245,7 +236,6 @@ def _accuracies(rng: np.random.Generator, made: Setting) -> Outcome:
 
 @check(
     "rate with one large document",
-    "interval",
     "rate_mean",
     at(bases=(5, 8, 12), share=(0.05, 0.5, 0.9, 0.97), largest=(0.5, 0.9)),
     note="A large document is worth little more than one question: intervals are .2 to .6 wide where it has half of "
@@ -262,7 +252,6 @@ def _large(rng: np.random.Generator, made: Setting) -> Outcome:
 
 @check(
     "Bradley-Terry differences",
-    "interval",
     "compare_pairs",
     (*at(bases=(12, 30), models=3), *at(bases=12, models=3, unbeaten=1)),
 )

@@ -8,15 +8,10 @@ import pytest
 from simulated_banks import simulate_designs, simulated_bank
 
 from toolkit import stats as ours
-from toolkit.adaptive.rounds import at_random, by_variance
+from toolkit.adaptive.rounds import DESIGNS, by_variance
 from toolkit.errors import InputError
 
 COLUMNS = ["model", "base", "length_bin", "score"]
-DESIGNS = [
-    ours.BenchmarkDesign("random", at_random, calibrated=False),
-    ours.BenchmarkDesign("random, calibrated", at_random),
-    ours.BenchmarkDesign("adaptive", by_variance),
-]
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +78,9 @@ def test_too_few_bases_give_no_number_and_do_not_stop(simulated, bases):
     few = scores[scores["base"].isin(bank["base"][::9][:bases])]
     found = ours.sequential_comparison(few, bank, target_width=5.0)
     assert not found.stop
-    assert all(
-        one.estimate is None and "fewer than 12" in one.remarks for one in (*found.models, *found.differences)
-    )
+    frame = found.frame()
+    assert frame["estimate"].isna().all()
+    assert frame["note"].str.contains("fewer than 12").all()
 
 
 def test_one_model_has_a_mean_and_no_difference(simulated):
@@ -172,13 +167,8 @@ def test_bases_that_lack_a_score_are_left_out_and_named(simulated):
     damaged = scores.assign(score=scores["score"].where(~lacking))[scores["base"] != "base_003"]
     names = ["base_003", "base_097", "base_098"]
     found = ours.benchmark_designs(damaged, bank, DESIGNS, target_width=0.35, seeds=2)
-    complete = ours.benchmark_designs(
-        scores[~scores["base"].isin(names)],
-        bank[~bank["base"].isin(names)],
-        DESIGNS,
-        target_width=0.35,
-        seeds=2,
-    )
+    whole = (table[~table["base"].isin(names)] for table in (scores, bank))
+    complete = ours.benchmark_designs(*whole, DESIGNS, target_width=0.35, seeds=2)
     pd.testing.assert_frame_equal(found.trials, complete.trials)
     words = "bases without a score of every model at every length left out:"
     assert found.notes[2:] == (f"3 {words} {', '.join(names)}",)

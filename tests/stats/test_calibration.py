@@ -24,29 +24,16 @@ def study(bases=40, raters=3, rated=90, seed=2):
         columns=["run_id", "base", "length_bin", "model"],
     )
     quality = rng.normal(3, 0.7, len(runs))
-    judgements = pd.concat(
-        [
-            runs.assign(
-                judge=j, composite_strict=np.clip(quality + 0.5 + 0.3 * rng.normal(size=len(runs)), 0, 5)
-            )
-            for j in JUDGES
-        ],
-        ignore_index=True,
-    )
-    means = judgements.groupby("run_id")["composite_strict"].mean()
+    said = [np.clip(quality + 0.5 + 0.3 * rng.normal(size=len(runs)), 0, 5) for _ in JUDGES]
     shown = rng.choice(len(runs), rated, replace=False)
+    given = [quality[shown] + 0.4 * rng.normal(size=rated) for _ in range(raters)]
+    judgements = [runs.assign(judge=j, composite_strict=x) for j, x in zip(JUDGES, said, strict=True)]
     human = [
-        runs.iloc[shown].assign(
-            rater=f"r{i}",
-            composite_strict=np.clip(np.round((quality[shown] + 0.4 * rng.normal(size=rated)) * 2) / 2, 0, 5),
-        )
-        for i in range(raters)
+        runs.iloc[shown].assign(rater=f"r{i}", composite_strict=np.clip(np.round(x * 2) / 2, 0, 5))
+        for i, x in enumerate(given)
     ]
-    return (
-        runs.assign(composite_strict=runs["run_id"].map(means)),
-        judgements,
-        pd.concat(human, ignore_index=True),
-    )
+    tables = (pd.concat(parts, ignore_index=True) for parts in (judgements, human))
+    return runs.assign(composite_strict=np.mean(said, axis=0)), *tables
 
 
 def test_each_part_is_that_of_its_function():
@@ -55,27 +42,12 @@ def test_each_part_is_that_of_its_function():
     people = human.groupby("run_id")["composite_strict"].mean()
     table = runs.assign(rating=runs["run_id"].map(people))
     rated, other = table[table["rating"].notna()], table[table["rating"].isna()]
-    oracle = prediction_powered_mean(
-        "m",
-        rated["rating"],
-        rated["composite_strict"],
-        other["composite_strict"],
-        list(rated["base"]),
-        list(other["base"]),
-    )
+    scores, bases = ([list(side[name]) for side in (rated, other)] for name in ("composite_strict", "base"))
+    oracle = prediction_powered_mean("m", rated["rating"], *scores, *bases).calibrated
     one = found.means["all"].calibrated
-    assert (one.estimate, one.low, one.high) == pytest.approx(
-        (oracle.calibrated.estimate, oracle.calibrated.low, oracle.calibrated.high)
-    )
+    assert (one.estimate, one.low, one.high) == pytest.approx((oracle.estimate, oracle.low, oracle.high))
     assert one.high < found.means["all"].judges.estimate  # the mildness of the judges is put right
-    assert list(found.means) == [
-        "all",
-        "length_bin S",
-        "length_bin M",
-        "length_bin L",
-        "model m1",
-        "model m2",
-    ]
+    assert list(found.means) == ["all", *(f"length_bin {b}" for b in "SML"), "model m1", "model m2"]
     title = "calibrated difference of composite_strict, "
     pairs = ["length_bin M - S", "length_bin L - M", "length_bin L - S", "model m1 - m2"]
     assert [one.calibrated.name for one in found.differences] == [title + pair for pair in pairs]
@@ -130,9 +102,7 @@ def test_nobody_rated_and_one_person_rated():
 def test_every_pair_of_models_has_a_difference_whatever_they_are_called():
     """Two pairs that read alike, "a - b - c", are two."""
     runs, judgements, human = study()
-    names = dict(
-        zip([f"{b}{m}" for b in "SM" for m in ("m1", "m2")], ["a", "b - c", "a - b", "c"], strict=True)
-    )
+    names = {"Sm1": "a", "Sm2": "b - c", "Mm1": "a - b", "Mm2": "c"}
     tables = [table[table["length_bin"] != "L"].copy() for table in (runs, judgements, human)]
     for table in tables:
         table["model"] = (table["length_bin"] + table["model"]).map(names)

@@ -52,10 +52,7 @@ def test_the_jackknife_is_that_of_leaving_out_each_base_and_tuning_again() -> No
     data = simulated(np.random.default_rng(5), 20, 14, top=False)
     people, judges, base, shown = data
     found = calibrated(*data)
-    parts = []
-    for one in range(20):
-        kept = base != one
-        parts.append(calibrated(*(values[kept] for values in data)).calibrated.estimate)
+    parts = [calibrated(*(values[base != one] for values in data)).calibrated.estimate for one in range(20)]
     rated = np.isin(np.arange(20), base[shown])
     variances, degrees = [], []
     for part in (np.array(parts)[rated], np.array(parts)[~rated]):
@@ -179,10 +176,8 @@ def test_few_rated_bases_give_no_wider_interval_than_people_alone_and_say_that_t
     ratios = []
     for seed in range(60):
         people, judges, _, base, shown = few_rated(seed, 6)
-        found, alone = (
-            calibrated(people, judges, base, shown).calibrated,
-            clustered_mean(people[shown], base[shown]),
-        )
+        found = calibrated(people, judges, base, shown).calibrated
+        alone = clustered_mean(people[shown], base[shown])
         assert found.remarks == "6 rated bases: coverage of the interval is verified from 8 on"
         assert found.degrees <= 5
         difference = contrasted(PAIRS, *few_rated(seed, 12))["M - S"]
@@ -203,12 +198,10 @@ def test_few_rated_bases_give_no_wider_interval_than_people_alone_and_say_that_t
 
 def test_a_side_that_nobody_rated_or_one_base_rated_has_no_difference_and_says_why() -> None:
     people, judges, side, base, shown = few_rated(2, 9)
-    none = contrasted(PAIRS, people, judges, side, base, shown & (side != "M"))
-    assert (
-        none["M - S"].calibrated.remarks
-        == "not estimable: no answer of M was rated by people and by the judges"
-    )
-    assert none["L - S"].calibrated.low is not None
-    single = contrasted(PAIRS, people, judges, side, base, shown & ((side != "M") | (base == 0)))
-    assert "all ratings of M are of one base" in single["M - S"].calibrated.remarks
-    assert single["L - S"].calibrated.low is not None
+    for rated, says in (
+        (side != "M", "not estimable: no answer of M was rated by people and by the judges"),
+        ((side != "M") | (base == 0), "no interval: all ratings of M are of one base, and two are needed"),
+    ):
+        found = contrasted(PAIRS, people, judges, side, base, shown & rated)
+        assert found["M - S"].calibrated.remarks == says
+        assert found["L - S"].calibrated.low is not None

@@ -49,8 +49,12 @@ def clustered_table(bases=12, answers=3, seed=7) -> pd.DataFrame:
     return ratings.assign(base=[f"b{int(name[1:]) // answers}" for name in ratings["target"]])
 
 
-def values(result: Reliability, key="score") -> dict[str, float | None]:
-    return {one.name: one.estimate for one in result.icc[key]}
+def values(result: Reliability) -> dict[str, float | None]:
+    return {one.name: one.estimate for one in result.icc["score"]}
+
+
+def ends(one: Estimate) -> tuple[float | None, float | None]:
+    return one.low, one.high
 
 
 def every(result: Reliability) -> list[Estimate]:
@@ -63,16 +67,15 @@ def assert_never_made_up(result: Reliability) -> None:
     """No number is NaN or infinite, and whatever is absent says why."""
     leniency = [one for judges in result.leniency.values() for one in judges.values()]
     for one in (*every(result), *result.krippendorff.values(), *leniency):
-        numbers = [number for number in (one.estimate, one.low, one.high) if number is not None]
-        assert all(math.isfinite(number) for number in numbers), one
-        assert (one.low is None) == (one.high is None), one
         if one.estimate is None:
-            assert one.low is None
+            assert one.low is one.high is None, one
             assert one.remarks.startswith("not estimable: "), one
         elif one.low is None:
+            assert math.isfinite(one.estimate), one
+            assert one.high is None, one
             assert "no interval: " in one.remarks, one
         else:
-            assert one.low <= one.estimate <= one.high, one
+            assert -math.inf < one.low <= one.estimate <= one.high < math.inf, one
     json.dumps([one.to_dict() for one in every(result)], allow_nan=False)
 
 
@@ -81,11 +84,11 @@ def test_the_shrout_and_fleiss_table_gives_the_published_coefficients():
     assert [one.name for one in result.icc["score"]] == list(FORMS)
     for one in result.icc["score"]:
         assert one.estimate == pytest.approx(GOLDEN["icc"][one.name], abs=1e-6)
-        assert (one.low, one.high) == pytest.approx(GOLDEN["ci95"][one.name], abs=1e-3)
+        assert ends(one) == pytest.approx(GOLDEN["ci95"][one.name], abs=1e-3)
         assert one.n == {"answers": 6, "judges": 4}
     alpha = result.alpha_over_judges["score"]
     assert alpha.estimate == pytest.approx(GOLDEN["cronbach_alpha_over_judges"], abs=1e-6)
-    assert (alpha.low, alpha.high) == pytest.approx(GOLDEN["ci95"]["ICC(C,k)"], abs=1e-3)
+    assert ends(alpha) == pytest.approx(GOLDEN["ci95"]["ICC(C,k)"], abs=1e-3)
     assert "no base is known: all intervals take the answers as independent" in result.notes
     assert pg.options["round.column.CI95"] is not None, "the option of pingouin is put back"
     assert_never_made_up(result)
@@ -121,9 +124,7 @@ def test_estimates_are_those_of_pingouin_and_are_never_made_up(table):
         if one.estimate is not None:
             assert one.estimate == pytest.approx(oracle.at[one.name, "ICC"], abs=1e-8)
         if one.low is not None:
-            assert (one.low, one.high) == pytest.approx(
-                tuple(oracle.at[one.name, "CI95"]), abs=0.0051, rel=1e-3
-            )
+            assert ends(one) == pytest.approx(tuple(oracle.at[one.name, "CI95"]), abs=0.0051, rel=1e-3)
     alpha = result.alpha_over_judges["score"]
     assert alpha.estimate == pytest.approx(pg.cronbach_alpha(pd.DataFrame(table))[0], abs=1e-8)
 
@@ -132,11 +133,9 @@ def test_estimates_are_those_of_pingouin_and_are_never_made_up(table):
 @settings(max_examples=10, deadline=None, derandomize=True)
 def test_the_order_of_rows_and_the_names_of_judges_change_nothing(table, random):
     ratings = long(table)
-    order = list(range(len(ratings)))
-    random.shuffle(order)
-    renamed = ratings.assign(judge=ratings["judge"].map({f"j{j}": f"judge {9 - j}" for j in range(4)})).iloc[
-        order
-    ]
+    order = random.sample(range(len(ratings)), len(ratings))
+    names = {f"j{j}": f"judge {9 - j}" for j in range(4)}
+    renamed = ratings.assign(judge=ratings["judge"].map(names)).iloc[order]
     first, second = values(reliability(ratings)), values(reliability(renamed))
     for name, value in first.items():
         assert second[name] == (None if value is None else pytest.approx(value, abs=1e-9))
@@ -175,7 +174,6 @@ def test_what_supports_no_number_has_its_reason(name):
 
 
 SOME = {
-    **{name: ratings for name, (ratings, _) in NOTHING.items()},
     "exact": long([[1, 1, 1], [2, 2, 2], [4, 4, 4]]),
     "shifted": long([[1, 2, 1.5], [2, 3, 2.5], [4, 5, 4.5]]),
     "one base": clustered_table(bases=1),
@@ -185,10 +183,7 @@ SOME = {
 
 @pytest.mark.parametrize("name", SOME)
 def test_what_cannot_be_said_has_its_reason_and_never_nan(name):
-    result = reliability(SOME[name])
-    assert_never_made_up(result)
-    if name == "duplicates":
-        assert not any(one.estimable for one in every(result))
+    assert_never_made_up(reliability(SOME[name]))
 
 
 def test_agreement_consistency_and_their_opposite_at_the_ends_of_the_scale():
@@ -252,7 +247,7 @@ def test_pearson_is_that_of_scipy_with_the_interval_of_fisher():
     found = {one.name: one for one in reliability(long(table)).pearson["score"]}["r(j0, j3)"]
     oracle = stats.pearsonr(table[:, 0], table[:, 3])
     assert found.estimate == pytest.approx(oracle.statistic)
-    assert (found.low, found.high) == pytest.approx(tuple(oracle.confidence_interval(0.95)))
+    assert ends(found) == pytest.approx(tuple(oracle.confidence_interval(0.95)))
 
 
 def test_each_dimension_is_analysed_apart_in_the_order_of_the_rubric():
@@ -307,8 +302,8 @@ def test_the_clustered_interval_is_the_jackknife_that_leaves_out_one_base_at_a_t
     half = stats.t.ppf(0.975, degrees) * np.sqrt(5 / 6 * ((z - z.mean()) ** 2).sum())
     f = np.exp(6 * log_f(ratings) - 5 * z.mean() + np.array([-half, half]))
     single, mean = reliability(ratings).icc_these_judges["score"]
-    assert (single.low, single.high) == pytest.approx(tuple((f - 1) / (f + 2)))
-    assert (mean.low, mean.high) == pytest.approx(tuple(1 - 1 / f))
+    assert ends(single) == pytest.approx(tuple((f - 1) / (f + 2)))
+    assert ends(mean) == pytest.approx(tuple(1 - 1 / f))
 
 
 @pytest.mark.parametrize(
@@ -354,8 +349,8 @@ def test_the_interval_for_other_judges_is_the_mixture_that_its_formula_says():
     drawn = g * log_f(x) - (g - 1) * z.mean(axis=0) + error * rng.standard_t(degrees)
     f = np.exp(np.quantile(drawn, [0.025, 0.975]))
     single, mean = (one for one in reliability(ratings).icc["score"] if "A" in one.name)
-    assert (single.low, single.high) == pytest.approx(tuple((f - 1) / (f + k - 1)), abs=0.005)
-    assert (mean.low, mean.high) == pytest.approx(tuple(1 - 1 / f), abs=0.005)
+    assert ends(single) == pytest.approx(tuple((f - 1) / (f + k - 1)), abs=0.005)
+    assert ends(mean) == pytest.approx(tuple(1 - 1 / f), abs=0.005)
 
 
 def test_these_judges_stand_second_and_are_called_so():

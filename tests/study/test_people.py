@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,18 @@ def people(study: Study) -> pd.DataFrame:
     return human_frame(study.store, study.runs(), study.plan.rubric.digest)
 
 
+def history_of(study: Study) -> pd.DataFrame:
+    return history_frame(study.store, study.runs(), study.plan.rubric.digest)
+
+
+def of_people(study: Study) -> Any:
+    return study.store.database["judgements"].find({"model": "human"})
+
+
+def imported(study: Study, *given: Any) -> Any:
+    return import_ratings(study.plan, study.store, *given)
+
+
 def ids(round_: Round) -> list[str]:
     return [reply.run_id for reply in round_.replies]
 
@@ -63,8 +76,7 @@ def a_file(folder: Path, header: str, *lines: str) -> Path:
 
 def counts(study: Study) -> tuple[int, int]:
     """How many versions of ratings, and how many judgements of people, the store holds."""
-    judgements = study.store.database["judgements"].find({"model": "human"})
-    return study.store.database["human_ratings"].count_documents({}), len(list(judgements))
+    return study.store.database["human_ratings"].count_documents({}), len(list(of_people(study)))
 
 
 def test_a_round_is_blind_balanced_and_each_rater_s_own(study):
@@ -122,7 +134,7 @@ def test_a_rating_is_a_judgement_of_a_human_judge_and_changes_none_of_the_ensemb
     runs_before = study.runs()
     scores = {**FULL, "clarity": 0.0, "relevance": 2.5}
     round_ = rated(study, opened(study), scores, "  too short  ")
-    (found,) = study.store.database["judgements"].find({"model": "human"})
+    (found,) = of_people(study)
     assert found["run_id"] == round_.replies[0].run_id
     assert (found["judge"], found["failed"], found["aud_cost"]) == ("human:anna", False, None)
     assert found["call_id"].startswith("human:")
@@ -145,9 +157,9 @@ def test_what_a_rating_leaves_out_is_missing_and_not_lost(study):
     assert row["failed"]
     assert row["failure"] == "unfinished: 1 of 7 dimensions scored"
     assert row[[*DIMENSIONS, "composite", "composite_strict"]].isna().all()
-    history = history_frame(study.store, study.runs(), study.plan.rubric.digest)
+    history = history_of(study)
     assert history[["dimension", "score", "counts"]].values.tolist() == [["clarity", 3.5, True]]
-    (found,) = study.store.database["judgements"].find({"model": "human"})
+    (found,) = of_people(study)
     assert (found["failed"], found["scores"], found["composite"]) == (True, None, None)
     for _ in range(5):  # it comes again after all others
         assert next_reply(round_) != round_.replies[0]
@@ -159,12 +171,12 @@ def test_what_a_rating_leaves_out_is_missing_and_not_lost(study):
 def test_the_newest_version_counts_and_the_earlier_one_is_kept(study):
     round_ = rated(study, opened(study))
     reply = round_.replies[0]
-    round_ = rate(study.plan, study.store, round_, reply, {**FULL, "clarity": 1.0})
-    rate(study.plan, study.store, round_, reply, {**FULL, "clarity": 1.0})
+    for _ in range(2):
+        round_ = rate(study.plan, study.store, round_, reply, {**FULL, "clarity": 1.0})
     assert counts(study) == (2, 1)
     (row,) = people(study).to_dict("records")
     assert (row["clarity"], row["version"]) == (1.0, 2)
-    history = history_frame(study.store, study.runs(), study.plan.rubric.digest)
+    history = history_of(study)
     clarity = history[history["dimension"] == "clarity"]
     assert clarity[["version", "score", "counts"]].values.tolist() == [[1, 4.0, False], [2, 1.0, True]]
 
@@ -186,7 +198,7 @@ def test_a_rating_of_an_earlier_text_of_the_run_does_not_count(own_study):
     again = opened(own_study)
     assert again.rated == 0
     assert next_reply(again).run_id == run_id
-    history = history_frame(own_study.store, own_study.runs(), own_study.plan.rubric.digest)
+    history = history_of(own_study)
     assert len(history) == 7
     assert not history["counts"].any()
 
@@ -241,19 +253,14 @@ def test_the_comparison_with_people_is_that_of_the_runs_they_rated():
 
 def test_a_long_file_is_kept_once_however_often_it_is_imported(study, tmp_path):
     first, second = ids(opened(study))[:2]
-    lines = [
-        f"{run},{rater},{name},{3 + (rater == 'ben')}"
-        for run in (first, second)
-        for rater in ("anna", "ben")
-        for name in DIMENSIONS
-    ]
+    raters = {"anna": 3, "ben": 4}
+    rows = product((first, second), raters, DIMENSIONS)
+    lines = [f"{run},{rater},{name},{raters[rater]}" for run, rater, name in rows]
     path = a_file(tmp_path, LONG, *lines)
-    done = import_ratings(study.plan, study.store, path)
-    names = ("new", "changed", "unchanged", "unfinished")
-    assert [done.fields[name] for name in names] == [4, 0, 0, 0]
-    assert done.fields["raters"] == ["anna", "ben"]
-    again = import_ratings(study.plan, study.store, path)
-    assert [again.fields[name] for name in names] == [0, 0, 4, 0]
+    names = ("new", "changed", "unchanged", "unfinished", "raters")
+    for kept in ([4, 0, 0], [0, 0, 4]):
+        done = imported(study, path).fields
+        assert [done[name] for name in names] == [*kept, 0, ["anna", "ben"]]
     assert counts(study) == (4, 4)
     assert people(study)["composite"].tolist() == [3.0, 3.0, 4.0, 4.0]
     assert set(people(study)["source"]) == {"file"}
@@ -271,11 +278,11 @@ def test_a_wide_file_of_one_rater_may_leave_scores_out_and_fill_them_in_later(st
         f"{third},x,,,,,,,,",
         "",
     )
-    done = import_ratings(study.plan, study.store, path, "anna")
+    done = imported(study, path, "anna")
     assert [done.fields[name] for name in ("new", "unfinished", "empty")] == [2, 1, 1]
     assert "1 lack a dimension" in done.text
     later = a_file(tmp_path, f"run_id,{','.join(DIMENSIONS[1:])}", f"{second},0,1,2,3,4,5")
-    assert import_ratings(study.plan, study.store, later, "anna").fields["changed"] == 1
+    assert imported(study, later, "anna").fields["changed"] == 1
     frame = people(study).set_index("run_id")
     assert frame.loc[second, list(DIMENSIONS)].tolist() == [3, 0, 1, 2, 3, 4, 5]
     assert frame.loc[second, "reasons"] == "part, only"
@@ -285,10 +292,10 @@ def test_a_wide_file_of_one_rater_may_leave_scores_out_and_fill_them_in_later(st
 def test_an_import_that_was_killed_half_way_is_completed_by_the_same_command(study, tmp_path):
     first, second = ids(opened(study))[:2]
     path = a_file(tmp_path, WIDE, f"{first},anna,4", f"{second},anna,3")
-    import_ratings(study.plan, study.store, path)
+    imported(study, path)
     study.store.database["human_ratings"].delete_many({"run_id": second})
     study.store.database["judgements"].delete_many({"model": "human"})
-    done = import_ratings(study.plan, study.store, path)
+    done = imported(study, path)
     assert (done.fields["new"], done.fields["unchanged"]) == (1, 1)
     assert counts(study) == (2, 2)
 
@@ -327,7 +334,7 @@ def test_a_wrong_line_is_named_and_nothing_is_kept(study, tmp_path, header, line
         tmp_path, header, line.format(*run_ids), *([good[header]] if header in good and line else ())
     )
     with pytest.raises(InputError, match=message) as caught:
-        import_ratings(study.plan, study.store, path)
+        imported(study, path)
     assert str(path) in str(caught.value)
     assert counts(study) == (0, 0)
 
@@ -346,7 +353,7 @@ def test_a_file_that_cannot_be_taken_is_one_line(study, tmp_path):
         (lines, None, "line 4, column clarity: 9"),
     ):
         with pytest.raises(InputError, match=says):
-            import_ratings(study.plan, study.store, path, rater)
+            imported(study, path, rater)
     assert counts(study) == (0, 0)
 
 
@@ -363,7 +370,7 @@ def test_a_run_that_no_judge_may_see_cannot_be_rated(own_study, tmp_path, change
     assert len(opened(own_study).replies) == 5
     path = a_file(tmp_path, WIDE, f"{run_id},anna,4")
     with pytest.raises(InputError, match=message):
-        import_ratings(own_study.plan, own_study.store, path)
+        imported(own_study, path)
 
 
 def test_an_order_that_two_processes_keep_at_once_holds_each_run_once(study, monkeypatch):

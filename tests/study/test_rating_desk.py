@@ -10,7 +10,7 @@ from toolkit.errors import StoreError
 from toolkit.people.desk import Desk
 from toolkit.people.rating import open_round, running_rounds
 from toolkit.people.ratings_file import import_ratings
-from toolkit.store.frames import history_frame, human_frame
+from toolkit.store.frames import history_frame
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
@@ -25,14 +25,18 @@ def opened(study: Study, size: int | None = None) -> Desk:
     return Desk(study.plan, study.store, open_round(study.plan, study.store, "anna", size=size))
 
 
-def press(desk: Desk, *scores: float | None) -> None:
+def save(desk: Desk, *scores: float | None) -> None:
     for name, score in zip(DIMENSIONS, scores, strict=False):
         desk.scores[name].value = score
+    desk.save.click()
+
+
+def pressed(desk: Desk) -> list[float | None]:
+    return [buttons.value for buttons in desk.scores.values()]
 
 
 def kept(study: Study) -> list[tuple[str, bool, float]]:
-    frame = human_frame(study.store, study.runs(), study.plan.rubric.digest)
-    return list(frame[["run_id", "failed", "clarity"]].itertuples(index=False, name=None))
+    return list(study.human()[["run_id", "failed", "clarity"]].itertuples(index=False, name=None))
 
 
 def test_no_score_is_pressed_at_first_and_saving_then_keeps_nothing(desk, study):
@@ -41,30 +45,27 @@ def test_no_score_is_pressed_at_first_and_saving_then_keeps_nothing(desk, study)
     assert first.run_id not in desk.texts.value + desk.header.value
     assert "scripted" not in desk.header.value + desk.texts.value.split("<pre")[0]
     assert tuple(step / 2 for step in range(11)) == study.plan.rubric.steps
-    assert [buttons.value for buttons in desk.scores.values()] == [None] * 7
+    assert pressed(desk) == [None] * 7
     desk.save.click()
     assert "nothing is scored yet" in desk.status.value
     assert (desk.reply, kept(study)) == (first, [])
-    press(desk, *[0.0] * 7)
-    desk.save.click()
+    save(desk, *[0.0] * 7)
     assert kept(study)[0][1:] == (False, 0.0)
 
 
 def test_a_saved_rating_is_in_the_store_before_the_next_reply_is_shown(desk, study):
     first, there = desk.reply, []
     desk.texts.observe(lambda _: there.append(kept(study)), "value")
-    press(desk, *[4.5] * 7)
     desk.reasons.value = "good"
-    desk.save.click()
+    save(desk, *[4.5] * 7)
     assert there == [[(first.run_id, False, 4.5)]]
     assert desk.reply == desk.round.replies[1]
-    assert [buttons.value for buttons in desk.scores.values()] == [None] * 7
+    assert pressed(desk) == [None] * 7
     assert (desk.reasons.value, "1 of 6 rated" in desk.header.value) == ("", True)
 
 
 def test_gaps_are_asked_about_once_and_then_kept_as_unfinished(desk, study):
-    press(desk, 3.0, 3.0)
-    desk.save.click()
+    save(desk, 3.0, 3.0)
     assert "Not scored: Completeness, Compliance alignment" in desk.status.value
     assert kept(study) == []
     desk.save.click()
@@ -77,13 +78,11 @@ def test_back_shows_what_was_pressed_and_another_score_replaces_it(desk, study):
     first = desk.reply
     desk.back.click()
     assert "the first one" in desk.status.value
-    press(desk, *[2.0] * 7)
-    desk.save.click()
+    save(desk, *[2.0] * 7)
     desk.back.click()
     assert desk.reply == first
-    assert [buttons.value for buttons in desk.scores.values()] == [2.0] * 7
-    press(desk, *[1.0] * 7)
-    desk.save.click()
+    assert pressed(desk) == [2.0] * 7
+    save(desk, *[1.0] * 7)
     assert kept(study) == [(first.run_id, False, 1.0)]
 
 
@@ -94,22 +93,21 @@ def test_what_cannot_be_kept_stays_at_the_desk_with_the_reason(desk, study, monk
         raise StoreError("human_ratings: the store did not take a write")
 
     monkeypatch.setattr("toolkit.people.desk.rate", broken)
-    press(desk, *[4.0] * 7)
-    desk.save.click()
+    save(desk, *[4.0] * 7)
     assert "Not kept (StoreError: human_ratings" in desk.status.value
     assert desk.reply == first
-    assert [buttons.value for buttons in desk.scores.values()] == [4.0] * 7
+    assert pressed(desk) == [4.0] * 7
 
 
 def test_seven_scores_can_be_typed_in_one_line(desk, study):
     """What is no score changes none."""
     scores = [4.0, 3.5, 5.0, None, 0.0, 2.0, 1.0]
     desk.typed.value = "4 3.5 5 - 0 2 1"
-    assert [desk.scores[name].value for name in DIMENSIONS] == scores
+    assert pressed(desk) == scores
     for text in ("4 4", "4,5 1 1 1 1 1 1", "6 1 1 1 1 1 1", "3.25 1 1 1 1 1 1", "a b c d e f g"):
         desk.typed.value = text
         assert ("these are 2 scores; write 7" if text == "4 4" else "is no score") in desk.status.value
-        assert [desk.scores[name].value for name in DIMENSIONS] == scores
+        assert pressed(desk) == scores
 
 
 def test_what_a_model_wrote_is_text_and_nothing_else(study):
@@ -134,8 +132,7 @@ def test_a_round_is_ended_by_a_second_press_and_waits_for_nothing_then(study):
     assert study.store.database["rating_rounds"].count_documents({}) == 0
     desk = opened(study)
     first = desk.reply
-    press(desk, *[4.0] * 7)
-    desk.save.click()
+    save(desk, *[4.0] * 7)
     assert len(running_rounds(study.plan, study.store)) == 6
     desk.end.click()
     desk.skip.click()  # what is pressed between takes it back
@@ -152,8 +149,7 @@ def test_a_round_thrown_away_counts_nowhere_and_stays_in_the_history(study):
     """It asks once more; the same cell then begins a new round, and nothing of it was deleted."""
     desk = opened(study)
     first = desk.reply
-    press(desk, *[4.0] * 7)
-    desk.save.click()
+    save(desk, *[4.0] * 7)
     assert study.human()["run_id"].tolist() == [first.run_id]
     desk.throw.click()
     assert "1 rating will count nowhere" in desk.status.value.replace("ratings", "rating")
@@ -167,8 +163,7 @@ def test_a_round_thrown_away_counts_nowhere_and_stays_in_the_history(study):
     assert not history["counts"].any()
     again = opened(study)
     assert (again.reply.run_id, again.round.rated, len(again.round.replies)) == (first.run_id, 0, 6)
-    press(again, *[3.0] * 7)
-    again.save.click()
+    save(again, *[3.0] * 7)
     assert study.human()["composite"].tolist() == [3.0]
 
 
@@ -182,5 +177,4 @@ def test_a_score_from_a_file_between_two_buttons_is_shown_and_stays(desk, study,
     assert again.scores[DIMENSIONS[0]].value == 4.2
     again.scores["clarity"].value = 3.0
     again.save.click()
-    frame = human_frame(study.store, study.runs(), study.plan.rubric.digest)
-    assert frame.iloc[0][[DIMENSIONS[0], "clarity"]].tolist() == [4.2, 3.0]
+    assert study.human().iloc[0][[DIMENSIONS[0], "clarity"]].tolist() == [4.2, 3.0]

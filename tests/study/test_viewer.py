@@ -109,10 +109,9 @@ def test_a_run_id_opens_at_once_and_an_unknown_one_is_refused(study):
     some = [ids(study)[4], ids(study)[1]]
     told = Asked(study, some)("rows", blind=True)
     assert (told["rows"]["run"], told["first"], told["planned"]) == (some, some[0], 2)
-    with pytest.raises(InputError, match="'nobody': not in study small"):
-        study.view("nobody")
-    with pytest.raises(InputError, match="'nobody': not in study small"):
-        study.view(["nobody"])
+    for nobody in ("nobody", ["nobody"]):
+        with pytest.raises(InputError, match="'nobody': not in study small"):
+            study.view(nobody)
 
 
 def test_a_store_that_fails_is_said_and_the_viewer_stays(study, monkeypatch):
@@ -150,10 +149,12 @@ def rated_by_file(study: Study, folder: Path, lines: list[str]) -> None:
 
 def opened(study: Study, run_id: str, **options: bool) -> OpenRun:
     """Return a run as the viewer shows it."""
-    (run,) = open_runs(
-        study.plan, study.store, with_people(study.plan, study.store, study.runs(), **options), [run_id]
-    )
+    (run,) = open_runs(study.plan, study.store, seen(study, **options), [run_id])
     return run
+
+
+def seen(study: Study, **options: bool) -> pd.DataFrame:
+    return with_people(study.plan, study.store, study.runs(), **options)
 
 
 def running(study: Study, rater: str = "ben", size: int | None = 2, finish: int = 0) -> list[str]:
@@ -184,17 +185,16 @@ def test_scores_and_remarks_of_people_stand_beside_the_judges(study, tmp_path):
     assert numbers[3] == f"{run.facts['clarity']:.2f}"
     mean = (19.5 / 6 + 2) / 2
     assert f"<b>People</b> {mean:.2f} (2)" in shown
-    unfinished = opened(study, second)
-    assert "<b>People</b> –" in run_html(unfinished)
-    assert "unfinished, does not count" in run_html(unfinished)
-    assert "unfinished: 6 of 7 dimensions scored" in run_html(unfinished)
+    unfinished = run_html(opened(study, second))
+    for part in ("<b>People</b> –", "unfinished, does not count", "unfinished: 6 of 7 dimensions scored"):
+        assert part in unfinished
 
 
 def test_all_zeros_of_a_person_are_a_zero_and_nobody_is_a_dash(study, tmp_path):
     """A true zero is a score; the frame has as many rows, in the same order."""
     second = ids(study)[1]
     rated_by_file(study, tmp_path, [f"{second},anna,,0,0,0,0,0,0,0"])
-    frame = with_people(study.plan, study.store, study.runs())
+    frame = seen(study)
     assert frame["run_id"].tolist() == ids(study)
     assert frame["people_composite"].tolist() == [pd.NA, 0.0, pd.NA, pd.NA, pd.NA, pd.NA]
     assert frame["people_count"].tolist() == [0, 1, 0, 0, 0, 0]
@@ -220,7 +220,7 @@ def test_no_score_of_a_running_round_is_shown_until_it_is_finished(study, tmp_pa
         assert state(run.facts) == "hidden, judged"
         assert opened(study, run_id, blind=False).judges
     assert opened(study, other).judges
-    frame = with_people(study.plan, study.store, study.runs())
+    frame = seen(study)
     hidden = frame[frame["run_id"].isin(held)]
     assert hidden[[*DIMENSIONS, "composite", "composite_strict", "composite_std"]].isna().all().all()
     running(study, finish=2)

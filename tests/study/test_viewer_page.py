@@ -84,8 +84,8 @@ def test_runs_come_in_the_order_of_the_ids_and_are_found_by_their_texts(study):
     """None for none; one that is not there is named; a search looks in ids, prompts and replies."""
     runs = study.runs()
     ids = runs["run_id"].tolist()[::-1]
-    assert [run.run_id for run in open_runs(study.plan, study.store, runs, ids)] == ids
-    assert open_runs(study.plan, study.store, runs, []) == []
+    for some in (ids, []):
+        assert [run.run_id for run in open_runs(study.plan, study.store, runs, some)] == some
     with pytest.raises(InputError, match=r"run '01X': not in study hostile; study.runs\(\) lists"):
         open_runs(study.plan, study.store, runs, ["01X"])
     texts = search_texts(study.plan, study.store, runs)
@@ -237,7 +237,7 @@ def spoilt(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: spoilt(one) for name, one in value.items()}
     if isinstance(value, tuple | list):
-        return type(value)(spoilt(one) for one in value)
+        return type(value)(map(spoilt, value))
     if is_dataclass(value):
         kept = {"run_id", "scores", "version"}
         names = [field.name for field in fields(value) if field.name not in kept and field.init]

@@ -89,7 +89,7 @@ class Desk:
             description="Throw round away",
             tooltip="None of its ratings counts any more; all stay in the history.",
         )
-        self.status, self.header, self.texts = widgets.HTML(), widgets.HTML(), widgets.HTML()
+        self.status, self.header, self.texts = (widgets.HTML() for _ in range(3))
         self.bar = widgets.IntProgress(
             min=0, max=max(1, len(round_.replies)), layout=widgets.Layout(width="auto", height="10px")
         )

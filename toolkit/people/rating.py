@@ -47,12 +47,12 @@ def running_rounds(plan: Plan, store: Store) -> dict[str, tuple[str, ...]]:
     blobs = {run.run_id: run.blob_id for run in stored if why_not(run) is None and run.blob_id}
     ratings = newest_ratings(store, blobs, rubric_hash).values()
     finished = {(rating.rater, rating.run_id) for rating in ratings if rating.finished}
-    raters: dict[str, set[str]] = {}
+    raters: dict[str, set[str]] = defaultdict(set)
     for round_ in rounds:
         ids = [run_id for run_id in round_.run_ids if run_id in blobs]
         if any((round_.rater, run_id) not in finished for run_id in ids):
             for run_id in ids:
-                raters.setdefault(run_id, set()).add(round_.rater)
+                raters[run_id].add(round_.rater)
     return {run_id: tuple(sorted(names)) for run_id, names in raters.items()}
 
 
@@ -103,12 +103,11 @@ def rateable_replies(plan: Plan, store: Store) -> list[tuple[PlannedRun, Reply]]
     stored = stored_runs(store, plan.study.name, plan.call_ids)
     usable = {key: run for key, run in stored.items() if why_not(run) is None}
     texts = reply_texts(store, usable.values())
-    planned = [run for run in plan.runs if run.key in usable and not run.of_arm]
-    planned.sort(key=lambda run: run.key)
     replies = []
-    for run in planned:
-        run_id, blob_id = usable[run.key].run_id, usable[run.key].blob_id or ""
-        replies.append((run, Reply(run_id, run.prompt.text, texts[blob_id], blob_id)))
+    for run in sorted(plan.runs, key=lambda run: run.key):
+        if run.key in usable and not run.of_arm:
+            run_id, blob_id = usable[run.key].run_id, usable[run.key].blob_id or ""
+            replies.append((run, Reply(run_id, run.prompt.text, texts[blob_id], blob_id)))
     return replies
 
 
@@ -189,9 +188,8 @@ def next_reply(round_: Round, after: Reply | None = None) -> Reply | None:
     at = round_.replies.index(after) + 1 if after in round_.replies else 0
     turned = round_.replies[at:] + round_.replies[:at]
     unrated = [reply for reply in turned if reply.run_id not in round_.ratings]
-    partly = {run_id for run_id, rating in round_.ratings.items() if not rating.finished}
-    unfinished = [reply for reply in turned if reply.run_id in partly]
-    return next(iter([*unrated, *unfinished]), None)
+    partly = (reply for reply in turned if not round_.ratings[reply.run_id].finished)
+    return next(iter(unrated or partly), None)
 
 
 def rate(
@@ -212,20 +210,11 @@ def rate(
     checked = {name: score for name, score in values.items() if score is not None}
     if not checked and not reasons.strip():
         raise InputError("rating: nothing is scored yet; give at least one score, or skip the reply")
-    rating = Rating(
-        study=plan.study.name,
-        rater=round_.rater,
-        run_id=reply.run_id,
-        blob_id=reply.blob_id,
-        rubric=plan.rubric.name,
-        rubric_hash=plan.rubric.digest,
-        scores=checked,
-        reasons=reasons.strip() or None,
-        scheme=scheme,
-    )
+    key = (plan.study.name, round_.rater, reply.run_id, reply.blob_id, plan.rubric.name, plan.rubric.digest)
+    rating = Rating(*key, checked, reasons.strip() or None, scheme=scheme)
     if round_.unkept is not None:
-        key = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
-        _at_once(keep_order, store, *key, *round_.unkept)
+        order_key = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
+        _at_once(keep_order, store, *order_key, *round_.unkept)
     before = round_.ratings.get(reply.run_id)
     if before is None or not before.equals(rating):
         _at_once(keep_ratings, store, [rating])

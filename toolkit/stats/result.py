@@ -30,6 +30,11 @@ COLUMNS: Final = (
 )
 
 
+_WRITTEN: Final = (
+    "name", "estimate", "low", "high", "confidence", "method", "degrees", "unit", "n", "missing", "correction",
+    "p_value", "note", "statistic", "facets", "role", "status", "reason",
+)  # fmt: skip
+"""Parts of a result as JSON, in their order."""
 _WORDS: Final = {name: name.replace("_", " ") for name in (*DIMENSIONS, SCORE, "length_bin")}
 """Names of the code among keys of results, in words; names of others stay as they are."""
 LEVELS: Final = ("length_bin", "model", "judge")
@@ -150,6 +155,13 @@ class Estimate:
         return _joined(self.reason, self.note, self.role, self._grouped)
 
     @property
+    def rounded(self) -> tuple[str, str]:
+        """Its number with the unit, and its interval or nothing, rounded for a sentence."""
+        estimate, low, high = rounded_apart((self.estimate, self.low, self.high))
+        unit = "" if self.unit in ("", "none") else f" {self.unit}"
+        return estimate + unit, f"[{low}, {high}]" if low and high else ""
+
+    @property
     def _grouped(self) -> str:
         return _GROUPED if GROUPS in self.n else ""
 
@@ -176,12 +188,11 @@ class Estimate:
         counts = f"; n = {self.counts}" if self.n else ""
         if self.estimate is None:
             return f"{self.name}: not estimable ({self.why_no_number}){counts}."
-        unit = "" if self.unit in ("", "none") else f" {self.unit}"
-        estimate, low, high = rounded_apart((self.estimate, self.low, self.high))
-        text = f"{self.name} = {estimate}{unit}"
+        estimate, ends = self.rounded
+        text = f"{self.name} = {estimate}"
         degrees = "" if self.degrees is None else f", {self.degrees:.1f} degrees of freedom"
-        if self.low is not None and self.high is not None:
-            text += f", {coverage(self.confidence)} interval [{low}, {high}] ({self.method}{degrees})"
+        if ends:
+            text += f", {coverage(self.confidence)} interval {ends} ({self.method}{degrees})"
         if self.p_value is not None:
             text += f", p = {self.p_value:.3g}"
             if self.correction != "none":
@@ -194,19 +205,9 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain JSON types."""
-        names = ("name", "estimate", "low", "high", "confidence", "method", "degrees", "unit")
-        return {name: getattr(self, name) for name in names} | {
-            "n": dict(self.n),
-            "missing": self.missing,
-            "correction": self.adjusted,
-            "p_value": self.p_value,
-            "note": self.remarks,
-            "statistic": self.statistic,
-            "facets": dict(self.facets),
-            "role": self.role,
-            "status": self.status,
-            "reason": self.reason,
-        }
+        changed = {"n": dict(self.n), "correction": self.adjusted, "note": self.remarks}
+        values = {name: getattr(self, name) for name in _WRITTEN}
+        return values | changed | {"facets": dict(self.facets)}
 
 
 def _joined(*parts: str) -> str:
@@ -288,11 +289,11 @@ def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataF
     >>> frame.loc[0, "n"]
     '36 answers'
     """
-    rows = []
-    for label, result in keyed:
-        row: dict[str, Any] = {name: getattr(result, name) for name in COLUMNS}
-        row |= {key: label, "n": result.counts, "correction": result.adjusted, "note": result.remarks}
-        rows.append(row)
+    rows = [
+        {name: getattr(result, name) for name in COLUMNS}
+        | {key: label, "n": result.counts, "correction": result.adjusted, "note": result.remarks}
+        for label, result in keyed
+    ]
     frame = pd.DataFrame(rows, columns=[key, *COLUMNS])
     numbers = ["estimate", "low", "high", "p_value", "degrees"]
     return frame.astype(dict.fromkeys(numbers, "float64"))
@@ -338,17 +339,14 @@ def _parts(key: Any) -> tuple[Any, ...]:
 def as_text(result: Result) -> str:
     """Return a result in at most 20 lines: a title, a row each, how many more there are, and the first in words."""
     rows = _first(result)
-    if not rows:
-        return "\n".join(
-            [_title(result), result.frame().head(ROWS).to_string(index=False), *_ends(result, rows)]
-        )
     cells = [[label, estimate.name, *_numbers(estimate), estimate.counts] for label, estimate in rows]
     width = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
-        "  ".join(cell.ljust(size) for cell, size in zip(row, width, strict=True) if size).rstrip()
+        "  ".join(["", *(cell.ljust(size) for cell, size in zip(row, width, strict=True) if size)]).rstrip()
         for row in cells
     ]
-    return "\n".join([_title(result), *(f"  {line}" for line in lines), *_ends(result, rows)])
+    lines = lines or [result.frame().head(ROWS).to_string(index=False)]
+    return "\n".join([_title(result), *lines, *_ends(result, rows)])
 
 
 def as_html(result: Result) -> str:
@@ -400,10 +398,9 @@ def _cells(label: str, result: Estimate, low: float, high: float) -> list[str]:
 def _numbers(result: Estimate) -> tuple[str, str]:
     if result.estimate is None:
         return "not estimable", result.why_no_number
-    estimate, low, high = rounded_apart((result.estimate, result.low, result.high))
-    unit = "" if result.unit in ("", "none") else f" {result.unit}"
+    estimate, ends = result.rounded
     level = "" if result.confidence == CONFIDENCE else f" ({coverage(result.confidence)})"
-    return estimate + unit, f"[{low}, {high}]{level}" if low and high else ""
+    return estimate, ends and ends + level
 
 
 def _axis(estimates: Iterable[Estimate]) -> tuple[float, float]:
@@ -421,12 +418,10 @@ def _picture(result: Estimate, low: float, high: float) -> str:
 
     middle = _HEIGHT / 2
     zero = f'<path d="M{at(0)} 0V{_HEIGHT}" stroke="currentColor" opacity=".35"/>' if low < 0 < high else ""
-    ends = (result.low, result.high)
-    line = (
-        f'<path d="M{at(ends[0])} {middle}H{at(ends[1])}" stroke="currentColor" stroke-width="1.5"/>'
-        if ends[0] is not None and ends[1] is not None
-        else ""
-    )
+    line = ""
+    if result.low is not None and result.high is not None:
+        ends = f"M{at(result.low)} {middle}H{at(result.high)}"
+        line = f'<path d="{ends}" stroke="currentColor" stroke-width="1.5"/>'
     label = escape(" ".join(_numbers(result)))
     size = f'style="max-width:none;min-width:{_WIDTH}px"'
     return (

@@ -17,7 +17,7 @@ from toolkit.plan import Plan
 from toolkit.store.connection import Store
 from toolkit.store.documents import HumanRating, Judgement, Run
 from toolkit.store.filters import planned_runs
-from toolkit.viewer.model import HIDDEN, open_runs, search_texts, with_people
+from toolkit.viewer.model import HIDDEN, open_runs, rows_of, search_texts, with_people
 from toolkit.viewer.page import STYLE, heading, rows, run_html, write_page
 
 if TYPE_CHECKING:
@@ -60,14 +60,7 @@ class Viewer(anywidget.AnyWidget):
     def _read(self) -> pd.DataFrame:
         self.stamp = self._on_stamp()  # before reading, so that later changes are noticed
         runs = with_people(self.plan, self.store, planned_runs(self.plan, self.store), blind=self.blind)
-        if self.chosen is None:
-            return runs
-        positions = {run_id: position for position, run_id in enumerate(runs["run_id"])}
-        if absent := [run_id for run_id in self.chosen if run_id not in positions]:
-            raise InputError(
-                f"run {absent[0]!r}: not in study {self.plan.study.name}; study.runs() lists the run ids"
-            )
-        return runs.iloc[[positions[run_id] for run_id in self.chosen]].reset_index(drop=True)
+        return runs if self.chosen is None else rows_of(self.plan, runs, self.chosen).reset_index(drop=True)
 
     @cached_property
     def _texts(self) -> dict[str, str]:
@@ -118,6 +111,6 @@ class Viewer(anywidget.AnyWidget):
         return [run_id for run_id, content in self._texts.items() if needle in content]
 
     def _on_export(self, *, ids: list[str], pair: tuple[str, str] | None, chosen: str) -> str:
-        runs = self.runs.set_index("run_id", drop=False).loc[ids]
+        runs = rows_of(self.plan, self.runs, ids)
         path = write_page(self.plan, self.store, runs, pair=pair, chosen=chosen, blind=self.blind)
         return f"{len(ids):,} runs on one page: {path}"

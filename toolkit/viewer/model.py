@@ -69,30 +69,33 @@ def search_texts(plan: Plan, store: Store, runs: pd.DataFrame) -> dict[str, str]
     return texts
 
 
+def rows_of(plan: Plan, runs: pd.DataFrame, run_ids: Sequence[str]) -> pd.DataFrame:
+    """Return the rows of runs in the order of the ids, or refuse an id that is not there."""
+    by_id = runs.set_index("run_id", drop=False)
+    if absent := [run_id for run_id in run_ids if run_id not in by_id.index]:
+        raise InputError(f"run {absent[0]!r}: not in study {plan.study.name}; study.runs() lists the run ids")
+    return by_id.loc[list(run_ids)]
+
+
 def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[str]) -> list[OpenRun]:
     """Read runs with all their parts, in the order of the ids."""
-    chosen = runs[runs["run_id"].isin(list(run_ids))]
+    chosen = rows_of(plan, runs, run_ids)
     cleaned = chosen.astype(object).where(chosen.notna(), None)
     rows = {str(row["run_id"]): cast("dict[str, Any]", row) for row in cleaned.to_dict("records")}
-    if absent := [run_id for run_id in run_ids if run_id not in rows]:
-        raise InputError(f"run {absent[0]!r}: not in study {plan.study.name}; study.runs() lists the run ids")
     planned = {run.key: run for run in plan.runs}
     keys = {run_id: (row["prompt_id"], row["model"], row["repeat"]) for run_id, row in rows.items()}
-    by_key = stored_runs(store, plan.study.name, [row["call_id"] for row in rows.values()])
+    call_ids = [row["call_id"] for row in rows.values()]
+    by_key = stored_runs(store, plan.study.name, call_ids)
     stored = {run.run_id: run for run in by_key.values()}
     replies = reply_texts(store, stored.values())
     judgements_by_run = stored_judgements(store, stored.values(), plan.rubric.digest)
     rateable = {run.run_id: run.blob_id for run in stored.values() if why_not(run) is None and run.blob_id}
     people = ratings_by_run(plan, store, rateable)
-    judgements: dict[str, list[Judgement]] = {run_id: [] for run_id in run_ids}
+    judgements: dict[str, list[Judgement]] = {}
     for run_id, run in stored.items():
-        if not run.excluded and run_id in judgements:
-            by_label = judgements_by_run.get(run_id, {})
-            judgements[run_id] = [by_label[label] for label in run.judge_calls if label in by_label]
-    all_judgements = [judgement for some in judgements.values() for judgement in some]
-    call_ids = [row["call_id"] for row in rows.values()]
-    for judgement in all_judgements:
-        call_ids += judgement.call_ids
+        by_label = {} if run.excluded else judgements_by_run.get(run_id, {})
+        judgements[run_id] = [by_label[label] for label in run.judge_calls if label in by_label]
+        call_ids += (call_id for judgement in judgements[run_id] for call_id in judgement.call_ids)
     documents = store.find_by(Call, "_id", call_ids, leave_out=("request",))
     calls = {call["_id"]: call for call in documents}
     thoughts = {call["_id"]: _thoughts_of(plan, call) for call in documents}
@@ -102,7 +105,7 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
         if run_id in stored:
             reply = replies.get(stored[run_id].blob_id or "")
         hidden_for = facts.get(HIDDEN) or ""
-        listed = [] if hidden_for else judgements[run_id]
+        listed = [] if hidden_for else judgements.get(run_id, [])
         marked, marked_as = _marked(plan, reply or "", listed)
         opened.append(
             OpenRun(

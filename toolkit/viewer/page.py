@@ -20,7 +20,7 @@ from toolkit.judges.judgement import Judgement
 from toolkit.store.filters import planned_runs
 from toolkit.store.ratings import UNFINISHED, Rating
 from toolkit.viewer.markdown import markdown_html
-from toolkit.viewer.model import HIDDEN, LedgerCall, OpenRun, open_runs, with_people
+from toolkit.viewer.model import HIDDEN, LedgerCall, OpenRun, open_runs, rows_of, with_people
 from toolkit.viewer.visible import escaped, marked_text, visible
 from toolkit.words import DIMENSIONS, scale_words
 
@@ -185,8 +185,7 @@ def _remark(rating: Rating) -> str:
     origin = "at the desk" if rating.source == "desk" else "from a file"
     label = f"{rating.judge}, version {rating.version}, {origin}{day}"
     unfinished = "" if rating.finished else f"<p class='tv-bad'>{escaped(rating.judgement().reason)}</p>"
-    reasons = f"<pre class='{IGNORED_BY_MATHJAX}'>{escaped(rating.reasons)}</pre>" if rating.reasons else ""
-    return f"<div class='tv-comment'><b>{escaped(label)}</b>{unfinished}{reasons}</div>"
+    return f"<div class='tv-comment'><b>{escaped(label)}</b>{unfinished}{_reasons(rating.reasons)}</div>"
 
 
 def _judge_comment(judgement: Judgement, calls: Sequence[LedgerCall]) -> str:
@@ -196,11 +195,16 @@ def _judge_comment(judgement: Judgement, calls: Sequence[LedgerCall]) -> str:
     parts = [f"<b>{escaped(label)}</b>"]
     if judgement.reason is not None:
         parts.append(f"<p class='tv-bad'>No score: {escaped(judgement.reason)}</p>")
-    if judgement.reasons:
-        parts.append(f"<pre class='{IGNORED_BY_MATHJAX}'>{escaped(judgement.reasons)}</pre>")
-    parts.append(_findings(judgement))
-    parts.append(box(f"Raw reply of {escaped(judgement.label)}", _calls(calls, texts=True)))
+    parts += [
+        _reasons(judgement.reasons),
+        _findings(judgement),
+        box(f"Raw reply of {escaped(judgement.label)}", _calls(calls, texts=True)),
+    ]
     return f"<div class='tv-comment'>{''.join(parts)}</div>"
+
+
+def _reasons(reasons: str | None) -> str:
+    return f"<pre class='{IGNORED_BY_MATHJAX}'>{escaped(reasons)}</pre>" if reasons else ""
 
 
 def _findings(judgement: Judgement) -> str:
@@ -301,7 +305,7 @@ def write_page(
     """
     from toolkit.files import write_atomically
 
-    content, ids = page_of(plan, store, runs, pair=pair, chosen=chosen, blind=blind)
+    content, ids = page_of(plan, store, runs, pair, chosen, blind)
     named = (*ids, "beside", *(pair or ()), *(() if blind else ("with scores of running rounds",)))
     digest = hashlib.sha256("\n".join(named).encode()).hexdigest()[:8]
     target = Path(path) if path is not None else plan.output / f"answers-{digest}.html"
@@ -312,7 +316,6 @@ def page_of(
     plan: Plan,
     store: Store,
     runs: pd.DataFrame,
-    *,
     pair: tuple[str, str] | None = None,
     chosen: str = "",
     blind: bool = True,
@@ -322,9 +325,8 @@ def page_of(
         raise InputError("page of 0 runs: give rows of study.runs()")
     ids = [str(run_id) for run_id in runs["run_id"]]
     if extra := [run_id for run_id in pair or () if run_id not in set(ids)]:
-        all_runs = planned_runs(plan, store).set_index("run_id", drop=False)
-        runs = all_runs.loc[[*ids, *extra]]
         ids += extra
+        runs = rows_of(plan, planned_runs(plan, store), ids)
     frame = with_people(plan, store, runs, blind=blind)
     data = heading(plan) | {"rows": rows(frame), "chosen": visible(chosen), "pair": pair, "part": PART}
     starts = range(0, len(ids), PART)  # those of a large study do not fit into memory at once

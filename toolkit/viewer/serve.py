@@ -27,9 +27,9 @@ LOOPBACK: Final = "127.0.0.1"
 class _Handler(BaseHTTPRequestHandler):
     timeout = 30  # a browser opens connections that it may never need
 
-    def __init__(self, token: str, make: Callable[[], bytes], *given: object) -> None:
+    def __init__(self, token: str, make: Callable[[], bytes], *arguments: object) -> None:
         self.token, self.make = token, make
-        super().__init__(*given)  # type: ignore[arg-type]  # what the server gives each of its handlers
+        super().__init__(*arguments)  # type: ignore[arg-type]  # what the server gives each of its handlers
 
     def handle(self) -> None:
         with contextlib.suppress(ConnectionError):  # a browser that goes away is no fault

@@ -111,11 +111,6 @@ class _Trial:
     fits: list[Fit]
     bound: float
 
-    def looks_until(self, target: float) -> np.ndarray:
-        """Return the rounds of the looks: the first with each share of the information."""
-        share = np.minimum(target / (2 * np.maximum(self.half, 1e-150)), 1.0) ** 2
-        return np.unique([np.argmax(share >= k / LOOKS - ROUNDING) for k in range(1, LOOKS + 1)])
-
 
 def _trial(
     bank: Bank, values: np.ndarray, design: BenchmarkDesign, seed: int, target: float, budget: float
@@ -184,7 +179,9 @@ def _row(run: _Trial, values: np.ndarray, target: float, budget: float) -> dict[
     first, second = np.triu_indices(len(truth), 1)
     stop = int(np.argmax(2 * run.half <= target))
     inside = []
-    for look in run.looks_until(target):
+    share = np.minimum(target / (2 * np.maximum(run.half, 1e-150)), 1.0) ** 2
+    # The first rounds with each share of the information.
+    for look in np.unique([np.argmax(share >= k / LOOKS - ROUNDING) for k in range(1, LOOKS + 1)]):
         estimate, error, degrees = run.fits[look].pairs()
         half, _ = half_widths(error, degrees, run.bound, target, float(run.half[look]))
         inside.append(np.abs(estimate - (truth[first] - truth[second])) <= half + 1e-12)

@@ -72,22 +72,19 @@ def sample_taxonomy(
         share, title = float((counts[sample].sum(axis=0) > 0).mean()), f"coverage of {name}"
         estimate = Estimate(title, share, unit="share", n=n, statistic="coverage", facets={"cells": name})
         coverage.append(estimate)
-    return Taxonomy(tuple(coverage), _divergence(cells[crossed], sample, seed, n))
+    bank_cells = cells[crossed].sum(axis=0)
+    observed = float(_jensen_shannon(cells[crossed][sample].sum(axis=0), bank_cells))
+    orders = np.argsort(np.random.default_rng(seed).random((PERMUTATIONS, len(bases))), axis=1)
+    samples = np.stack([cells[crossed][order[: len(sample)]].sum(axis=0) for order in orders])
+    null = _jensen_shannon(samples, bank_cells)
+    p_value = (1 + int((null >= observed - ROUNDING).sum())) / (1 + PERMUTATIONS)
+    mean = f"random samples of as many bases have {null.mean():.4f} in the mean"
+    note = f"{mean}; one-sided, {PERMUTATIONS} drawn"
+    name = "Jensen-Shannon divergence to the bank"
+    divergence = Estimate(name, observed, unit="nats", n=n, p_value=p_value, note=note)
+    return Taxonomy(tuple(coverage), divergence)
 
 
 def _jensen_shannon(counts: np.ndarray, bank: np.ndarray) -> np.ndarray:
     # The distance of what is alike but for rounding is the root of a number just below 0.
     return np.nan_to_num(np.asarray(jensenshannon(counts, bank, axis=-1))) ** 2
-
-
-def _divergence(cells: np.ndarray, sample: np.ndarray, seed: int, n: dict[str, int]) -> Estimate:
-    """Return the divergence to the bank and how often a random sample of as many bases is as far from it."""
-    bank = cells.sum(axis=0)
-    observed = float(_jensen_shannon(cells[sample].sum(axis=0), bank))
-    orders = np.argsort(np.random.default_rng(seed).random((PERMUTATIONS, len(cells))), axis=1)
-    null = _jensen_shannon(np.stack([cells[order[: len(sample)]].sum(axis=0) for order in orders]), bank)
-    p_value = (1 + int((null >= observed - ROUNDING).sum())) / (1 + PERMUTATIONS)
-    mean = f"random samples of as many bases have {null.mean():.4f} in the mean"
-    note = f"{mean}; one-sided, {PERMUTATIONS} drawn"
-    name = "Jensen-Shannon divergence to the bank"
-    return Estimate(name, observed, unit="nats", n=n, p_value=p_value, note=note)

@@ -14,7 +14,7 @@ from scipy import stats
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.icc import FORMS, base_sums, forms_of_sums, from_log_f, log_f, mean_squares
-from toolkit.stats.agreement.ratings import RatingMatrix
+from toolkit.stats.agreement.ratings import RatingMatrix, target_bases
 from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
@@ -47,49 +47,37 @@ def alpha_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
     It says how far the dimensions of the rubric measure one thing. The interval is clustered by base, or by answer
     where no base is known, because several judges score one answer.
     """
-    empty = Estimate(OVER_DIMENSIONS, None, method=FELDT)
     items = ratings[~ratings["dimension"].isin(_COMPOSITES)]
     if items["dimension"].nunique() < 2:
         return None
     keys = ["target", "judge", "dimension"]
-    counts = {
-        "judgements": len(items.drop_duplicates(["target", "judge"])),
-        "dimensions": items["dimension"].nunique(),
-    }
-
-    def none(problem: str, missing: int = 0) -> Estimate:
-        return replace(empty, n=counts, missing=missing).not_estimable(problem)
-
-    duplicated = items.duplicated(keys)
-    if duplicated.any():
-        return none(
-            f"{counted(int(duplicated.sum()), 'duplicate ratings')}; keep one per target, judge and dimension"
+    judgements, dimensions = len(items.drop_duplicates(keys[:2])), items["dimension"].nunique()
+    counts = {"judgements": judgements, "dimensions": dimensions}
+    empty = Estimate(OVER_DIMENSIONS, None, method=FELDT, n=counts)
+    if duplicated := int(items.duplicated(keys).sum()):
+        return empty.not_estimable(
+            f"{counted(duplicated, 'duplicate ratings')}; keep one per target, judge and dimension"
         )
     wide = items.set_index(keys)["score"].unstack().astype("float64")
     if np.isinf(wide.to_numpy()).any():
-        return none("there is an infinite score")
+        return empty.not_estimable("there is an infinite score")
     complete = wide.dropna()
-    missing = int(wide.isna().to_numpy().sum())
-    incomplete = len(wide) - len(complete)
-    counts["judgements"] = len(complete)
+    counts = {**counts, "judgements": len(complete)}
+    empty = replace(empty, n=counts, missing=int(wide.isna().to_numpy().sum()))
     if len(complete) < 2:
-        return none(
-            f"{counted(len(complete), 'judgements')} with every dimension, and two are needed", missing
+        return empty.not_estimable(
+            f"{counted(len(complete), 'judgements')} with every dimension, and two are needed"
         )
     values = complete.to_numpy() / (np.abs(complete.to_numpy()).max() or 1.0)
     if np.ptp(values) <= ROUNDING:
-        return none("every score is the same", missing)
+        return empty.not_estimable("every score is the same")
     targets = complete.index.get_level_values("target")
-    bases_by_target = ratings.dropna(subset=["base"]).groupby("target")["base"] if "base" in ratings else None
-    by_answer = bases_by_target is None or not bases_by_target.nunique().reindex(targets).eq(1).all()
-    bases = (
-        tuple(targets)
-        if bases_by_target is None or by_answer
-        else tuple(bases_by_target.first().reindex(targets))
-    )
-    n = {"answers" if by_answer else "bases": len(set(bases)), **counts}
+    base_of_target = target_bases(ratings, targets, [])
+    bases = tuple(targets) if base_of_target is None else base_of_target
+    n = {"answers" if base_of_target is None else "bases": len(set(bases)), **counts}
+    incomplete = len(wide) - len(complete)
     note = f"{incomplete} of {len(wide)} judgements left out for a missing dimension" if incomplete else ""
-    return _alpha(replace(empty, n=n, missing=missing, note=note), values, bases)
+    return _alpha(replace(empty, n=n, note=note), values, bases)
 
 
 def _alpha(empty: Estimate, values: np.ndarray, bases: tuple[Any, ...] | None) -> Estimate:
@@ -102,15 +90,15 @@ def _alpha(empty: Estimate, values: np.ndarray, bases: tuple[Any, ...] | None) -
         return empty.not_estimable("the rows have the same mean, so alpha would be minus infinity")
     if error == 0:
         reason = "the items differ by a constant at most, so F is infinite"
-        return replace(empty, estimate=1.0).no_interval(reason)
+        return empty.valued(1.0).no_interval(reason)
     alpha = float(pg.cronbach_alpha(pd.DataFrame(values))[0])
     if bases is not None:
         without = forms_of_sums(all_and_without(base_sums(values, bases))[1])[:, FORMS.index("ICC(C,k)")]
-        return with_jackknife(replace(empty, estimate=alpha, method=JACKKNIFE), without, *_LOG_SCALE)
+        return with_jackknife(empty.valued(alpha, method=JACKKNIFE), without, *_LOG_SCALE)
     rows, items = values.shape
     quantiles = stats.f.ppf((0.975, 0.025), rows - 1, (rows - 1) * (items - 1))
     low, high = (1 - (1 - alpha) * float(quantile) for quantile in quantiles)
-    return replace(empty, estimate=alpha, low=low, high=high)
+    return empty.valued(alpha, low, high)
 
 
 def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = None) -> Estimate:
@@ -156,9 +144,9 @@ def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = Non
     alpha = float(_krippendorff(total)[0])
     single = int((per_answer == 1).sum())
     note = f"{counted(single, 'answers')} with a single rating left out" if single else ""
-    estimate = replace(empty, estimate=alpha, note=note)
+    estimate = empty.valued(alpha, note=note)
     if alpha >= 1 - ROUNDING:
-        return replace(estimate, estimate=1.0).no_interval("the judges agree on all")
+        return estimate.valued(1.0).no_interval("the judges agree on all")
     k = n["ratings"] / len(paired)
     return with_jackknife(
         estimate, _krippendorff(without), lambda a: log_f(a, k), lambda z: from_log_f(z, k)[0]
@@ -185,7 +173,7 @@ def krippendorff_difference(first: ArrayLike, second: ArrayLike, bases: Sequence
     difference = float(alpha[0] - other[0])
     if not np.isfinite(difference):
         return empty.not_estimable("every score is the same on one side, so chance agreement is perfect")
-    estimate = replace(empty, estimate=difference)
+    estimate = empty.valued(difference)
     return with_jackknife(estimate, without - other_without, np.asarray, np.asarray)
 
 

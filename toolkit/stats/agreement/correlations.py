@@ -81,7 +81,6 @@ def _pair_estimate(
     bases: Sequence[Hashable] | None,
 ) -> Estimate:
     answers = len(scores)
-    empty = replace(empty, method=FISHER)
     if bases is not None:
         empty = replace(empty, method=JACKKNIFE, n={"bases": len(set(bases)), **empty.n})
     if answers < 3:
@@ -98,8 +97,8 @@ def _pair_estimate(
     if r is None:
         return empty.not_estimable("the scores of a judge do not vary")
     if abs(r) >= 1 - ROUNDING:
-        return replace(empty, estimate=math.copysign(1.0, r)).no_interval("the scores lie on a straight line")
-    estimate = replace(empty, estimate=r)
+        return empty.valued(math.copysign(1.0, r)).no_interval("the scores lie on a straight line")
+    estimate = empty.valued(r)
     if bases is None:
         if answers < 4:
             return estimate.no_interval("Fisher's z needs four answers")

@@ -159,11 +159,11 @@ def judge_drift(then: pd.DataFrame, now: pd.DataFrame, *, composite: str = SCORE
         _drift(str(judge), str(dimension), rows)
         for (judge, dimension), rows in pairs.groupby(["judge", "dimension"], sort=False, observed=True)
     ]
-    composite_rows = [index for index, drift in enumerate(drifts) if drift.dimension == composite]
-    corrected = with_holm((drifts[index].shift for index in composite_rows), "judges")
-    for index, shift in zip(composite_rows, corrected, strict=True):
-        drifts[index] = replace(drifts[index], shift=shift)
-    return JudgeDrift(tuple(drifts), composite)
+    shifts = iter(with_holm((drift.shift for drift in drifts if drift.dimension == composite), "judges"))
+    corrected = (
+        replace(drift, shift=next(shifts)) if drift.dimension == composite else drift for drift in drifts
+    )
+    return JudgeDrift(tuple(corrected), composite)
 
 
 def _scores(side: str, frame: pd.DataFrame) -> pd.DataFrame:
@@ -213,9 +213,9 @@ def _shift(empty: Estimate, difference: np.ndarray, bases: Sequence[Hashable]) -
     def ends(confidence: float) -> tuple[float, float]:
         n, parts = 1 / float(weights @ weights) / inflation(mean.degrees, confidence), []
         for first, square in sides:
-            each = square / first if first else size
-            low, high = wilson(first / each * n, n, confidence)
-            parts.append((first, (each * low, each * high)))
+            step = square / first if first else size
+            low, high = wilson(first / step * n, n, confidence)
+            parts.append((first, (step * low, step * high)))
         by_moves, by_t = mover(*parts[0], *parts[1]), mean.ends(confidence)
         return min(by_moves[0], by_t[0]), max(by_moves[1], by_t[1])
 

@@ -155,9 +155,9 @@ def icc_estimates(matrix: RatingMatrix) -> tuple[Estimate, ...]:
             continue
         if by_pingouin:
             value, low, high = by_pingouin[blank.name]
-            form = with_interval(replace(blank, estimate=value), low, high)
+            form = with_interval(blank.valued(value), low, high)
         else:
-            form = replace(blank, estimate=closed, method=CLOSED_FORM)
+            form = blank.valued(closed, method=CLOSED_FORM)
             form = form.no_interval(reason) if reason else form
         below = blank.name.endswith(",1)") and closed < lowest
         forms.append(form.noted("below -1/(k-1), because a variance estimate is negative") if below else form)

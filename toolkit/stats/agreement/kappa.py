@@ -78,8 +78,8 @@ def weighted_kappa(
 
     kappa = float(statistic(total)[0])
     if kappa >= 1 - ROUNDING:
-        return replace(empty, estimate=1.0).no_interval("they agree on all answers")
-    return with_jackknife(replace(empty, estimate=kappa), statistic(without), np.arctanh, np.tanh)
+        return empty.valued(1.0).no_interval("they agree on all answers")
+    return with_jackknife(empty.valued(kappa), statistic(without), np.arctanh, np.tanh)
 
 
 def cohen_kappa(
@@ -131,7 +131,7 @@ def cohen_kappa(
     error = math.sqrt(float((pull**2).sum())) / len(pairs)
     shared = None if clusters is None else [clusters[index] for index in paired]
     quantile = float(special.ndtri(0.975))
-    return _on_fisher_scale(replace(empty, estimate=kappa), error, quantile, pull, shared)
+    return _on_fisher_scale(empty.valued(kappa), error, quantile, pull, shared)
 
 
 def fleiss_kappa(
@@ -184,7 +184,7 @@ def fleiss_kappa(
     if len(items) > 1:
         error = math.sqrt(float((pull**2).sum()) / (len(items) * (len(items) - 1)))
         quantile = float(special.stdtrit(len(items) - 1, 0.975))
-    return _on_fisher_scale(replace(empty, estimate=kappa), error, quantile, pull, shared)
+    return _on_fisher_scale(empty.valued(kappa), error, quantile, pull, shared)
 
 
 def _on_fisher_scale(

@@ -49,7 +49,7 @@ class ProbeShift:
     @property
     def estimates(self) -> tuple[Estimate, ...]:
         """All results, in the order in which they are reported."""
-        return (self.shift, self.harmed, *([self.detected] if self.detected else []), self.lost)
+        return tuple(filter(None, (self.shift, self.harmed, self.detected, self.lost)))
 
 
 @dataclass(frozen=True)

@@ -80,11 +80,11 @@ def rating_matrix(ratings: pd.DataFrame, targets: list[Any], judges: list[Any]) 
         for judge, column in zip(complete.columns, values.T, strict=True)
         if not problem and np.ptp(column) <= ROUNDING
     )
-    all_bases = _target_bases(ratings, counted.index, [])
+    all_bases = target_bases(ratings, counted.index, [])
     return RatingMatrix(
         values=values - values.mean() if values.size else values,
         judges=tuple(str(judge) for judge in counted.columns),
-        bases=_target_bases(ratings, complete.index, notes),
+        bases=target_bases(ratings, complete.index, notes),
         missing=missing,
         notes=tuple(notes),
         problem=problem,
@@ -110,7 +110,8 @@ def _problem(values: np.ndarray, scale: float) -> str:
     return ""
 
 
-def _target_bases(ratings: pd.DataFrame, targets: pd.Index, notes: list[str]) -> tuple[Any, ...] | None:
+def target_bases(ratings: pd.DataFrame, targets: pd.Index, notes: list[str]) -> tuple[Any, ...] | None:
+    """Return the base of each target; None, with a note, where one has none or several."""
     if "base" not in ratings:
         return None
     bases = ratings.dropna(subset=["base"]).groupby("target", sort=False)["base"]

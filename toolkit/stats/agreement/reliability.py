@@ -49,17 +49,12 @@ class Reliability(Result):
     retest: Mapping[tuple[str, str], tuple[Estimate, ...]] = field(default_factory=dict)
     about = "dimension"
 
-    @property
-    def headline_score(self) -> str:
-        """The composite where there is one, else the first dimension."""
-        return next((name for name in (SCORE, "composite") if name in self.icc), next(iter(self.icc)))
-
     def headline(self) -> Iterator[tuple[str, Estimate]]:
-        """Yield ICC, alpha and Pearson of the composite, or the only dimension, and alpha over dimensions."""
-        key = self.headline_score
+        """Return ICC, alpha and Pearson of the composite, or the only dimension, and alpha over dimensions."""
+        key = next(name for name in (SCORE, "composite", *self.icc) if name in self.icc)
         over = [] if self.alpha_over_dimensions is None else [self.alpha_over_dimensions]
         icc = sorted(self.icc[key], key=lambda estimate: not estimate.name.startswith("ICC(A"))
-        yield from (
+        return (
             (key, estimate) for estimate in (*icc, self.alpha_over_judges[key], *over, *self.pearson[key])
         )
 

@@ -88,13 +88,13 @@ def _judge_retest(rows: pd.DataFrame) -> tuple[Estimate, Estimate, Estimate]:
     table = _sums((repeated["score"] - repeated["score"].mean()) / scale, repeated["target"], codes)
     total, without = map(_mean_squares, all_and_without(table))
     within, between = float(total[0][0]), float(total[1][0])
-    sd = replace(sd, estimate=scale * math.sqrt(within))
+    sd = sd.valued(scale * math.sqrt(within))
     if max(within, between) <= ROUNDING**2:
         icc = empty.not_estimable("every score is the same")
         sd = sd.no_interval("the judge repeated itself exactly")
     elif within <= ROUNDING * between:
-        icc = replace(empty, estimate=1.0).no_interval("the judge repeated itself exactly")
-        sd = replace(sd, estimate=0.0).no_interval(icc.reason)
+        icc = empty.valued(1.0).no_interval("the judge repeated itself exactly")
+        sd = sd.valued(0.0).no_interval(icc.reason)
     else:
         icc = _icc(empty, total, without)
         sd = with_jackknife(sd, scale * np.sqrt(without[0]), np.log, np.exp)
@@ -112,7 +112,7 @@ def _icc(empty: Estimate, total: _Squares, without: _Squares) -> Estimate:
             return np.asarray((b - w) / (b + (m - 1) * w))
 
     k = float(total[2][0])
-    estimate = replace(empty, estimate=float(icc(*total)[0]))
+    estimate = empty.valued(float(icc(*total)[0]))
     bound = with_jackknife(estimate, icc(*without), lambda rho: log_f(rho, k), lambda z: from_log_f(z, k)[0])
     if bound.low is None or bound.high is None:
         return bound

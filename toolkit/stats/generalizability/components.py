@@ -21,14 +21,18 @@ _MANY_AT_AN_END: Final = 0.2
 _MANY_LEFT_OUT: Final = 0.1
 
 
+def _nothing() -> np.ndarray:
+    return np.empty(0)
+
+
 @dataclass(frozen=True)
 class Fit:
     """Variance components before truncation, and the mean squares they come from."""
 
-    raw: np.ndarray = field(default_factory=lambda: np.empty(0))
-    mean_squares: np.ndarray = field(default_factory=lambda: np.empty(0))
-    degrees: np.ndarray = field(default_factory=lambda: np.empty(0))
-    coefficients: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    raw: np.ndarray = field(default_factory=_nothing)
+    mean_squares: np.ndarray = field(default_factory=_nothing)
+    degrees: np.ndarray = field(default_factory=_nothing)
+    coefficients: np.ndarray = field(default_factory=_nothing)
     problem: str = ""
 
 
@@ -116,7 +120,7 @@ def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -
     def component(index: int) -> Estimate:
         raw = float(fit.raw[index]) * square
         note = f"the estimate is {raw:.3g} before truncation at 0" if raw < 0 else ""
-        estimate = replace(empty[index], estimate=max(raw, 0.0), method=GENERALIZED, note=note)
+        estimate = empty[index].valued(max(raw, 0.0), method=GENERALIZED, note=note)
         if draws is None:
             return estimate.no_interval("the residual mean square is 0")
         low, high = (max(end, 0.0) for end in interval_of(draws[:, index] * square))
@@ -217,21 +221,19 @@ def _notes(table: ComponentsTable, fit: Fit) -> tuple[str, ...]:
     if not table.complete:
         notes.append("cells are of unequal size, so mean squares have the weights of Henderson's method 1")
     below = [name for name, value in zip(effect_names(table.design), fit.raw, strict=True) if value < 0]
-    if below:
-        notes.append(f"negative before truncation at 0: {', '.join(below)}")
-    return tuple(notes)
+    return (*notes, *([f"negative before truncation at 0: {', '.join(below)}"] if below else []))
 
 
 def _cautions(table: ComponentsTable, requested: Design) -> list[str]:
     """Say what no number of this table shows: replies left out, factors of one level, scores at an end of the scale."""
-    single = [name for name in requested.factors if name not in table.design.factors]
     # What repeats within a judge are its judgements of one answer, and not the runs of the study.
     judged_again = "judge" in requested.nested.get("repeat", ())
     cautions = [
         "each judge judged an answer once, so what judging it again would change cannot be told"
         if name == "repeat" and judged_again
         else f"one {name} only, so what it adds cannot be told"
-        for name in single
+        for name in requested.factors
+        if name not in table.design.factors
     ]
     if table.left_out > _MANY_LEFT_OUT:
         cautions.append(f"{table.left_out:.0%} of the replies are left out: the rest may not stand for them")

@@ -50,7 +50,7 @@ class Design:
         """All effects that the design has, smaller ones first; the last is confounded with the error."""
         sizes = range(1, len(self.factors) + 1)
         effects = {self.closure(subset) for size in sizes for subset in combinations(self.factors, size)}
-        return tuple(sorted(effects, key=lambda effect: (len(effect), self._order(effect))))
+        return tuple(sorted(effects, key=lambda e: (len(e), sorted(map(self.factors.index, e)))))
 
     def heads(self, effect: Effect) -> str:
         """Return the factors of an effect that no other of them is nested in, e.g. ``judge x repeat``."""
@@ -76,9 +76,6 @@ class Design:
                 if name not in removed
             },
         )
-
-    def _order(self, effect: Effect) -> tuple[int, ...]:
-        return tuple(index for index, name in enumerate(self.factors) if name in effect)
 
 
 @dataclass(frozen=True)
@@ -131,23 +128,21 @@ def components_table(frame: pd.DataFrame, design: Design) -> ComponentsTable:
         )
     values = np.full(shape, np.nan)
     values.flat[cells] = numbers_of("scores", frame, "score")
-    every, (values, partial, replies) = values, _judged_by_all(values, design)
+    all_values, (values, partial, replies) = values, _judged_by_all(values, design)
     missing = int((_expected(design, codes, shape) & np.isnan(values)).sum())
-    notes = _silent_levels(frame, design, every, codes)
+    notes = _silent_levels(frame, design, all_values, codes)
     if partial:
         lack = agreeing(partial, "lack a judge and are left out")
         notes.insert(0, f"{partial} of {counted(replies, 'replies')} {lack}")
     for axis in range(values.ndim):
-        remaining = tuple(index for index in range(values.ndim) if index != axis)
-        levels_left = ~np.isnan(values).all(axis=remaining)
-        values, every = values.compress(levels_left, axis), every.compress(levels_left, axis)
+        levels_left = _scored_levels(values, axis)
+        values, all_values = (table.compress(levels_left, axis) for table in (values, all_values))
     levels = dict(zip(design.factors, values.shape, strict=True))
     n = _counts(design, values)
-    infinite = bool(np.isinf(values).any())
     single = [name for name, count in levels.items() if count == 1]
-    if infinite or not values.size:
+    if np.isinf(values).any() or not values.size:
         problem = "no reply was scored by all judges" if partial else "there is no score"
-        problem = "a score is infinite" if infinite else problem
+        problem = "a score is infinite" if values.size else problem
         return ComponentsTable(np.empty((0,) * len(shape)), design, 1.0, n, missing, tuple(notes), problem)
     reduced = (
         design.without(single) if len(single) < len(levels) and design.factors[0] not in single else design
@@ -166,7 +161,7 @@ def components_table(frame: pd.DataFrame, design: Design) -> ComponentsTable:
         tuple(notes),
         problem,
         partial / max(replies, 1),
-        np.isfinite(every).reshape(values.shape),
+        np.isfinite(all_values).reshape(values.shape),
     )
 
 
@@ -197,10 +192,10 @@ def _expected(design: Design, codes: Mapping[str, np.ndarray], shape: tuple[int,
     """Say which cells could have a score: units of nested factors that nobody made are not missing."""
     expected = np.ones(shape, dtype=bool)
     for name, parents in design.nested.items():
-        axes = sorted(design.factors.index(name_of_axis) for name_of_axis in (*parents, name))
+        axes = sorted(map(design.factors.index, (*parents, name)))
         factors = [design.factors[axis] for axis in axes]
         exists = np.zeros([shape[axis] for axis in axes], dtype=bool)
-        exists[tuple(codes[name_of_axis] for name_of_axis in factors)] = True
+        exists[tuple(map(codes.__getitem__, factors))] = True
         # Parents without any unit lack one at least.
         inner = factors.index(name)
         np.moveaxis(exists, inner, 0)[0] |= ~exists.any(axis=inner)
@@ -215,14 +210,17 @@ def _silent_levels(
     """Say which levels have no score at all, but for nested ones: those were numbered anew."""
     notes: list[str] = []
     for axis, name in enumerate(design.factors):
-        remaining = tuple(index for index in range(values.ndim) if index != axis)
-        silent = np.isnan(values).all(axis=remaining)
+        silent = ~_scored_levels(values, axis)
         if silent.any() and not silent.all() and name not in design.nested:
             rows = np.isin(codes[name], np.flatnonzero(silent))
             labels = sorted(set(frame.loc[rows, name].astype(str)))
             listing = ", ".join(labels[:3]) + (" and others" if len(labels) > 3 else "")
             notes.append(f"{counted(len(labels), name + 's')} without any score left out: {listing}")
     return notes
+
+
+def _scored_levels(values: np.ndarray, axis: int) -> np.ndarray:
+    return (~np.isnan(np.moveaxis(values, axis, 0))).reshape(values.shape[axis], -1).any(axis=1)
 
 
 def _counts(design: Design, values: np.ndarray) -> dict[str, int]:

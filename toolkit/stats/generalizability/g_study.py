@@ -174,7 +174,7 @@ def _estimates(components: VarianceComponents, by: np.ndarray) -> tuple[Estimate
         )
         if not np.isfinite(point[key]):
             return result.not_estimable("there is no variance to share out")
-        result = replace(result, estimate=float(point[key]) * power[unit])
+        result = result.valued(float(point[key]) * power[unit])
         if draws_of_coefficients is None:
             return result.no_interval(first.reason)
         low, high = interval_of(draws_of_coefficients[key][np.isfinite(draws_of_coefficients[key])])
@@ -260,7 +260,7 @@ class DecisionStudy(Result):
         return " ".join(plan.sentence() for plan in self.plans)
 
 
-_LIMITS: Final = {"judge": 10, "repeat": 10, "base": 500}  # most levels that are looked at
+_LIMITS: Final = {"base": 500}  # most levels that are looked at, where not as many as of any other facet
 _FACET_LIMIT: Final = 10
 _LONGEST_CURVE: Final = 20
 
@@ -316,15 +316,15 @@ def _plan(
     sizes = _sizes(result, facets, grid[good], costs)
     cheapest = np.lexsort((sizes["runs"], sizes["judgements"], sizes["aud"]))[0]
     counts = dict(zip(facets, map(int, grid[good[cheapest]]), strict=True))
-    low, high = _interval(result, coefficient, counts)
+    low, high = (None if end is None else float(end) for end in _interval(result, coefficient, counts))
     aud = float(sizes["aud"][cheapest])
     return DecisionPlan(
         coefficient,
         target,
         counts,
         float(values[good[cheapest]]),
-        None if low is None else float(low),
-        None if high is None else float(high),
+        low,
+        high,
         int(sizes["runs"][cheapest]),
         int(sizes["judgements"][cheapest]),
         None if np.isnan(aud) else aud,

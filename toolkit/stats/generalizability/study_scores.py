@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pandas as pd
@@ -88,15 +88,11 @@ def study_generalizability(
     if of not in _OBJECTS:
         raise InputError(f"generalizability of {of!r} is not known; {choices(of, _OBJECTS)}")
     need_columns("judgements", judgements, ("base", "model", "repeat", "judge", score))
-    notes: tuple[str, ...] = ()
-    if of == "answer":
-        frame, costs, design = _answers(judgements, score), Costs(run_aud, judgement_aud), ANSWERS
-    else:
-        frame, costs, notes = _bases(judgements, score, run_aud, judgement_aud)
-        design = BASES
-    fixed = ("model",) if of == "base" else ()
-    components = variance_components(frame, design)
-    result = generalizability_study(components, of, fixed=fixed)
+    frame, costs, notes = _answers(judgements, score), Costs(run_aud, judgement_aud), []
+    if of != "answer":
+        frame, costs, notes = _bases(judgements, score, costs)
+    components = variance_components(frame, ANSWERS if of == "answer" else BASES)
+    result = generalizability_study(components, of, fixed=("model",) if of == "base" else ())
     return StudyGeneralizability(
         score, result, decision_study(result, target, costs=costs), (*notes, *result.notes)
     )
@@ -119,9 +115,7 @@ def _answers(judgements: pd.DataFrame, score: str) -> pd.DataFrame:
     return judgements[["base"]].assign(answer=answer, judge=judge, repeat=repeat, score=judgements[score])
 
 
-def _bases(
-    judgements: pd.DataFrame, score: str, run_aud: float | None, judgement_aud: float | None
-) -> tuple[pd.DataFrame, Costs, tuple[str, ...]]:
+def _bases(judgements: pd.DataFrame, score: str, costs: Costs) -> tuple[pd.DataFrame, Costs, list[str]]:
     """Return scores averaged over times judged and length bins, what a cell costs, and how it was averaged."""
     keys = ["base", "situation", "model", "judge", "repeat"]
     situation = judgements["situation" if "situation" in judgements else "base"]
@@ -150,7 +144,7 @@ def _bases(
             notes.append(
                 f"scores are means over the {bins} length bins, which are fixed; a mean needs all of them"
             )
-    costs = Costs(run_aud, judgement_aud, runs_per_cell=bins, judgements_per_run=max(times, 1))
+    costs = replace(costs, runs_per_cell=bins, judgements_per_run=max(times, 1))
     keys.remove("situation")  # see `mean_of_units`
     frame = frame.groupby(keys, sort=False, observed=True, dropna=False)["score"].mean().reset_index()
-    return frame, costs, tuple(notes)
+    return frame, costs, notes

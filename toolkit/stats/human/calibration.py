@@ -137,13 +137,10 @@ def _calibrated(
 
 
 def _with_facets(result: CalibratedMean, statistic: str, facets: dict[str, str]) -> CalibratedMean:
-    people, judges = ({**facets, "raters": f"{raters} alone"} for raters in ("people", "judges"))
-    return replace(
-        result,
-        calibrated=replace(result.calibrated, statistic=statistic, facets=facets),
-        people=replace(result.people, statistic=statistic, facets=people),
-        judges=replace(result.judges, statistic=statistic, facets=judges),
-    )
+    alone = [{**facets, "raters": f"{raters} alone"} for raters in ("people", "judges")]
+    parts = zip((result.calibrated, result.people, result.judges), (facets, *alone), strict=True)
+    calibrated, people, judges = (replace(part, statistic=statistic, facets=labels) for part, labels in parts)
+    return CalibratedMean(calibrated, people, judges, result.tuning)
 
 
 def _agreement(judge: str, values: pd.Series, shown: pd.DataFrame) -> list[Estimate]:
@@ -192,15 +189,16 @@ def compare_with_people(
         ensemble = runs[["run_id", score]].rename(columns={score: "ensemble"})
         paired = _run_means(ratings, score).merge(ensemble, on="run_id", how="left")
         scored = paired.dropna(subset=[score, "ensemble"])
-        n, missing = (
-            {"bases": int(scored["base"].nunique()), "answers": len(scored)},
-            len(paired) - len(scored),
+        empty = Estimate(
+            f"ensemble less {person}",
+            None,
+            method="t over bases, clustered",
+            unit=score_unit(score, runs),
+            n={"bases": scored["base"].nunique(), "answers": len(scored)},
+            missing=len(paired) - len(scored),
         )
-        name, method = f"ensemble less {person}", "t over bases, clustered"
-        empty = Estimate(name, None, None, None, method, score_unit(score, runs), n, missing)
-        differences = scored["ensemble"] - scored[score]
-        nothing = "no run was scored by both"
-        difference = mean_estimate(empty, differences, list(scored["base"]), nothing, tested=True)
+        differences, bases = scored["ensemble"] - scored[score], list(scored["base"])
+        difference = mean_estimate(empty, differences, bases, "no run was scored by both", tested=True)
         estimates.append(replace(difference, p_value=None))
         estimates += [_icc(person, ratings, judge, by_judge[judge], score) for judge in in_order(by_judge)]
     for (first, ratings), (second, counterparts) in combinations(people.items(), 2):

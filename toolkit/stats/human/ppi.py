@@ -174,26 +174,27 @@ def prediction_powered_contrasts(
             results.append(CalibratedMean(calibrated, people, judges, None))
             continue
         estimate, error, degrees = (float(values[index]) for values in fit[:3])
-        calibrated = replace(empty, estimate=estimate)
+        calibrated = empty.valued(estimate)
+        reason = "" if math.isfinite(error) else "the ratings do not vary"
         if bases_rated < FEWEST_BASES:
-            calibrated = calibrated.no_interval(
-                f"{counted(bases_rated, 'rated bases')}, and {FEWEST_BASES} are needed"
-            )
+            reason = f"{counted(bases_rated, 'rated bases')}, and {FEWEST_BASES} are needed"
         elif by_group.min() < 2:
-            calibrated = calibrated.no_interval(
-                f"all ratings of {by_group.idxmin()} are of one base, and two are needed"
-            )
-        elif not math.isfinite(error):
-            calibrated = calibrated.no_interval("the ratings do not vary")
+            reason = f"all ratings of {by_group.idxmin()} are of one base, and two are needed"
+        if reason:
+            calibrated = calibrated.no_interval(reason)
         else:
             degrees = min(degrees, bases_rated - 1.0)
-            half = error * float(special.stdtrit(degrees, (1 + calibrated.confidence) / 2))
+            half = error * float(special.stdtrit(degrees, (1 + empty.confidence) / 2))
+            p_value = 2 * float(special.stdtr(degrees, -abs(estimate) / error))
             few = f"{bases_rated} rated bases: coverage of the interval is verified from {VERIFIED} on"
-            calibrated = replace(calibrated, low=estimate - half, high=estimate + half, degrees=degrees)
-            if second is not None:
-                p_value = 2 * float(special.stdtr(degrees, -abs(estimate) / error))
-                calibrated = replace(calibrated, p_value=p_value)
-            calibrated = calibrated.noted(few if bases_rated < VERIFIED else "")
+            calibrated = empty.valued(
+                estimate,
+                estimate - half,
+                estimate + half,
+                degrees=degrees,
+                p_value=None if second is None else p_value,
+                note=few if bases_rated < VERIFIED else "",
+            )
         people, judges = _alone(people, rated, "people", sides), _alone(judges, part, "judges", sides)
         results.append(CalibratedMean(calibrated, people, judges, fit[3]))
     return results
@@ -255,10 +256,10 @@ def _labels(
     label = "calibrated mean"
     if n != judged:
         raise InputError(f"{label}: {n} ratings by people and {judged} by judges; give two for each answer")
-    if (bases is None) != (unrated_bases is None):
-        raise InputError(f"{label}: only one side has bases; give them for rated and unrated answers")
-    if bases is None or unrated_bases is None:
+    if bases is unrated_bases is None:
         return np.arange(n + unrated)
+    if bases is None or unrated_bases is None:
+        raise InputError(f"{label}: only one side has bases; give them for rated and unrated answers")
     if len(bases) != n or len(unrated_bases) != unrated:
         counts = f"{n} and {unrated} answers, {len(bases)} and {len(unrated_bases)} bases"
         raise InputError(f"{label}: {counts}; give as many")

@@ -46,9 +46,7 @@ class ContrastPower:
 
     def answers(self) -> tuple[Estimate, ...]:
         """Return the results that there are."""
-        return tuple(
-            answer for answer in (self.spread, self.detectable, self.needed, self.cost) if answer is not None
-        )
+        return tuple(filter(None, (self.spread, self.detectable, self.needed, self.cost)))
 
 
 @dataclass(frozen=True)
@@ -244,7 +242,7 @@ def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:
     missing = int(checked["aud_cost"].isna().sum())
     free = "these models and judges cost nothing" if total == 0 else ""
     method = "mean of runs and judgements"
-    return replace(unknown, estimate=total * more, method=method, missing=missing, note=free)
+    return unknown.valued(total * more, method=method, missing=missing, note=free)
 
 
 def _cost(needed: PowerAnswer, price: Estimate, n: int) -> PowerAnswer:

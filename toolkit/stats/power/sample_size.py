@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -46,7 +46,7 @@ class PowerAnswer(Estimate):
 
 def unanswerable(name: str, reason: str, **fields: Any) -> PowerAnswer:
     """Return an answer without a number, and the reason."""
-    return replace(PowerAnswer(name, None, reason=reason), **fields)
+    return PowerAnswer(name, None, reason=reason, **fields)
 
 
 def whole(number: float) -> int:
@@ -175,11 +175,11 @@ def bases_needed(effect: float, sd: float, *, power: float = 0.8, alpha: float =
     """
     _check(effect, sd, alpha, power)
     name, d_z = f"bases needed for power {power:g}", abs(effect) / sd
-    if effect == 0:
-        return unanswerable(name, "an effect of 0 is found by no number of bases", method=EXACT, unit="bases")
-    n = smallest(lambda m: t_power(m - 1, d_z * math.sqrt(m), alpha), power, 2.0)
+    n = smallest(lambda m: t_power(m - 1, d_z * math.sqrt(m), alpha), power, 2.0) if effect else None
     if n is None:
-        return unanswerable(name, f"d_z = {d_z:.3g} is too small for any study", method=EXACT, unit="bases")
+        reason = f"d_z = {d_z:.3g} is too small for any study"
+        reason = reason if effect else "an effect of 0 is found by no number of bases"
+        return unanswerable(name, reason, method=EXACT, unit="bases")
     reached = t_power(whole(n) - 1, d_z * math.sqrt(whole(n)), alpha)
     effect_words = f"d_z = {d_z:.3f}" if sd == 1 else f"a difference of {abs(effect):g} (d_z = {d_z:.3f})"
     return PowerAnswer(
