@@ -155,10 +155,8 @@ def judge_leniency(matrix: RatingMatrix) -> dict[str, Estimate]:
         if not finite.any():
             estimates.append(empty.not_estimable("no answer has the ratings it needs"))
             continue
-        mean = clustered_mean(beyond[finite], clusters)
-        ends = [None if end is None else end * matrix.scale for end in (mean.low, mean.high)]
-        estimate = empty.valued(mean.mean * matrix.scale, *ends, p_value=mean.p_value, reason=mean.reason)
-        estimates.append(estimate)
+        mean = clustered_mean(beyond[finite] * matrix.scale, clusters, matrix.scale)
+        estimates.append(mean.of(empty, tested=True))
     tested = with_holm(estimates, "judges") if len(estimates) > 2 else estimates
     return dict(zip(map(str, scores), tested, strict=True))
 
