@@ -93,16 +93,6 @@ def study(bases=10, models=("m1", "m2"), seed=3) -> pd.DataFrame:
     return frame.assign(composite_strict=rng.choice([2.0, 3.0, 3.5, 4.0], len(frame)))
 
 
-def test_names_that_differ_in_a_nul_at_their_end_are_two():
-    """Texts of a fixed width drop it, and two models or bases would be one."""
-    runs = study(models=("m", "m\0"))
-    runs["composite_strict"] = np.where(runs["model"] == "m", np.nan, runs["composite_strict"])
-    found = missing_data(runs)
-    assert [one.estimate for one in found.shares["model"]] == [1.0, 0.0]
-    bases = runs.assign(base=runs["base"].replace("b1", "b0\0"))
-    assert missing_data(bases).overall[0].n["bases"] == 10
-
-
 def test_shares_are_counted_at_every_place():
     runs = study()
     runs.loc[runs["length_bin"] == "L", "composite_strict"] = [np.nan, 3.0, 3.0, np.nan] * 5
@@ -148,7 +138,7 @@ def test_a_group_that_lacks_nothing_is_as_well_known_as_one_that_lacks_one_score
     width = [one.high - one.low, none.high - none.low]
     assert abs(none.estimate - one.estimate) == pytest.approx(1 / 137)
     assert 0.3 * width[0] < width[1] < width[0]
-    rates = runs.assign(right=runs["composite_strict"].isna().astype(float))
+    rates = runs.assign(right=runs["composite_strict"].isna().astype(float), prompt_id=range(len(runs)))
     means = dict(compare_models(rates, "right", rate=True).models)
     assert (means["m2"].low, means["m2"].high) == pytest.approx((none.low, none.high))
     # Where answers of a base are all alike, and where no group says how alike they are, a base counts once.

@@ -297,11 +297,8 @@ def bradley_terry(cells: np.ndarray, sums: np.ndarray, models: int) -> np.ndarra
     """
     points, votes = sums[..., 0], sums[..., 1]
     first, second, judge = cells.T
-    x = np.zeros((len(cells), models - 1 + judge.max(initial=0) + 1))
-    rows = np.arange(len(cells))
-    for model, sign in ((first, 1.0), (second, -1.0)):
-        x[rows[model > 0], model[model > 0] - 1] = sign
-    x[rows, models - 1 + judge] = 1.0
+    dummies = np.eye(models)
+    x = np.column_stack([(dummies[first] - dummies[second])[:, 1:], np.eye(judge.max() + 1)[judge]])
     squares = (x[:, :, None] * x[:, None, :]).reshape(len(cells), -1)
     beta = np.zeros((len(sums), x.shape[1]))
     for number in range(_STEPS):
