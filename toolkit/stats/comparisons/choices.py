@@ -185,8 +185,10 @@ def label_scores(rows: pd.DataFrame) -> LabelScores:
         weights = np.full(len(names), 1 / len(names))
         macro.append(_with_ends(empty, total @ weights, without @ weights))
         for number, name in enumerate(names):
-            label = {"name": f"F1 of {name}, {model}", "statistic": "F1", "facets": {**facets, "label": name}}
-            by_label.append(_with_ends(replace(empty, **label), total[:, number], without[:, number]))
+            label = replace(
+                empty, name=f"F1 of {name}, {model}", statistic="F1", facets={**facets, "label": name}
+            )
+            by_label.append(_with_ends(label, total[:, number], without[:, number]))
     by = ["model", "key", "answer"]
     confusion = rows.dropna(subset=["answer"]).groupby(by, observed=True).size().reset_index(name="answers")
     return LabelScores(tuple(macro), tuple(by_label), confusion, tuple(notes))

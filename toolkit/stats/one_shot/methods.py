@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -126,7 +126,7 @@ def method_estimates(method: MethodScore, confidence: float = 0.95) -> tuple[Est
     score, raw = (replace(empty, name=f"{kind}, {method.method}") for kind in ("score", "raw"))
     if result is None:
         return score.not_estimable(method.note), raw.not_estimable(method.note)
-    more = {"method": result.method, "confidence": result.confidence, "note": method.note}
+    more: dict[str, Any] = {"method": result.method, "confidence": result.confidence, "note": method.note}
     ends = result.low, result.high
     clamped = (max(0.0, end) for end in ends)
     return score.valued(result.score, *clamped, **more), raw.valued(result.raw, *ends, **more)
@@ -164,7 +164,7 @@ def score_groups(scores: Sequence[MethodScore]) -> tuple[GroupScore, ...]:
             sum(getattr(method, name) for method in members) for name in ("i1", "i0", "h", "experiments")
         )
         raw, score = (overall(f"mean {which}, {label}", members, which) for which in ("raw", "score"))
-        totals.append(GroupScore(label, *counts, raw, score))
+        totals.append(GroupScore(label, *counts, raw=raw, score=score))
     return tuple(totals)
 
 
