@@ -155,8 +155,10 @@ def judge_leniency(matrix: RatingMatrix) -> dict[str, Estimate]:
         if not finite.any():
             estimates.append(empty.not_estimable("no answer has the ratings it needs"))
             continue
-        mean = clustered_mean(beyond[finite] * matrix.scale, clusters, matrix.scale)
-        estimates.append(mean.of(empty, tested=True))
+        mean = clustered_mean(beyond[finite], clusters, scale=1.0)
+        low, high = (None if end is None else end * matrix.scale for end in (mean.low, mean.high))
+        mean = replace(mean, mean=mean.mean * matrix.scale, low=low, high=high)
+        estimates.append(mean.of(empty, tested=mean.groups > 1))
     tested = with_holm(estimates, "judges") if len(estimates) > 2 else estimates
     return dict(zip(map(str, scores), tested, strict=True))
 

@@ -182,8 +182,8 @@ def sign_flip(differences: ArrayLike, seed: int = 0) -> SignFlip:
         sums, sizes = np.append(sums, d.sum() - sums), np.append(sizes, count - sizes)
     sums = np.where(np.abs(sums) <= _SLACK * float(np.abs(d).sum()), 0.0, sums)
     means = np.sort(sums[sizes > 0] / sizes[sizes > 0])
-    drawn = "" if exact else f" drawn with seed {seed} (Phipson & Smyth 2010)"
-    method = f"{'all ' * exact}{patterns} sign patterns{drawn}"
+    sampling = "" if exact else f" drawn with seed {seed} (Phipson & Smyth 2010)"
+    method = f"{'all ' * exact}{patterns} sign patterns{sampling}"
     fewer, pairs = int(min((means <= 0).sum(), (means >= 0).sum())), len(means) // 2 + 1
     p_value = min(1.0, (fewer + 1) / pairs)
     k = math.floor(pairs * LEVEL + _SLACK)

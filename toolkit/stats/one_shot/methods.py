@@ -160,11 +160,10 @@ def score_groups(scores: Sequence[MethodScore]) -> tuple[GroupScore, ...]:
         groups.setdefault(", ".join(getattr(method, key) for key in by), []).append(method)
     totals = []
     for label, members in groups.items():
-        counts = (
-            sum(getattr(method, name) for method in members) for name in ("i1", "i0", "h", "experiments")
-        )
+        counted_names = ("i1", "i0", "h", "experiments")
+        i1, i0, h, experiments = (sum(getattr(method, name) for method in members) for name in counted_names)
         raw, score = (overall(f"mean {which}, {label}", members, which) for which in ("raw", "score"))
-        totals.append(GroupScore(label, *counts, raw=raw, score=score))
+        totals.append(GroupScore(label, i1, i0, h, experiments, raw, score))
     return tuple(totals)
 
 

@@ -159,7 +159,7 @@ def compare_lengths(
         sizes,
         corrected_sizes,
         _omnibus(cells, runs["base"].nunique()) if omnibus else None,
-        equivalence_of(gains, margin, unit, scale),
+        equivalences(gains, margin, unit, scale),
         tuple(notes),
     )
 
@@ -300,13 +300,13 @@ def _omnibus(cells: pd.DataFrame, bases: int) -> Estimate:
 
 def bin_mean(name: str, runs: pd.DataFrame, unit: str) -> Estimate:
     """Return the mean of a length bin, or of another group in ``length_bin``, over bases."""
-    mean = mean_of_runs(name, runs[runs["length_bin"] == name], unit)
+    mean = runs_mean(name, runs[runs["length_bin"] == name], unit)
     bases = mean.n["bases"]
     few = f"{counted(bases, 'bases')} with a score, and two are needed"
     return mean if bases > 1 else mean.not_estimable(few)
 
 
-def mean_of_runs(name: str, runs: pd.DataFrame, unit: str) -> Estimate:
+def runs_mean(name: str, runs: pd.DataFrame, unit: str) -> Estimate:
     """Return the mean of checked runs over bases; repeats, then models are averaged first."""
     scored = runs.dropna(subset=["score"])
     bases = mean_of_units(scored.groupby(["base", "situation", "model"])["score"].mean())
@@ -365,7 +365,7 @@ def equivalence(
     return empty.valued(mean.mean, mean.low, mean.high, p_value=p_value)
 
 
-def equivalence_of(
+def equivalences(
     gains: Iterable[tuple[Estimate, pd.Series]], margin: float | None, unit: str, scale: float
 ) -> tuple[Estimate, ...]:
     """Return the tests of differences, each with its values by base; none without a margin, or of another unit."""

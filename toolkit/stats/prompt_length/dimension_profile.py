@@ -10,7 +10,7 @@ import pandas as pd
 
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, score_unit
-from toolkit.stats.prompt_length.contrasts import mean_of_runs
+from toolkit.stats.prompt_length.contrasts import runs_mean
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import DIMENSIONS
 
@@ -63,7 +63,7 @@ def dimension_profile(runs: pd.DataFrame, dimensions: tuple[str, ...] = DIMENSIO
         table = checked_runs(runs, dimension)
         for (model, length_bin), rows in table.groupby(["model", "length_bin"], sort=False):
             name = f"{dimension} of {at_length(model, length_bin)}"
-            mean = mean_of_runs(name, rows, score_unit(dimension, runs))
+            mean = runs_mean(name, rows, score_unit(dimension, runs))
             means.append(DimensionMean(str(model), str(length_bin), dimension, mean))
     bins = in_order(row.length_bin for row in means)
     means.sort(key=lambda row: (row.model, bins.index(row.length_bin), dimensions.index(row.dimension)))

@@ -23,7 +23,7 @@ from toolkit.stats.prompt_length.contrasts import (
     PAIRED_METHOD,
     bin_mean,
     effect_size,
-    equivalence_of,
+    equivalences,
     exploratory,
     mean_over_bases,
     on_models,
@@ -149,7 +149,7 @@ def length_and_information(
         results[len(LENGTH_PAIRS) : len(parts)],
         results[len(parts) :],
         tuple(effect_size("d_z", *gain) for gain in gains),
-        equivalence_of(gains[: len(LENGTH_PAIRS)], margin, unit, scale),
+        equivalences(gains[: len(LENGTH_PAIRS)], margin, unit, scale),
         tuple(bin_mean(text, checked, unit) for text in TEXTS),
         _notes(checked, cells, score, all_bases),
     )
