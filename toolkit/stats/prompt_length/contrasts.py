@@ -372,8 +372,10 @@ def equivalences(
     if margin is None or not isinstance(unit, Points):
         return ()
     return judged_equivalent(
-        replace(equivalence(one.name, values, margin, unit=unit, scale=scale), missing=one.missing, n=one.n)
-        for one, values in gains
+        replace(
+            equivalence(gain.name, values, margin, unit=unit, scale=scale), missing=gain.missing, n=gain.n
+        )
+        for gain, values in gains
     )
 
 
