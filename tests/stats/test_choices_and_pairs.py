@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from itertools import combinations, cycle
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,36 +16,7 @@ from sklearn.metrics import f1_score
 from toolkit import stats
 from toolkit.errors import InputError
 
-BASEBALL: Mapping[str, Mapping[str, tuple[int, int]]] = {
-    "Milwaukee": {
-        "Detroit": (4, 3), "Toronto": (4, 2), "New York": (4, 3),
-        "Boston": (6, 1), "Cleveland": (4, 2), "Baltimore": (6, 0),
-    },
-    "Detroit": {
-        "Milwaukee": (3, 3), "Toronto": (4, 2), "New York": (4, 3),
-        "Boston": (6, 0), "Cleveland": (6, 1), "Baltimore": (4, 3),
-    },
-    "Toronto": {
-        "Milwaukee": (2, 5), "Detroit": (4, 3), "New York": (2, 4),
-        "Boston": (4, 3), "Cleveland": (4, 2), "Baltimore": (6, 0),
-    },
-    "New York": {
-        "Milwaukee": (3, 3), "Detroit": (5, 1), "Toronto": (2, 5),
-        "Boston": (4, 3), "Cleveland": (4, 2), "Baltimore": (6, 1),
-    },
-    "Boston": {
-        "Milwaukee": (5, 1), "Detroit": (2, 5), "Toronto": (3, 3),
-        "New York": (4, 2), "Cleveland": (5, 2), "Baltimore": (6, 0),
-    },
-    "Cleveland": {
-        "Milwaukee": (2, 5), "Detroit": (3, 3), "Toronto": (3, 4),
-        "New York": (4, 3), "Boston": (4, 2), "Baltimore": (2, 4),
-    },
-    "Baltimore": {
-        "Milwaukee": (2, 5), "Detroit": (1, 5), "Toronto": (1, 6),
-        "New York": (2, 4), "Boston": (1, 6), "Cleveland": (3, 4),
-    },
-}  # fmt: skip
+BASEBALL = pd.read_csv(Path(__file__).parents[1] / "golden" / "baseball_agresti_2002.csv")
 """Wins at home and away of the American League East in 1987 (Agresti 2002, Categorical Data Analysis, table 10.10)."""
 PUBLISHED = {
     "Boston": 1.1438, "Cleveland": 0.7047, "Detroit": 1.4754, "Milwaukee": 1.6196, "New York": 1.2813, "Toronto": 1.3271
@@ -55,13 +26,10 @@ PUBLISHED = {
 
 def games() -> pd.DataFrame:
     """Return every game as a vote: the home team is the reply that is shown first."""
-    rows = []
-    for home, others in BASEBALL.items():
-        for away, (won, lost) in others.items():
-            rows += [(home, away, "first")] * won + [(home, away, "second")] * lost
-    frame = pd.DataFrame(rows, columns=["first", "second", "vote"])
-    numbers = [f"g{number}" for number in range(len(frame))]
-    return frame.assign(base=numbers, prompt=numbers, judge="league")
+    votes = BASEBALL.melt(["first", "second"], ["won", "lost"], "vote")
+    votes = votes.loc[votes.index.repeat(votes["value"])].replace({"won": "first", "lost": "second"})
+    numbers = [f"g{number}" for number in range(len(votes))]
+    return votes.reset_index(drop=True).assign(base=numbers, prompt=numbers, judge="league")
 
 
 def fitted(votes: pd.DataFrame, penalty: float) -> dict[str, float]:
@@ -117,26 +85,21 @@ def test_who_won_or_lost_all_has_no_strength_and_takes_none_from_the_others(winn
     """Boston wins, or loses, every game: the others are those of a league without it, by the penalised oracle."""
     votes = games()
     at_home, away = votes["first"] == "Boston", votes["second"] == "Boston"
-    votes.loc[at_home, "vote"], votes.loc[away, "vote"] = (
-        winner,
-        {"first": "second", "second": "first"}[winner],
-    )
+    votes.loc[at_home, "vote"], votes.loc[away, "vote"] = winner, "second" if winner == "first" else "first"
     result, rest = stats.compare_pairs(votes), votes[~(at_home | away)]
     alone, oracle = stats.compare_pairs(rest), fitted(rest, 1.0)
     differences, strengths = (
         {tuple(estimate.facets.values()): estimate for estimate in group}
         for group in (result.differences, result.models)
     )
-    for estimate in alone.differences:
-        a, b = estimate.facets.values()
-        same = differences[a, b]
-        assert same.estimate == pytest.approx(oracle[a] - oracle[b], abs=2e-4)
-        assert (same.low, same.high) == pytest.approx((estimate.low, estimate.high))
-    for estimate in alone.models:
-        same = strengths[estimate.facets["model"],]
+    for estimate in (*alone.differences, *alone.models):
+        same = (differences | strengths)[tuple(estimate.facets.values())]
         assert (same.estimate, same.low, same.high) == pytest.approx(
             (estimate.estimate, estimate.low, estimate.high)
         )
+        if estimate in alone.differences:
+            a, b = estimate.facets.values()
+            assert same.estimate == pytest.approx(oracle[a] - oracle[b], abs=2e-4)
     boston = strengths["Boston",]
     assert (boston.estimate, boston.low, boston.high) == (None, None, None)
     assert boston.remarks.startswith("not estimable: unbounded")
@@ -175,12 +138,9 @@ def test_parted_sets_have_differences_within_and_strengths_of_the_largest() -> N
 
 def test_an_interval_of_the_win_rate_never_leaves_out_the_difference() -> None:
     """Bases of one pattern make no spread; a judge's preference draws the win rate towards one half."""
-    parts = [votes_of(("x", "y", "+")).assign(prompt=lambda rows: rows["prompt"] + "c")]
-    for name in "ab":  # who is shown first wins
-        parts.append(
-            votes_of(("x", "y", "+")).assign(prompt=lambda rows, n=name: rows["prompt"] + n, vote="first")
-        )
-    (difference,) = stats.compare_pairs(pd.concat(parts)).differences
+    votes = votes_of(("x", "y", "+"))
+    biased = [votes.assign(prompt=votes["prompt"] + name, vote="first") for name in "ab"]
+    (difference,) = stats.compare_pairs(pd.concat([votes, *biased])).differences
     assert difference.estimate > 1.2
     assert difference.low is None
     assert "no usable spread" in difference.remarks
@@ -188,12 +148,9 @@ def test_an_interval_of_the_win_rate_never_leaves_out_the_difference() -> None:
 
 def test_one_base_is_no_test() -> None:
     """Whatever it says: there is no P value of 1, and nothing finite of a model that won its two votes."""
-    result = stats.compare_pairs(votes_of(("x", "y", "+"), bases=1))
-    (difference,) = result.differences
-    assert (difference.estimate, difference.low, difference.high, difference.p_value) == (None,) * 4
-    assert "one base" in difference.remarks
-    even = stats.compare_pairs(votes_of(("x", "y", "="), bases=1)).differences[0]
-    assert (even.p_value, even.low) == (None, None)
+    won, even = (stats.compare_pairs(votes_of(("x", "y", way), bases=1)).differences[0] for way in "+=")
+    assert (won.estimate, won.low, won.high, won.p_value, even.low, even.p_value) == (None,) * 6
+    assert "one base" in won.remarks
 
 
 @pytest.mark.parametrize("bases", [2, 5, 12])
@@ -225,13 +182,7 @@ def test_p_and_interval_of_every_number_of_votes_agree(winners: str) -> None:
 
 def test_who_is_shown_first_changes_no_difference() -> None:
     """A judge that always takes the first reply tells no models apart, and its bias is 1."""
-    rows = [
-        (f"b{base}", f"p{base}", "j", first, second, "first")
-        for base in range(12)
-        for first, second in (("x", "y"), ("y", "x"))
-    ]
-    votes = pd.DataFrame(rows, columns=["base", "prompt", "judge", "first", "second", "vote"])
-    result = stats.compare_pairs(votes)
+    result = stats.compare_pairs(votes_of(("x", "y", "+")).assign(vote="first"))
     assert result.differences[0].estimate == pytest.approx(0.0, abs=1e-6)
     assert result.counts[0]["inconsistent"] == 12
     assert result.judges[0].estimate == 1.0
@@ -239,10 +190,7 @@ def test_who_is_shown_first_changes_no_difference() -> None:
 
 def test_votes_that_connect_no_models_are_a_reason() -> None:
     """Two islands have no common scale."""
-    rows = [("b", "p", "j", "v", "w", "first"), ("b", "p", "j", "x", "y", "first")]
-    result = stats.compare_pairs(
-        pd.DataFrame(rows, columns=["base", "prompt", "judge", "first", "second", "vote"])
-    )
+    result = stats.compare_pairs(votes_of(("v", "w", "+"), ("x", "y", "+"), bases=1))
     assert all(estimate.estimate is None for estimate in result.differences)
     assert "no vote connects" in result.differences[0].reason
 

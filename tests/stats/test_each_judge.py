@@ -52,6 +52,14 @@ def test_leniency_is_the_clustered_mean_of_a_judge_less_the_others():
     assert sum(one.estimate for one in found.values()) == pytest.approx(0, abs=1e-9)
 
 
+def test_judges_that_are_equal_have_a_bound_and_a_p_value_of_1():
+    """Sixths do not add up exactly: what is left over is no leniency."""
+    same = np.repeat(scores_of(bases=8, judges=1) / 6, 4, axis=1)
+    for one in judge_leniency(matrix(same)).values():
+        assert (one.estimate, one.p_value) == (0.0, 1.0)
+        assert (one.low, one.high) == pytest.approx((-3.841459 / 11.841459, 3.841459 / 11.841459))
+
+
 def test_a_gift_of_one_judge_is_its_leniency_and_unknown_bases_change_no_estimate():
     scores = scores_of(bases=5)
     given = matrix(scores + np.array([0, 0, 1.3]), with_base=False)

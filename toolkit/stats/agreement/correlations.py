@@ -14,7 +14,7 @@ from scipy import special
 
 from toolkit.stats.agreement.ratings import RatingMatrix
 from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
-from toolkit.stats.inference.means import refuse_unpaired
+from toolkit.stats.inference.means import paired
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
@@ -51,8 +51,7 @@ def clustered_pearson(
     missing: int = 0,
 ) -> Estimate:
     """Return Pearson's r of two sides with the same jackknife over bases as between judges."""
-    a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    refuse_unpaired(f"correlation {name}", a, b, clusters)
+    a, b = paired(f"correlation {name}", x, y, clusters)
     empty = Estimate(name, None, n={"answers": len(a)}, missing=missing)
     return _pair_estimate(empty, np.column_stack([a, b]), None, clusters)
 

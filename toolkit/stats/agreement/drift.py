@@ -14,7 +14,7 @@ from toolkit.stats.agreement.kappa import weighted_kappa
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import numbered, sums_by
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean
-from toolkit.stats.inference.p_values import p_by_inversion, with_holm
+from toolkit.stats.inference.p_values import with_holm, with_inversion
 from toolkit.stats.inference.proportions import inflation, mover, share, wilson
 from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
 from toolkit.stats.result import ROUNDING, Estimate, Result
@@ -219,5 +219,4 @@ def _shift(empty: Estimate, difference: np.ndarray, bases: Sequence[Hashable]) -
         by_moves, by_t = mover(*parts[0], *parts[1]), mean.ends(confidence)
         return min(by_moves[0], by_t[0]), max(by_moves[1], by_t[1])
 
-    low, high = ends(empty.confidence)
-    return empty.valued(mean.mean, low, high, p_value=p_by_inversion(ends))
+    return with_inversion(empty.valued(mean.mean), ends)

@@ -150,10 +150,10 @@ def judge_leniency(matrix: RatingMatrix) -> dict[str, Estimate]:
         if not finite.any():
             estimates.append(empty.not_estimable("no answer has the ratings it needs"))
             continue
-        mean = clustered_mean(beyond[finite], clusters)
-        ends = [None if end is None else end * matrix.scale for end in (mean.low, mean.high)]
-        estimate = empty.valued(mean.mean * matrix.scale, *ends, p_value=mean.p_value, reason=mean.reason)
-        estimates.append(estimate)
+        mean = clustered_mean(beyond[finite], clusters, scale=1.0)
+        low, high = (None if end is None else end * matrix.scale for end in (mean.low, mean.high))
+        mean = replace(mean, mean=mean.mean * matrix.scale, low=low, high=high)
+        estimates.append(mean.of(empty, tested=mean.groups > 1))
     tested = with_holm(estimates, "judges") if len(estimates) > 2 else estimates
     return dict(zip(map(str, scores), tested, strict=True))
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
-import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
@@ -15,14 +14,14 @@ from toolkit.stats.comparisons.cost_quality import RATIO_METHOD, ratio_interval
 from toolkit.stats.comparisons.models import rate_difference
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import clustered_mean
-from toolkit.stats.inference.p_values import p_by_inversion, with_holm
-from toolkit.stats.inference.proportions import likeness, mover, rate_mean, wilson_ends
+from toolkit.stats.inference.p_values import with_holm, with_inversion
+from toolkit.stats.inference.proportions import between_clusters, likeness, mover, rate_mean, wilson_ends
 from toolkit.stats.inference.run_table import WHOLE, checked_runs, item_means
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import reason_key
 
 CHANCE_METHOD: Final = "ends of accuracy and of chance put together (Zou & Donner 2008)"
-REASONS: Final = ("reason", "failure", "defect")
+REASONS: Final = ["reason", "failure", "defect"]
 """Columns that may say why an answer has no score, the first that is not empty."""
 
 
@@ -116,7 +115,6 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
     scored = table.dropna(subset=["score"])
     alike = likeness(scored["score"], list(scored["base"]))
     groups = [(str(model), part) for model, part in table.groupby("model", sort=True)]
-    blank = table["score"].isna().to_numpy()
     return Accuracy(
         tuple(_accuracy(model, part, alike) for model, part in groups),
         with_holm(
@@ -124,10 +122,7 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
         ),
         with_holm((_above_majority(model, part) for model, part in groups if "majority" in part), "models"),
         tuple(_cost_per_right(model, part) for model, part in groups if "aud_cost" in part),
-        {
-            model: _reasons(frame[blank & (frame["model"] == label).to_numpy()])
-            for (model, _), label in zip(groups, sorted(table["model"].unique()), strict=True)
-        },
+        {model: _reasons(frame.iloc[part.index[part["score"].isna()]]) for model, part in groups},
     )
 
 
@@ -159,29 +154,22 @@ def _above_chance(model: str, rows: pd.DataFrame, alike: float | None) -> Estima
     difference = empty.valued(p - guess.mean)
     if guess.groups < 2:
         return difference.no_interval(guess.reason, "interval or p value")
-    sums = (items - items.mean()).groupby(level="base", sort=False).sum().to_numpy()
-    size = float(np.sqrt((sums**2).sum(axis=0).prod()))
-    r = float(sums[:, 0] @ sums[:, 1]) / size if guess.error and size > 0 else 0.0
+    r = between_clusters(items["score"], items["chance"], clusters)
     hits = wilson_ends(items["score"], clusters, alike)
 
     def ends(confidence: float) -> tuple[float, float]:
         return mover(p, hits(confidence), guess.mean, guess.ends(confidence), r)
 
-    low, high = ends(difference.confidence)
-    return replace(difference, low=low, high=high, p_value=p_by_inversion(ends))
+    return with_inversion(difference, ends)
 
 
 def _above_majority(model: str, rows: pd.DataFrame) -> Estimate:
     scored_rows = rows.dropna(subset=["score", "majority"])
     items = item_means(scored_rows)
     bases = list(items.index.get_level_values("base"))
-    label = f"accuracy less majority of {model}"
-    pair = rate_difference(label, items["score"], items["majority"], bases)
     empty = _empty("accuracy less majority", model, scored_rows, rows)
-    return replace(
-        pair, name=empty.name, n=empty.n, missing=empty.missing, statistic=empty.statistic, facets=empty.facets,
-        unit="share of answers",
-    )  # fmt: skip
+    pair = rate_difference(empty.name, items["score"], items["majority"], bases, unit="share of answers")
+    return replace(pair, n=empty.n, missing=empty.missing, statistic=empty.statistic, facets=empty.facets)
 
 
 def _cost_per_right(model: str, rows: pd.DataFrame) -> Estimate:
@@ -197,7 +185,6 @@ def _cost_per_right(model: str, rows: pd.DataFrame) -> Estimate:
 
 
 def _reasons(blank: pd.DataFrame) -> dict[str, int]:
-    columns = [blank[name].astype("object") for name in REASONS if name in blank]
-    texts = pd.concat(columns, axis=1).bfill(axis=1).iloc[:, 0] if columns else pd.Series(None, blank.index)
-    reasons = Counter("no reason given" if pd.isna(text) else reason_key(str(text)) for text in texts)
-    return dict(sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0])))
+    texts = blank.reindex(columns=REASONS).astype("object").bfill(axis=1).iloc[:, 0]
+    reasons = ("no reason given" if pd.isna(text) else reason_key(str(text)) for text in texts)
+    return dict(Counter(sorted(reasons)).most_common())

@@ -9,10 +9,11 @@ from typing import ClassVar, Final
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
-from toolkit.stats.inference.means import CLUSTERED, clustered_mean
+from toolkit.stats.inference.means import CLUSTERED, mean_estimate
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.proportions import rate_mean
 from toolkit.stats.inference.run_table import need_columns, need_labels
@@ -78,23 +79,20 @@ def position_effect(rows: pd.DataFrame) -> PositionEffect:
     preferences: list[Estimate] = []
     for model, part in rows.groupby("model", sort=True):
         read = part.dropna(subset=["position", "chosen_position"])
-        chances = 1 / read["options"].astype(float)
         tests = []
         for position in range(int(part["options"].max())):
             label = f"position {ascii_uppercase[position]} of {model}"
             facets = {"model": str(model), "position": ascii_uppercase[position]}
-            at_position: pd.Series = read["position"] == position
-            right = (read["chosen_position"] == read["position"])[at_position].astype(float)
-            counts = {"answers": len(right), "bases": read["base"][at_position].nunique()}
+            at_position = read[read["position"] == position]
+            right = (at_position["chosen_position"] == position).astype(float)
+            counts = {"answers": len(right), "bases": at_position["base"].nunique()}
             empty = Estimate(
                 f"accuracy, {label}", None, unit=SHARE, n=counts, statistic="accuracy", facets=facets
             )
-            accuracies.append(rate_mean(empty, right, list(read["base"][at_position])))
-            offered = read["options"] > position
-            excess = ((read["chosen_position"] == position).astype(float) - chances)[offered]
-            tests.append(
-                _preference(label, excess, list(read["base"][offered]), len(part) - len(read), facets)
-            )
+            accuracies.append(rate_mean(empty, right, list(at_position["base"])))
+            offered = read[read["options"] > position]
+            excess = (offered["chosen_position"] == position) - 1 / offered["options"].astype(float)
+            tests.append(_preference(label, excess, list(offered["base"]), len(part) - len(read), facets))
         preferences += with_holm(tests, "positions")
     return PositionEffect(tuple(accuracies), tuple(preferences))
 
@@ -107,9 +105,7 @@ def _preference(
         f"chosen less expected, {label}", None, method=CLUSTERED, unit=SHARE, n=counts, missing=missing,
         statistic="chosen less expected", facets=facets, role="exploratory",
     )  # fmt: skip
-    if excess.empty:
-        return empty.not_estimable("no answer could be read")
-    return clustered_mean(excess, bases).of(empty, tested=True)
+    return mean_estimate(empty, excess, bases, "no answer could be read", tested=True)
 
 
 @dataclass(frozen=True)
@@ -168,14 +164,11 @@ def label_scores(rows: pd.DataFrame) -> LabelScores:
     macro: list[Estimate] = []
     by_label: list[Estimate] = []
     notes = []
-    names = sorted(rows["key"].astype(str).unique())
+    names = np.array(sorted(rows["key"].astype(str).unique()), dtype=object)
     for model, part in rows.groupby("model", sort=True):
         read = part.dropna(subset=["answer"])
-        key, answer = (
-            read["key"].astype(str).to_numpy()[:, None],
-            read["answer"].astype(str).to_numpy()[:, None],
-        )
-        is_key, is_answer = key == np.array(names, dtype=object), answer == np.array(names, dtype=object)
+        key, answer = (read[name].astype(str).to_numpy()[:, None] for name in ("key", "answer"))
+        is_key, is_answer = key == names, answer == names
         sums = sums_by(
             numbered(list(read["base"])), np.stack([is_key & is_answer, is_key, is_answer], 1).astype(float)
         )
@@ -183,21 +176,21 @@ def label_scores(rows: pd.DataFrame) -> LabelScores:
             answers = counted(len(outside), "answers")
             notes.append(f"{model}: {answers} with a label outside the key, wrong and no class of the mean")
         counts = {"answers": len(read), "bases": read["base"].nunique()}
-        empty = Estimate("", None, method=F1_METHOD, unit="none", n=counts, missing=len(part) - len(read))
         facets = {"model": str(model)}
+        empty = Estimate(
+            f"macro F1 of {model}", None, method=F1_METHOD, n=counts, missing=len(part) - len(read),
+            statistic="macro F1", facets=facets,
+        )  # fmt: skip
         total, without = (_f1(label_sums) for label_sums in all_and_without(sums))
-        label = replace(empty, name=f"macro F1 of {model}", statistic="macro F1", facets=facets)
         weights = np.full(len(names), 1 / len(names))
-        macro.append(_with_ends(label, total @ weights, without @ weights))
+        macro.append(_with_ends(empty, total @ weights, without @ weights))
         for number, name in enumerate(names):
             label = replace(
                 empty, name=f"F1 of {name}, {model}", statistic="F1", facets={**facets, "label": name}
             )
             by_label.append(_with_ends(label, total[:, number], without[:, number]))
     by = ["model", "key", "answer"]
-    confusion = (
-        rows.dropna(subset=["answer"]).groupby(by, observed=True).size().rename("answers").reset_index()
-    )
+    confusion = rows.dropna(subset=["answer"]).groupby(by, observed=True).size().reset_index(name="answers")
     return LabelScores(tuple(macro), tuple(by_label), confusion, tuple(notes))
 
 
@@ -211,4 +204,4 @@ def _with_ends(empty: Estimate, total: np.ndarray, without: np.ndarray) -> Estim
     if not empty.n["answers"]:
         return empty.not_estimable("no answer could be read")
     estimate = empty.valued(float(total[0]))
-    return with_jackknife(estimate, without, lambda p: np.log(p / (1 - p)), lambda z: 1 / (1 + np.exp(-z)))
+    return with_jackknife(estimate, without, special.logit, special.expit)

@@ -14,11 +14,11 @@ from scipy import special
 from toolkit.errors import InputError
 from toolkit.scoring import calculate_efficiency
 from toolkit.stats.inference.clusters import GROUPS, over_clusters
-from toolkit.stats.inference.jackknife import jackknife_interval
+from toolkit.stats.inference.jackknife import with_jackknife
 from toolkit.stats.inference.means import mean_interval, mean_on_scale
 from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, score_unit
 from toolkit.stats.result import ROUNDING, Estimate, Result
-from toolkit.words import LENGTH_BINS, SCORE, counted
+from toolkit.words import LENGTH_BINS, SCORE
 
 MEAN_METHOD: Final = "Student t over bases"
 RATIO_METHOD: Final = "ratio of means over bases, jackknife of its logarithm"
@@ -128,9 +128,7 @@ def pareto(
     keys = sorted({key[:2] for key in means.index}, key=lambda key: (str(key[0]), bins.index(key[1])))
     bases = used["base"].unique()
     quality, price = (
-        np.array([means.loc[key, name].reindex(bases) for key in keys], dtype=float)
-        .reshape(len(keys), len(bases))
-        .T
+        means[name].unstack("base").reindex(keys).reindex(columns=bases).to_numpy(float).T
         for name in ("score", cost)
     )
     front = on_front(np.ones((1, len(quality))), quality, price)[0]
@@ -234,11 +232,9 @@ def ratio_interval(ratio: Estimate, quality: np.ndarray, price: np.ndarray) -> E
     quality_without, price_without = quality.sum() - quality, price.sum() - price
     if min(quality_without.min(), price_without.min()) <= 0:
         return ratio.no_interval("without one of the bases quality or cost is 0")
-    logarithm = np.log(float(quality.mean()) / float(price.mean()))
-    low, high, degrees = jackknife_interval(logarithm, np.log(quality_without / price_without))
-    if not np.isfinite(low):
-        return ratio.no_interval(f"{counted(len(quality), 'bases')}, or they are all alike")
-    return replace(ratio, low=float(np.exp(low)), high=float(np.exp(high)), degrees=float(degrees))
+    return with_jackknife(
+        ratio, quality_without / price_without, np.log, np.exp, useless="all bases are alike"
+    )
 
 
 def on_front(weights: np.ndarray, quality: np.ndarray, price: np.ndarray) -> np.ndarray:

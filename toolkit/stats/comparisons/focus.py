@@ -15,6 +15,7 @@ from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.run_table import checked_runs, need_columns, score_unit
 from toolkit.stats.prompt_length.contrasts import (
+    EFFECTS,
     PAIRED_METHOD,
     LengthComparison,
     compare_lengths,
@@ -26,7 +27,7 @@ from toolkit.stats.prompt_length.contrasts import (
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import DIMENSIONS, SCORE, agreeing, counted
 
-_CONTEXT: Final = ("base", "situation", "length_bin", "model")
+_CONTEXT: Final = ["base", "situation", "length_bin", "model"]
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,11 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = SCORE) -> F
     (0.275, 12)
     """
     pairs = paired_judgements(on, off, score, "focus contrast", "with and without FSP")
-    difference, values, runs = paired_difference(pairs, "on - off", score, on)
+    difference, sizes, runs = paired_difference(pairs, "on - off", score, on)
     runs[score] = runs["on"] - runs["off"]
     return FocusContrast(
         exploratory(difference),
-        tuple(effect_size(kind, difference, values["on"] - values["off"]) for kind in ("d_z", "g_z")),
+        sizes,
         compare_lengths(runs, score, primary=""),
         pairing_notes(pairs, difference.missing),
     )
@@ -105,21 +106,22 @@ def paired_judgements(
 
 def paired_difference(
     pairs: pd.DataFrame, name: str, score: str, scored: pd.DataFrame
-) -> tuple[Estimate, pd.DataFrame, pd.DataFrame]:
-    """Return the mean of on - off over bases, the two means of each base, and those of each run with what it is."""
+) -> tuple[Estimate, tuple[Estimate, ...], pd.DataFrame]:
+    """Return the mean of on - off over bases, its effect sizes, and both scores of each run with what it is."""
     complete = pairs.dropna(subset=["on", "off"])
-    contexts = complete.groupby(level="run_id")[list(_CONTEXT)].first()
+    contexts = complete.groupby(level="run_id")[_CONTEXT].first()
     runs = complete.groupby(level="run_id")[["on", "off"]].mean().join(contexts)
     runs.attrs = dict(scored.attrs)
     # Within each base bins weigh the same, as in the comparison of lengths, however many runs each has left.
-    values = runs.groupby(["base", "situation", "length_bin", "model"])[["on", "off"]].mean()
-    values = mean_of_units(values.groupby(level=["base", "situation", "length_bin"]).mean())
+    values = runs.groupby(_CONTEXT)[["on", "off"]].mean()
+    values = mean_of_units(values.groupby(level=_CONTEXT[:3]).mean())
     counts = {"bases": len(values), "runs": len(runs), "judgements": len(complete)}
     unit, missing = score_unit(score, scored), len(pairs) - len(complete)
     empty = Estimate(name, None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
     scale = float(np.abs(values.to_numpy()).max(initial=0.0))
-    difference = mean_over_bases(empty, values["on"] - values["off"], scale, "both scores")
-    return on_models([difference], [runs], pairs["model"])[0], values, runs
+    gain = values["on"] - values["off"]
+    (difference,) = on_models([mean_over_bases(empty, gain, scale, "both scores")], [runs], pairs["model"])
+    return difference, tuple(effect_size(kind, difference, gain) for kind in EFFECTS), runs
 
 
 def _judged(frame: pd.DataFrame, score: str, side: str, analysis: str) -> pd.DataFrame:
@@ -203,7 +205,7 @@ def reference_effect(
     """
     words = "reference effect", "with and without the reference answer"
     pairs = paired_judgements(on, off, score, *words)
-    difference, values, _ = paired_difference(pairs, "reference on - off", score, on)
+    difference, sizes, _ = paired_difference(pairs, "reference on - off", score, on)
     by_dimension = [
         paired_difference(paired_judgements(on, off, name, *words), f"reference on - off, {name}", name, on)[
             0
@@ -221,7 +223,7 @@ def reference_effect(
         tuple(map(exploratory, with_holm(by_dimension, "dimensions"))),
         tuple(map(exploratory, with_holm(by_judge, "judges"))),
         _agreement(pairs.dropna(subset=["on", "off"])),
-        tuple(effect_size(kind, difference, values["on"] - values["off"]) for kind in ("d_z", "g_z")),
+        sizes,
         pairing_notes(pairs, difference.missing),
     )
 

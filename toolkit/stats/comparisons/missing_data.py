@@ -98,34 +98,30 @@ def missing_data(
     tables: list[tuple[str, pd.DataFrame, tuple[str, ...]]] = [("runs", runs, ("length_bin", "model"))]
     if judgements is not None and len(judgements):
         tables.append(("judgements", judgements, ("judge",)))
-    overall, shares = [], {}
-    reasons: Counter[str] = Counter()
+    shares: dict[str, tuple[Estimate, ...]] = {}
+    reasons: list[str] = []
     for unit, table, columns in tables:
         need_columns(f"missing data: {unit}", table, ("base", score, *columns))
         need_labels(f"missing data: {unit}", table, ("base",))
-        missing = table[score].isna().to_numpy()
-        bases = table["base"].astype(str).to_numpy()
-        total = share(f"missing {unit}", missing.tolist(), bases.tolist(), what=unit)
-        overall.append(replace(total if missing.any() else _complete(total), facets={"of": unit}))
-        alike = likeness(missing, list(bases))
-        for column in told_apart(table, columns):
-            # Compared one by one: numpy's own texts lose a NUL at their end, and two models would be one.
-            levels = table[column].astype("object").to_numpy()
-            by_level = []
-            for name in in_order(levels):
-                member = np.array([level == name for level in levels])
-                values = missing[member].tolist(), bases[member].tolist()
-                estimate = share(f"missing, {column} {name}", *values, what=unit, alike=alike)
-                estimate = estimate if missing.any() else _complete(estimate)
-                by_level.append(replace(estimate, statistic="missing", facets={column: str(name)}))
-            shares[column] = tuple(by_level)
-        reasons.update(_reasons(table, missing, unit))
-    ordered = dict(sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0])))
-    return MissingData(tuple(overall), shares, ordered, missing_bounds(runs, score))
-
-
-def _complete(estimate: Estimate) -> Estimate:
-    return replace(estimate, low=None, high=None, method="").no_interval("no score is missing")
+        missing, bases = table[score].isna(), table["base"].astype(str)
+        alike, cases = likeness(missing, list(bases)), table.assign(of=unit)
+        for column in ("of", *told_apart(table, columns)):
+            for name in [unit] if column == "of" else in_order(cases[column]):
+                member = cases[column].isin([name])
+                label, statistic = f"missing, {column} {name}", "missing"
+                if column == "of":
+                    label, statistic = f"missing {unit}", ""
+                estimate = share(label, list(missing[member]), list(bases[member]), what=unit, alike=alike)
+                if not missing.any():  # a complete count is no sample
+                    estimate = replace(estimate, low=None, high=None, method="").no_interval(
+                        "no score is missing"
+                    )
+                estimate = replace(estimate, statistic=statistic, facets={column: str(name)})
+                shares[column] = (*shares.get(column, ()), estimate)
+        reasons += _reasons(table[missing], unit)
+    overall = shares.pop("of")
+    ordered = dict(Counter(sorted(reasons)).most_common())
+    return MissingData(overall, shares, ordered, missing_bounds(runs, score))
 
 
 @over_clusters
@@ -166,10 +162,9 @@ def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> MissingBounds:
     return MissingBounds(dict(zip(CASES, cases, strict=True)), int(missing.sum()), (worst, best))
 
 
-def _reasons(table: pd.DataFrame, missing: np.ndarray, unit: str) -> dict[str, int]:
-    columns = [name for name in ("failure", "defect") if name in table]
-    if not columns or not missing.any():
-        return {}
-    reasons = table.loc[missing, columns].astype("object").bfill(axis=1).iloc[:, 0]
-    counts = reasons.where(reasons.notna(), f"{unit} without a reason").astype(str).value_counts()
-    return {str(reason): int(count) for reason, count in counts.items()}
+def _reasons(blank: pd.DataFrame, unit: str) -> list[str]:
+    columns = [name for name in ("failure", "defect") if name in blank]
+    if not columns:
+        return []
+    reasons = blank[columns].astype("object").bfill(axis=1).iloc[:, 0]
+    return reasons.where(reasons.notna(), f"{unit} without a reason").astype(str).tolist()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
@@ -14,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.means import CLUSTERED, clustered_mean, mean_on_scale
-from toolkit.stats.inference.p_values import p_by_inversion, with_holm
-from toolkit.stats.inference.proportions import likeness, mover, rate_mean, wilson_ends
+from toolkit.stats.inference.means import CLUSTERED, clustered_mean, equally_long, mean_on_scale
+from toolkit.stats.inference.p_values import with_holm, with_inversion
+from toolkit.stats.inference.proportions import between_clusters, likeness, mover, rate_mean, wilson_ends
 from toolkit.stats.inference.run_table import checked_runs, in_order, item_means, left_out_note, score_unit
 from toolkit.stats.prompt_length.contrasts import exploratory
 from toolkit.stats.result import Estimate, Result, plain
@@ -92,7 +91,7 @@ def paired_difference(
     name: str, first: ArrayLike, second: ArrayLike, bases: Sequence[Hashable], *, unit: str = "none"
 ) -> Estimate:
     """Return the mean difference of two models over the prompts that both answered (Miller 2024), clustered by base."""
-    a, b = _equally_long(name, first, second, bases)
+    a, b = equally_long(name, first, second, bases)
     difference = pd.Series(a - b, index=list(bases)).dropna()
     counts = {"prompts": len(difference), "bases": difference.index.nunique()}
     empty = Estimate(name, None, None, None, CLUSTERED, unit, counts, len(a) - len(difference))
@@ -132,10 +131,10 @@ def rate_difference(
     >>> round(found.estimate, 2), round(found.low, 2), round(found.high, 2), round(found.p_value, 3)
     (0.5, -0.07, 1.0, 0.076)
     """
-    a, b = _equally_long(name, first, second, bases)
+    a, b = equally_long(name, first, second, bases)
     answered = ~(np.isnan(a) | np.isnan(b))
     a, b = a[answered], b[answered]
-    if not (((a >= 0) & (a <= 1)).all() and ((b >= 0) & (b <= 1)).all()):
+    if not ((a >= 0) & (a <= 1) & (b >= 0) & (b <= 1)).all():
         raise InputError(f"{name}: a rate is not between 0 and 1; give shares of answers")
     labels = [base for base, usable in zip(bases, answered, strict=True) if usable]
     groups = len(set(labels))
@@ -147,10 +146,8 @@ def rate_difference(
     if groups < 2:
         return difference.no_interval("one base, and two are needed", "interval or p value")
     by_t = clustered_mean(a - b, labels)
-    pulls = [_sums(values - values.mean(), labels) for values in (a, b)]
     first_ends, second_ends = wilson_ends(a, labels), wilson_ends(b, labels)
-    squares = float(pulls[0] @ pulls[0]) * float(pulls[1] @ pulls[1])
-    r = float(pulls[0] @ pulls[1]) / math.sqrt(squares) if squares > 0 else 0.0
+    r = between_clusters(a, b, labels)
     if not by_t.error and r > 0:
         r *= 1 - 2 / groups  # r = 1 and rates of .5 leave no width: Newcombe (1998) corrects r for continuity
 
@@ -160,21 +157,7 @@ def rate_difference(
         by_t_low, by_t_high = by_t.ends(confidence)
         return max(-1.0, min(low, by_t_low)), min(1.0, max(high, by_t_high))
 
-    low, high = ends(difference.confidence)
-    return replace(difference, low=low, high=high, p_value=p_by_inversion(ends))
-
-
-def _sums(values: np.ndarray, labels: Sequence[Hashable]) -> np.ndarray:
-    return np.asarray(pd.Series(values).groupby(list(labels), sort=False).sum())
-
-
-def _equally_long(
-    name: str, first: ArrayLike, second: ArrayLike, bases: Sequence[Hashable]
-) -> tuple[np.ndarray, np.ndarray]:
-    a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
-    if not len(a) == len(b) == len(bases):
-        raise InputError(f"{name}: {len(a)}, {len(b)} values and {len(bases)} bases; give as many")
-    return a, b
+    return with_inversion(difference, ends)
 
 
 def _model_mean(

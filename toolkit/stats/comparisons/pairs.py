@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import FEWEST_BASES, all_and_without, jackknife_interval, numbered
-from toolkit.stats.inference.p_values import p_by_inversion, with_holm
+from toolkit.stats.inference.p_values import with_holm, with_inversion
 from toolkit.stats.inference.proportions import likeness, rate_mean, share
 from toolkit.stats.inference.run_table import need_columns, need_labels
 from toolkit.stats.prompt_length.contrasts import exploratory
@@ -30,12 +30,10 @@ BRADLEY_TERRY: Final = (
 )
 OF_WIN_RATE: Final = "logits of Wilson's interval of the win rate"
 POINTS: Final = {"first": 1.0, "tie": 0.5, "second": 0.0}
-_COLUMNS: Final = ("base", "prompt", "judge", "first", "second")
-_STEPS, _STEP, _EQUAL = (
-    200,
-    2.0,
-    1e-9,
-)  # of Fisher scoring: how many, how long at most, and when it has arrived
+_COLUMNS: Final = ["base", "prompt", "judge", "first", "second"]
+_LABELS: Final = [*_COLUMNS, "repeat"]
+# Of Fisher scoring: how many steps, how long at most, and when it has arrived.
+_STEPS, _STEP, _EQUAL = 200, 2.0, 1e-9
 _RANK: Final = 1e-12  # judges without a vote in a set have no direction there
 _SPREAD: Final = 1e-7  # of strengths without each base: below it lies what the steps leave over
 
@@ -166,15 +164,14 @@ def compare_pairs(votes: pd.DataFrame) -> PairComparison:
 def _checked(votes: pd.DataFrame) -> pd.DataFrame:
     need_columns("votes", votes, (*_COLUMNS, "vote"))
     need_labels("votes", votes, _COLUMNS)
-    labels = [*_COLUMNS, *(name for name in ("repeat",) if name in votes)]
-    table = votes[labels].reset_index(drop=True)
+    table = votes.reindex(columns=_LABELS).reset_index(drop=True)
     table["vote"] = votes["vote"].astype("object").where(votes["vote"].notna(), None).to_numpy()
     for model in ("first", "second"):
         table[model] = table[model].astype(str)
     for wrong, fault in (
         (table["vote"].notna() & ~table["vote"].isin(POINTS), "vote {vote!r}; {choices}, or leave it empty"),
         (table["first"] == table["second"], "{first} is compared with itself; leave such votes out"),
-        (table.duplicated(labels), "the vote of {judge} on {first} and {second} is there twice; keep one"),
+        (table.duplicated(_LABELS), "the vote of {judge} on {first} and {second} is there twice; keep one"),
     ):
         if wrong.any():
             row = int(wrong.to_numpy().argmax())
@@ -195,7 +192,7 @@ def _of_pair(table: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
 
 def _counts(rows: pd.DataFrame) -> dict[str, int]:
     cast = rows.dropna(subset=["vote"])
-    by = ["base", "prompt", "judge", *(name for name in ("repeat",) if name in rows)]
+    by = ["base", "prompt", "judge", "repeat"]
     orders = cast.groupby(by, sort=False, dropna=False).agg(
         n=("first", "size"), same=("vote", "nunique"), vote=("vote", "first")
     )
@@ -213,12 +210,10 @@ def _counts(rows: pd.DataFrame) -> dict[str, int]:
 def _win_rate(pair: tuple[str, str], rows: pd.DataFrame) -> Estimate:
     cast = rows.dropna(subset=["points"])
     n = {"votes": len(cast), "bases": cast["base"].nunique()}
-    name, facets = (
-        f"win rate of {pair[0]} over {pair[1]}",
-        dict(zip(("model_a", "model_b"), pair, strict=True)),
-    )
-    empty = Estimate(name, None, unit="share of votes", n=n, missing=len(rows) - len(cast))
-    empty = replace(empty, statistic="win rate", facets=facets)
+    empty = Estimate(
+        f"win rate of {pair[0]} over {pair[1]}", None, unit="share of votes", n=n, missing=len(rows) - len(cast),
+        statistic="win rate", facets=dict(zip(("model_a", "model_b"), pair, strict=True)),
+    )  # fmt: skip
     nothing = "no vote compares them"
     return rate_mean(empty, cast["points"], list(cast["base"]), nothing=nothing, reference=0.5)
 
@@ -226,11 +221,12 @@ def _win_rate(pair: tuple[str, str], rows: pd.DataFrame) -> Estimate:
 def _first_share(judge: object, rows: pd.DataFrame, alike: float | None) -> Estimate:
     decided = rows[rows["vote"].isin(("first", "second"))]
     n = {"decided votes": len(decided), "bases": decided["base"].nunique()}
-    empty = Estimate(f"share of first of {judge}", None, unit="share of decided votes", n=n)
-    missing = int(rows["vote"].isna().sum())
-    empty = replace(empty, statistic="share of first", facets={"judge": str(judge)}, missing=missing)
-    hits, nothing = decided["points"], "no vote is decided"
-    return rate_mean(empty, hits, list(decided["base"]), alike, nothing=nothing, reference=0.5)
+    empty = Estimate(
+        f"share of first of {judge}", None, unit="share of decided votes", n=n, missing=int(rows["vote"].isna().sum()),
+        statistic="share of first", facets={"judge": str(judge)},
+    )  # fmt: skip
+    nothing = "no vote is decided"
+    return rate_mean(empty, decided["points"], list(decided["base"]), alike, nothing=nothing, reference=0.5)
 
 
 @dataclass(frozen=True)
@@ -301,11 +297,8 @@ def bradley_terry(cells: np.ndarray, sums: np.ndarray, models: int) -> np.ndarra
     """
     points, votes = sums[..., 0], sums[..., 1]
     first, second, judge = cells.T
-    x = np.zeros((len(cells), models - 1 + judge.max(initial=0) + 1))
-    rows = np.arange(len(cells))
-    for model, sign in ((first, 1.0), (second, -1.0)):
-        x[rows[model > 0], model[model > 0] - 1] = sign
-    x[rows, models - 1 + judge] = 1.0
+    dummies = np.eye(models)
+    x = np.column_stack([(dummies[first] - dummies[second])[:, 1:], np.eye(judge.max() + 1)[judge]])
     squares = (x[:, :, None] * x[:, None, :]).reshape(len(cells), -1)
     beta = np.zeros((len(sums), x.shape[1]))
     for number in range(_STEPS):
@@ -333,8 +326,10 @@ def bradley_terry(cells: np.ndarray, sums: np.ndarray, models: int) -> np.ndarra
 
 def _difference(fit: _Fit, rate: Estimate) -> Estimate:
     a, b = rate.facets.values()
-    empty = Estimate(f"{a} - {b}", None, None, None, BRADLEY_TERRY, "logits", rate.n, rate.missing)
-    empty = replace(empty, statistic="difference", facets=rate.facets)
+    empty = Estimate(
+        f"{a} - {b}", None, method=BRADLEY_TERRY, unit="logits", n=rate.n, missing=rate.missing,
+        statistic="difference", facets=rate.facets,
+    )  # fmt: skip
     if fit.broken:
         return empty.not_estimable(fit.broken)
     if a in fit.sets and b in fit.sets[a]:
@@ -361,8 +356,10 @@ def _difference(fit: _Fit, rate: Estimate) -> Estimate:
 def _strength(fit: _Fit, model: str, cast: pd.DataFrame) -> Estimate:
     rows = cast[(cast["first"] == model) | (cast["second"] == model)]
     n = {"votes": len(rows), "bases": rows["base"].nunique()}
-    empty = Estimate(f"strength of {model}", None, None, None, BRADLEY_TERRY, "logits", n)
-    empty = replace(empty, statistic="strength", facets={"model": model})
+    empty = Estimate(
+        f"strength of {model}", None, method=BRADLEY_TERRY, unit="logits", n=n, statistic="strength",
+        facets={"model": model},
+    )  # fmt: skip
     if fit.broken:
         return empty.not_estimable(fit.broken)
     if model not in fit.scale:
@@ -386,9 +383,7 @@ def _jackknifed(empty: Estimate, values: np.ndarray) -> Estimate:
         low, high, _ = jackknife_interval(values[0], values[1:], confidence)
         return float(low), float(high)
 
-    low, high = ends(estimate.confidence)
-    degrees = float(jackknife_interval(values[0], values[1:])[2])
-    return replace(estimate, low=low, high=high, p_value=p_by_inversion(ends), degrees=degrees)
+    return with_inversion(estimate, ends, degrees=float(jackknife_interval(values[0], values[1:])[2]))
 
 
 @dataclass(frozen=True)

@@ -81,14 +81,9 @@ class Decider:
     unasked: int = 0
 
     @property
-    def is_baseline(self) -> bool:
-        """Whether it asked nobody."""
-        return not self.mode
-
-    @property
     def label(self) -> str:
-        """How a figure and a table call it."""
-        return self.judge if self.is_baseline else f"{self.judge} ({self.model}), {self.mode}"
+        """How a figure and a table call it; a baseline asked nobody and has no mode."""
+        return f"{self.judge} ({self.model}), {self.mode}" if self.mode else self.judge
 
     @property
     def aud_per_correct(self) -> float | None:
@@ -132,8 +127,7 @@ def decider(
     items = [index for index in range(len(labels)) if asked is None or asked[index]]
     truth, decided = [labels[index] for index in items], [decisions[index] for index in items]
     clusters = None if bases is None else [bases[index] for index in items]
-    ballots = None if votes is None else [votes[index] for index in items]
-    sides = None if ballots is None else [[_side(vote) for vote in ballot] for ballot in ballots]
+    sides = [] if votes is None else [[_side(vote) for vote in votes[index]] for index in items]
     name, raters = "Cohen's kappa with the label", ("label", "judge")
     among = "Fleiss' kappa among the votes"
     return Decider(
@@ -144,9 +138,9 @@ def decider(
         found=classify(truth, decided, clusters),
         kappa=cohen_kappa(truth, decided, name=name, raters=raters, clusters=clusters),
         auc=None if scores is None else auc(truth, [scores[index] for index in items], clusters),
-        agreement=None if sides is None else fleiss_kappa(sides, name=among, clusters=clusters),
+        agreement=None if votes is None else fleiss_kappa(sides, name=among, clusters=clusters),
         aud=aud,
-        replies=sum(map(len, ballots or ())),
+        replies=sum(map(len, sides)),
         unreadable=unreadable,
         unasked=len(labels) - len(items),
     )

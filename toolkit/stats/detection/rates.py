@@ -156,9 +156,9 @@ def _rates(
     if None in values[0] + values[1]:
         balanced = balanced.not_estimable("there are items of one label only")
     else:
-        (a, a_low, a_high), (b, b_low, b_high) = np.array(values, dtype=float).tolist()
-        mean, below, above = (a + b) / 2, math.hypot(a - a_low, b - b_low), math.hypot(a_high - a, b_high - b)
-        balanced = balanced.valued(mean, max(0.0, mean - below / 2), min(1.0, mean + above / 2))
+        (a, *a_ends), (b, b_low, b_high) = np.array(values, dtype=float).tolist()
+        low, high = mover(a, tuple(a_ends), -b, (-b_high, -b_low))
+        balanced = balanced.valued((a + b) / 2, max(0.0, low / 2), min(1.0, high / 2))
     return rate("accuracy", rows), sensitivity, specificity, precision, f1, balanced
 
 

@@ -85,13 +85,13 @@ def in_groups(result: Any, units: Mapping[str, int]) -> Any:
         return {key: in_groups(part, units) for key, part in result.items()}
     if not is_dataclass(result) or isinstance(result, type):
         return result
-    parts = {field.name: getattr(result, field.name) for field in fields(result) if field.init}
-    n = parts.pop("n", None)
-    new = {name: in_groups(part, units) for name, part in parts.items()}
-    if isinstance(n, Mapping):
+    new = {
+        field.name: in_groups(getattr(result, field.name), units) for field in fields(result) if field.init
+    }
+    if isinstance(n := new.get("n"), Mapping):
         every = {"bases": units["bases"]} if n.get("bases") == units.get(GROUPS) else {}
         new["n"] = every | {_OF_GROUPS.get(unit, unit): count for unit, count in n.items()}
-    return replace(result, **new if n is None or "n" in new else new | {"n": n})
+    return replace(result, **new)
 
 
 def _has_units(value: Any) -> TypeGuard[pd.DataFrame]:

@@ -158,14 +158,24 @@ def _finite(values: ArrayLike) -> np.ndarray:
     return x
 
 
-def refuse_unpaired(
-    analysis: str, x: np.ndarray, y: np.ndarray, clusters: Sequence[Hashable] | np.ndarray
-) -> None:
-    """Refuse two sides that are not of one length with their clusters, or not finite."""
+def equally_long(
+    analysis: str, first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable] | np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return two sides as numbers; refuse them where they are not of one length with their clusters."""
+    x, y = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     if not len(x) == len(y) == len(clusters):
         raise InputError(f"{analysis}: {len(x)}, {len(y)} values and {len(clusters)} bases; give as many")
+    return x, y
+
+
+def paired(
+    analysis: str, first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable] | np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return two sides as `equally_long` does; refuse them where a value is not finite."""
+    x, y = equally_long(analysis, first, second, clusters)
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
         raise InputError(f"{analysis}: a value is missing or infinite; leave such answers out first")
+    return x, y
 
 
 @dataclass(frozen=True)
@@ -212,8 +222,7 @@ def cluster_robust(
     >>> round(found.estimate, 3), round(found.degrees, 2)
     (1.003, 1.24)
     """
-    x, y = np.asarray(design, dtype=float), np.asarray(outcome, dtype=float)
-    refuse_unpaired("regression", x, y, clusters)
+    x, y = paired("regression", design, outcome, clusters)
     if not len(y):
         return dict.fromkeys(contrasts, Coefficient(None, reason="no answers"))
     # Columns of one size, so that rank does not depend on whether length is in tokens or in thousands of them.
@@ -279,8 +288,7 @@ def clustered_slope(
 
     Where x is 0 or 1 the slope is the difference of two means.
     """
-    a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    refuse_unpaired(f"slope {name}", a, b, clusters)
+    a, b = paired(f"slope {name}", x, y, clusters)
     n = {"answers": len(a), "bases": len(set(clusters))}
     empty = Estimate(name, None, method=CR2_METHOD, unit=unit, n=n, missing=missing)
     if len(a) < 3:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,8 +34,7 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
     Holm (1979), Scandinavian Journal of Statistics 6, 65-70.
     """
     tested = {index: p for index, p in enumerate(p_values) if p is not None and p == p}
-    outside = [p for p in tested.values() if not 0 <= p <= 1]
-    if outside:
+    if outside := [p for p in tested.values() if not 0 <= p <= 1]:
         raise InputError(f"Holm: p value {outside[0]:g} is not between 0 and 1; correct it")
     corrected: list[float | None] = [None] * len(p_values)
     # statsmodels' multipletests collects garbage at each call, which took two fifths of the figures of a study.
@@ -71,6 +70,14 @@ def p_by_inversion(ends: Callable[[float], tuple[float, float]], value: float = 
     if distances[place + 1] > 0:
         return 2 * float(special.ndtr(-_MOST_Z))
     return 2 * float(special.ndtr(-optimize.brentq(outside, *bounds[place : place + 2], xtol=1e-9)))
+
+
+def with_inversion(
+    estimate: Estimate, ends: Callable[[float], tuple[float, float]], value: float = 0.0, **more: Any
+) -> Estimate:
+    """Return a result with an interval, as a function of its confidence, and the P value that inverts it."""
+    low, high = ends(estimate.confidence)
+    return replace(estimate, low=low, high=high, p_value=p_by_inversion(ends, value), **more)
 
 
 def equal_differences(
@@ -175,11 +182,8 @@ def sign_flip(differences: ArrayLike, seed: int = 0) -> SignFlip:
         sums, sizes = np.append(sums, d.sum() - sums), np.append(sizes, count - sizes)
     sums = np.where(np.abs(sums) <= _SLACK * float(np.abs(d).sum()), 0.0, sums)
     means = np.sort(sums[sizes > 0] / sizes[sizes > 0])
-    method = (
-        f"all {patterns} sign patterns"
-        if exact
-        else f"{patterns} sign patterns drawn with seed {seed} (Phipson & Smyth 2010)"
-    )
+    sampling = "" if exact else f" drawn with seed {seed} (Phipson & Smyth 2010)"
+    method = f"{'all ' * exact}{patterns} sign patterns{sampling}"
     fewer, pairs = int(min((means <= 0).sum(), (means >= 0).sum())), len(means) // 2 + 1
     p_value = min(1.0, (fewer + 1) / pairs)
     k = math.floor(pairs * LEVEL + _SLACK)

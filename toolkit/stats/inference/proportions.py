@@ -136,6 +136,14 @@ def mover(
     return p1 - p2 - math.sqrt(max(below, 0.0)), p1 - p2 + math.sqrt(max(above, 0.0))
 
 
+def between_clusters(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable]) -> float:
+    """Return how the sums of two scores in their clusters correlate; 0 where those of one are all alike."""
+    scores = pd.DataFrame({"first": first, "second": second})
+    sums = (scores - scores.mean()).groupby(list(clusters), sort=False).sum().to_numpy()
+    size = float(np.sqrt((sums**2).sum(axis=0).prod()))
+    return float(sums[:, 0] @ sums[:, 1]) / size if size > 0 else 0.0
+
+
 def likeness(hits: ArrayLike, clusters: Sequence[Hashable]) -> float | None:
     """Return how alike the cases of a cluster are, from 0 to 1, by their design effect; None where all cases agree."""
     scores, sizes = np.asarray(hits, dtype=float), pd.Series(list(clusters)).value_counts()

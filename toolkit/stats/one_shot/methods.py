@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,8 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.scoring import OneShotScore, one_shot_score
 from toolkit.stats.inference.means import mean_interval
-from toolkit.stats.inference.p_values import equal_differences, p_by_inversion, sign_flip, with_holm
+from toolkit.stats.inference.p_values import equal_differences, sign_flip, with_holm, with_inversion
+from toolkit.stats.inference.proportions import mover
 from toolkit.stats.inference.run_table import need_columns
 from toolkit.stats.result import CONFIDENCE, Estimate, Result
 from toolkit.words import agreeing, choices, counted
@@ -122,15 +123,13 @@ def method_estimates(method: MethodScore, confidence: float = 0.95) -> tuple[Est
     """Return the score and the raw score of one method as results."""
     result, n = method.score, {"experiments": method.experiments}
     empty = Estimate("", None, unit=UNIT, n=n, missing=method.missing, confidence=confidence)
-    if result is None:
-        empty = empty.not_estimable(method.note)
-    else:
-        empty = replace(empty, method=result.method, confidence=result.confidence, note=method.note)
     score, raw = (replace(empty, name=f"{kind}, {method.method}") for kind in ("score", "raw"))
     if result is None:
-        return score, raw
+        return score.not_estimable(method.note), raw.not_estimable(method.note)
+    more: dict[str, Any] = {"method": result.method, "confidence": result.confidence, "note": method.note}
     ends = result.low, result.high
-    return score.valued(result.score, *(max(0.0, end) for end in ends)), raw.valued(result.raw, *ends)
+    clamped = (max(0.0, end) for end in ends)
+    return score.valued(result.score, *clamped, **more), raw.valued(result.raw, *ends, **more)
 
 
 def overall(
@@ -159,18 +158,13 @@ def score_groups(scores: Sequence[MethodScore]) -> tuple[GroupScore, ...]:
     groups: dict[str, list[MethodScore]] = {}
     for method in scores:
         groups.setdefault(", ".join(getattr(method, key) for key in by), []).append(method)
-    return tuple(
-        GroupScore(
-            label,
-            sum(method.i1 for method in members),
-            sum(method.i0 for method in members),
-            sum(method.h for method in members),
-            sum(method.experiments for method in members),
-            raw=overall(f"mean raw, {label}", members),
-            score=overall(f"mean score, {label}", members, "score"),
-        )
-        for label, members in groups.items()
-    )
+    totals = []
+    for label, members in groups.items():
+        counted_names = ("i1", "i0", "h", "experiments")
+        i1, i0, h, experiments = (sum(getattr(method, name) for method in members) for name in counted_names)
+        raw, score = (overall(f"mean {which}, {label}", members, which) for which in ("raw", "score"))
+        totals.append(GroupScore(label, i1, i0, h, experiments, raw, score))
+    return tuple(totals)
 
 
 def compare_two_methods(
@@ -207,15 +201,12 @@ def compare_two_methods(
         return [one_shot_score(i1, i0, h, weights, confidence) for i1, i0, h in (first, second)]
 
     def ends(confidence: float) -> tuple[float, float]:
-        (l1, u1), (l2, u2) = ((score.low, score.high) for score in scores(confidence))
-        low, high = np.hypot(b.raw - l2, u1 - a.raw), np.hypot(u2 - b.raw, a.raw - l1)
-        return b.raw - a.raw - float(low), b.raw - a.raw + float(high)
+        first_ends, second_ends = ((score.low, score.high) for score in scores(confidence))
+        return mover(b.raw, second_ends, a.raw, first_ends)
 
     a, b = scores(CONFIDENCE)
     n = {"experiments of the first": a.n, "experiments of the second": b.n}
-    return Estimate(
-        name, b.raw - a.raw, *ends(CONFIDENCE), PAIR_METHOD, UNIT, n, p_value=p_by_inversion(ends)
-    )
+    return with_inversion(Estimate(name, b.raw - a.raw, method=PAIR_METHOD, unit=UNIT, n=n), ends)
 
 
 @dataclass(frozen=True)

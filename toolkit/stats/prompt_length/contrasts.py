@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.scoring import analyze_length_bias
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import bias_corrected, paired_effect_size
 from toolkit.stats.inference.means import mean_interval, mean_on_scale
@@ -139,34 +138,29 @@ def compare_lengths(
     [('M-S', 0.4), ('L-M', 0.3), ('L-S', 0.7)]
     """
     runs = checked_runs(runs, score)
-    cells, pairs, contrasts = _paired(runs, score)
+    cells, differences, contrasts = _paired(runs, score)
     unit, scale = score_unit(score, runs), _scale(cells)
-    sides = [
-        (contrast, pairs[contrast.name].iloc[:, 0], pairs[contrast.name].iloc[:, 1]) for contrast in contrasts
-    ]
-    roles = (
-        f"the one confirmatory contrast, which the study file names, is {primary}; all others are exploratory"
-    )
-    if not primary:
+    gains = list(zip(contrasts, differences, strict=True))
+    notes = [*_notes(runs, cells, score)]
+    if primary:
+        notes.append(
+            f"the one confirmatory contrast, which the study file names, is {primary}; all others are exploratory"
+        )
+    else:
         reason = "no primary contrast was named beforehand, so " if primary is None else ""
-        roles = f"{reason}all contrasts are exploratory"
-    notes = (*_notes(runs, cells, score), roles)
-    tests = []
+        notes.append(f"{reason}all contrasts are exploratory")
     if margin is not None and not isinstance(unit, Points):
-        notes = (*notes, f"equivalence is not tested: the margin is in score points, and {score} is not")
-    elif margin is not None:
-        for contrast, longer, shorter in sides:
-            test = equivalence(contrast.name, longer - shorter, margin, unit=unit, scale=scale)
-            tests.append(replace(test, missing=contrast.missing, n=contrast.n))
+        notes.append(f"equivalence is not tested: the margin is in score points, and {score} is not")
+    sizes, corrected_sizes = (tuple(effect_size(kind, *gain) for gain in gains) for kind in EFFECTS)
     return LengthComparison(
-        tuple(bin_mean(name, cells, runs, unit) for name in LENGTH_BINS),
+        tuple(bin_mean(name, runs, unit) for name in LENGTH_BINS),
         _tested(contrasts, primary),
         _by_model(cells, unit, scale),
-        tuple(effect_size("d_z", contrast, longer - shorter) for contrast, longer, shorter in sides),
-        tuple(effect_size("g_z", contrast, longer - shorter) for contrast, longer, shorter in sides),
+        sizes,
+        corrected_sizes,
         _omnibus(cells, runs["base"].nunique()) if omnibus else None,
-        judged_equivalent(tests),
-        notes,
+        equivalences(gains, margin, unit, scale),
+        tuple(notes),
     )
 
 
@@ -181,8 +175,8 @@ def compare_lengths_by_model(
     }
 
 
-def _paired(runs: pd.DataFrame, score: str) -> tuple[pd.DataFrame, dict[str, pd.DataFrame], list[Estimate]]:
-    """Return the cells of checked runs, both bins of each contrast by base, and the contrasts."""
+def _paired(runs: pd.DataFrame, score: str) -> tuple[pd.DataFrame, list[pd.Series], list[Estimate]]:
+    """Return the cells of checked runs, the differences of each contrast by base, and the contrasts."""
     cells = (
         runs.groupby(["base", "situation", "model", "length_bin"])["score"]
         .mean()
@@ -191,14 +185,14 @@ def _paired(runs: pd.DataFrame, score: str) -> tuple[pd.DataFrame, dict[str, pd.
         .astype("float64")
     )
     bases, unit = runs["base"].nunique(), score_unit(score, runs)
-    complete = {f"{b}-{a}": cells[[b, a]].dropna() for b, a in CONTRASTS}
-    pairs = {name: mean_of_units(rows) for name, rows in complete.items()}
+    complete = [cells[list(pair)].dropna() for pair in CONTRASTS]
+    differences = [pair.iloc[:, 0] - pair.iloc[:, 1] for pair in map(mean_of_units, complete)]
     contrasts = []
-    for name, pair in pairs.items():
-        counts, missing = {"bases": len(pair)}, bases - len(pair)
-        empty = Estimate(name, None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
-        contrasts.append(mean_over_bases(empty, pair.iloc[:, 0] - pair.iloc[:, 1], _scale(cells)))
-    return cells, pairs, on_models(contrasts, complete.values(), runs["model"])
+    for (b, a), values in zip(CONTRASTS, differences, strict=True):
+        counts, missing = {"bases": len(values)}, bases - len(values)
+        empty = Estimate(f"{b}-{a}", None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
+        contrasts.append(mean_over_bases(empty, values, _scale(cells)))
+    return cells, differences, on_models(contrasts, complete, runs["model"])
 
 
 def on_models(
@@ -251,9 +245,10 @@ def mean_over_bases(
 
 def effect_size(kind: str, difference: Estimate, values: ArrayLike) -> Estimate:
     """Return the effect size d_z or g_z of paired differences, named after their mean."""
-    name, facets = f"{kind}({difference.name})", {"contrast": difference.name}
-    empty = Estimate(name, None, method=EFFECTS[kind], n=difference.n, statistic=kind, facets=facets)
-    empty = replace(empty, missing=difference.missing)
+    empty = Estimate(
+        f"{kind}({difference.name})", None, method=EFFECTS[kind], n=difference.n, missing=difference.missing,
+        statistic=kind, facets={"contrast": difference.name},
+    )  # fmt: skip
     if difference.estimate is None:
         return empty.not_estimable(difference.reason)
     if difference.method == EQUAL_METHOD:
@@ -303,15 +298,23 @@ def _omnibus(cells: pd.DataFrame, bases: int) -> Estimate:
     return repeated_measures(table, bases - len(table))
 
 
-def bin_mean(name: str, cells: pd.DataFrame, runs: pd.DataFrame, unit: str) -> Estimate:
+def bin_mean(name: str, runs: pd.DataFrame, unit: str) -> Estimate:
     """Return the mean of a length bin, or of another group in ``length_bin``, over bases."""
-    described = analyze_length_bias({name: runs.loc[runs["length_bin"] == name, "score"]})[name]
-    values = mean_of_units(cells[name].dropna())
-    counts, missing = {"bases": len(values), "answers": described["count"]}, described["missing"]
+    mean = runs_mean(name, runs[runs["length_bin"] == name], unit)
+    bases = mean.n["bases"]
+    few = f"{counted(bases, 'bases')} with a score, and two are needed"
+    return mean if bases > 1 else mean.not_estimable(few)
+
+
+def runs_mean(name: str, runs: pd.DataFrame, unit: str) -> Estimate:
+    """Return the mean of checked runs over bases; repeats, then models are averaged first."""
+    scored = runs.dropna(subset=["score"])
+    bases = mean_of_units(scored.groupby(["base", "situation", "model"])["score"].mean())
+    counts, missing = {"bases": len(bases), "answers": len(scored)}, len(runs) - len(scored)
     empty = Estimate(name, None, method="Student t over bases", unit=unit, n=counts, missing=missing)
-    if len(values) < 2:
-        return empty.not_estimable(f"{counted(len(values), 'bases')} with a score, and two are needed")
-    return mean_on_scale(empty, values.to_numpy(), range(len(values)))
+    if bases.empty:
+        return empty.not_estimable("no answer has a score")
+    return mean_on_scale(empty, bases.to_numpy(), range(len(bases)))
 
 
 def _notes(runs: pd.DataFrame, cells: pd.DataFrame, score: str) -> list[str]:
@@ -348,8 +351,10 @@ def equivalence(
     if not (math.isfinite(margin) and margin > 0):
         raise InputError(f"equivalence: margin {margin!r}; give a difference above 0 as the margin")
     d = np.asarray(differences, dtype=float)
-    empty = Estimate(name, None, None, None, TOST_METHOD, unit, {"bases": d.size}, confidence=1 - 2 * LEVEL)
-    empty = replace(empty, note=f"margin of equivalence ±{margin:g}", facets={"contrast": name})
+    empty = Estimate(
+        name, None, method=TOST_METHOD, unit=unit, n={"bases": d.size}, confidence=1 - 2 * LEVEL,
+        note=f"margin of equivalence ±{margin:g}", facets={"contrast": name},
+    )  # fmt: skip
     if d.size < 2:
         return empty.not_estimable(f"{counted(d.size, 'bases')} with both scores, and two are needed")
     mean = mean_interval(d, confidence=empty.confidence, scale=scale)
@@ -360,7 +365,21 @@ def equivalence(
     return empty.valued(mean.mean, mean.low, mean.high, p_value=p_value)
 
 
-def judged_equivalent(tests: Sequence[Estimate]) -> tuple[Estimate, ...]:
+def equivalences(
+    gains: Iterable[tuple[Estimate, pd.Series]], margin: float | None, unit: str, scale: float
+) -> tuple[Estimate, ...]:
+    """Return the tests of differences, each with its values by base; none without a margin, or of another unit."""
+    if margin is None or not isinstance(unit, Points):
+        return ()
+    return judged_equivalent(
+        replace(
+            equivalence(gain.name, values, margin, unit=unit, scale=scale), missing=gain.missing, n=gain.n
+        )
+        for gain, values in gains
+    )
+
+
+def judged_equivalent(tests: Iterable[Estimate]) -> tuple[Estimate, ...]:
     """Return several tests of equivalence with Holm's p values and the verdict of each, as facet and in its note.
 
     That *all* are equivalent needs no correction (Berger 1982, Technometrics 24, 295-300); that this or that one is,

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import pandas as pd
 
-from toolkit.stats.inference.clusters import mean_of_units, over_clusters
-from toolkit.stats.inference.means import mean_on_scale
+from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, score_unit
+from toolkit.stats.prompt_length.contrasts import runs_mean
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import DIMENSIONS
 
@@ -62,18 +62,9 @@ def dimension_profile(runs: pd.DataFrame, dimensions: tuple[str, ...] = DIMENSIO
     for dimension in dimensions:
         table = checked_runs(runs, dimension)
         for (model, length_bin), rows in table.groupby(["model", "length_bin"], sort=False):
-            mean = _mean(f"{dimension} of {at_length(model, length_bin)}", score_unit(dimension, runs), rows)
+            name = f"{dimension} of {at_length(model, length_bin)}"
+            mean = runs_mean(name, rows, score_unit(dimension, runs))
             means.append(DimensionMean(str(model), str(length_bin), dimension, mean))
     bins = in_order(row.length_bin for row in means)
     means.sort(key=lambda row: (row.model, bins.index(row.length_bin), dimensions.index(row.dimension)))
     return DimensionProfile(tuple(means))
-
-
-def _mean(name: str, unit: str, rows: pd.DataFrame) -> Estimate:
-    scored = rows.dropna(subset=["score"])
-    bases = mean_of_units(scored.set_index(["base", "situation"])["score"])
-    counts, missing = {"bases": len(bases), "answers": len(scored)}, len(rows) - len(scored)
-    empty = Estimate(name, None, method="Student t over bases", unit=unit, n=counts, missing=missing)
-    if bases.empty:
-        return empty.not_estimable("no answer has a score")
-    return mean_on_scale(empty, bases.to_numpy(), range(len(bases)))

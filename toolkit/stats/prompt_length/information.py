@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
@@ -23,9 +23,8 @@ from toolkit.stats.prompt_length.contrasts import (
     PAIRED_METHOD,
     bin_mean,
     effect_size,
-    equivalence,
+    equivalences,
     exploratory,
-    judged_equivalent,
     mean_over_bases,
     on_models,
 )
@@ -134,35 +133,24 @@ def length_and_information(
     complete = [cells[list(texts)].dropna() for texts in STEPS]
     steps = [mean_of_units(rows) for rows in complete]
 
-    def difference(more: str, less: str, step: int) -> Estimate:
-        values = steps[step]
-        counts, missing = {"bases": len(values)}, bases - len(values)
-        empty = Estimate(f"{more}-{less}", None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
-        return mean_over_bases(empty, values[more] - values[less], scale, "scores of all three prompts")
-
     pairs = (*LENGTH_PAIRS, *INFORMATION_PAIRS, *_TOTAL)
-    differences = on_models(
-        [difference(*pair) for pair in pairs], (complete[step] for *_, step in pairs), checked["model"]
-    )
-    parts, totals = (
-        with_holm(differences[: -len(_TOTAL)], "parts"),
-        with_holm(differences[-len(_TOTAL) :], "sums"),
-    )
-    results = tuple(map(exploratory, (*parts, *totals)))
-    sides = [(steps[s][a], steps[s][b]) for a, b, s in pairs]
-    sized = list(zip(results, sides, strict=True))
-    tests = [
-        replace(equivalence(e.name, a - b, margin, unit=unit, scale=scale), missing=e.missing, n=e.n)
-        for e, (a, b) in sized[: len(LENGTH_PAIRS)]
-        if margin is not None and isinstance(unit, Points)
-    ]
+    values = [steps[step][more] - steps[step][less] for more, less, step in pairs]
+    means = []
+    for (more, less, _), gain in zip(pairs, values, strict=True):
+        counts, missing = {"bases": len(gain)}, bases - len(gain)
+        empty = Estimate(f"{more}-{less}", None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
+        means.append(mean_over_bases(empty, gain, scale, "scores of all three prompts"))
+    differences = on_models(means, (complete[step] for *_, step in pairs), checked["model"])
+    parts, sums = differences[: -len(_TOTAL)], differences[-len(_TOTAL) :]
+    results = tuple(map(exploratory, (*with_holm(parts, "parts"), *with_holm(sums, "sums"))))
+    gains = list(zip(results, values, strict=True))
     return LengthInformation(
         results[: len(LENGTH_PAIRS)],
         results[len(LENGTH_PAIRS) : len(parts)],
         results[len(parts) :],
-        tuple(effect_size("d_z", e, a - b) for e, (a, b) in sized),
-        judged_equivalent(tests),
-        tuple(bin_mean(text, cells, checked, unit) for text in TEXTS),
+        tuple(effect_size("d_z", *gain) for gain in gains),
+        equivalences(gains[: len(LENGTH_PAIRS)], margin, unit, scale),
+        tuple(bin_mean(text, checked, unit) for text in TEXTS),
         _notes(checked, cells, score, all_bases),
     )
 
