@@ -64,7 +64,6 @@ def _insert(store: Store, kind: type) -> None:
 def test_every_kind_of_document_counts_and_a_clock_set_back_hides_none(store: Store) -> None:
     """A run, its change at an earlier time, a judgement, a rating; documents of another study do not count."""
     folder = store.folder
-    assert folder is not None
     seen = [held_of("s", folder)]
     assert seen[0] == held_of("s", folder / "none")
     runs, moment, hour = store.database["runs"], utc_now(), timedelta(hours=1)

@@ -35,23 +35,23 @@ def template(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("given", "says"), [
-    ({"k": 1, "stduy": "x"}, "unknown parameter 'stduy'; did you mean study. this template takes flag, k, limit"),
-    ({}, "parameter 'k' is missing"), ({"k": 1.5}, "k must be a valid integer, got 1.5"),
-    ({"k": True}, "k must be a valid integer, got True"),
-    ({"k": 1, "flag": 1}, "flag must be a valid boolean, got 1"),
-    ({"k": 1, "share": "0.5"}, "share must be a valid number, got '0.5'"),
-    ({"k": 1, "note": 3}, r"note must be a valid string, got 3"),
-    ({"k": 1, "table": {"a": "b"}}, "table must be a valid integer"),
-    ({"k": 1, "modes": "cot"}, "modes must be a valid list, got 'cot'"),
-    ({"k": 1, "limit": float("nan")}, "limit: nan cannot stand in a notebook"),
+    ("k = 1\nstduy = 'x'", "unknown parameter 'stduy'; did you mean study. this template takes flag, k, limit"),
+    ("", "parameter 'k' is missing"), ("k = 1.5", "k must be a valid integer, got 1.5"),
+    ("k = true", "k must be a valid integer, got True"),
+    ("k = 1\nflag = 1", "flag must be a valid boolean, got 1"),
+    ("k = 1\nshare = '0.5'", "share must be a valid number, got '0.5'"),
+    ("k = 1\nnote = 3", "note must be a valid string, got 3"),
+    ("k = 1\ntable.a = 'b'", "table must be a valid integer"),
+    ("k = 1\nmodes = 'cot'", "modes must be a valid list, got 'cot'"),
+    ("k = 1\nlimit = nan", "limit: nan cannot stand in a notebook"),
     ({"k": 1, "limit": "\ud800"}, "half a character"),
     ({"k": 1, "limit": {1, 2}}, "limit: a set cannot stand in a notebook"),
     ({"k": 1, "limit": np.zeros(2)}, "limit: a ndarray cannot stand in a notebook"),
     ({"k": 1, "table": {1: 2}}, "table: keys of a table must be text, got 1"),
 ])  # fmt: skip
-def test_what_does_not_fit_is_one_line(template: Path, given: dict[str, Any], says: str) -> None:
+def test_what_does_not_fit_is_one_line(template: Path, given: str | dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        check_parameters(template, given)
+        check_parameters(template, tomllib.loads(given) if isinstance(given, str) else given)
 
 
 def test_values_become_what_papermill_can_write(template: Path) -> None:

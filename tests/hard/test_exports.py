@@ -30,11 +30,17 @@ from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
 KEY = "canary-key-of-a-provider"
-WRONG: tuple[Any, ...] = (
-    None, True, -1, 2.5, "", "x", [], {}, {"a": 1}, "\0", "‮", {"$numberLong": "9" * 25}, {"$date": "x"},
-    {"$oid": "1"}, {"$where": "1"}, {"a.b": 1}, {"": 1}, {"$regularExpression": {"pattern": "(", "options": ""}},
-    {"$date": {"$numberLong": "9" * 30}}, {"$numberDecimal": "many"}, {"$numberDouble": "NaN"},
-)  # fmt: skip
+WRONG = json.loads(r"""[
+    null, true, -1, 2.5, "", "x", [], {}, {"a": 1}, "\u0000", "\u202e", {"$date": "x"}, {"$oid": "1"}, {"$where": "1"},
+    {"a.b": 1}, {"": 1}, {"$regularExpression": {"pattern": "(", "options": ""}}, {"$numberDecimal": "many"},
+    {"$numberLong": "9999999999999999999999999"}, {"$date": {"$numberLong": "999999999999999999999999999999"}},
+    {"$numberDouble": "NaN"}
+]""")
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Return the files of a folder."""
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -44,16 +50,12 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with finished_study(folder) as study:
         round_ = open_round(study.plan, study.store, "anna")
         reply = next_reply(round_)
-        assert reply is not None
         rate(study.plan, study.store, round_, reply, dict.fromkeys(DIMENSIONS, 4.0), "Well said.")
         export_study(study, folder / "whole")
         export_study(study, folder / "again")
-    first, second = (
-        {path.relative_to(folder / name): path.read_bytes() for path in (folder / name).rglob("*.*")}
-        for name in ("whole", "again")
-    )
-    assert first == second
-    return folder / "whole"
+    whole, again = folder / "whole", folder / "again"
+    assert contents(whole) == contents(again)
+    return whole
 
 
 @pytest.fixture
@@ -220,7 +222,7 @@ def test_no_key_is_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("SOME_API_KEY", KEY)
     with finished_study(tmp_path) as study:
         export_study(study, tmp_path / "out")
-        assert not [path for path in (tmp_path / "out").rglob("*.*") if KEY.encode() in path.read_bytes()]
+        assert not [path for path, content in contents(tmp_path / "out").items() if KEY.encode() in content]
         study.path.write_text(study.path.read_text() + f"# {KEY}\n")
         with pytest.raises(InputError, match="holds the key of a provider") as caught:
             export_study(study, tmp_path / "other")
@@ -259,9 +261,9 @@ def test_what_is_written_takes_the_place_of_nothing_that_is_not_of_the_study(tmp
             claim_folder("small", owned)  # as one does that is killed then
             (owned / "runs.csv").write_text("half")
             write(study, folder)
-            before = {path: path.read_bytes() for path in owned.rglob("*.*")}
+            before = contents(owned)
             write(study, folder)
-            assert {path: path.read_bytes() for path in owned.rglob("*.*")} == before
+            assert contents(owned) == before
             (owned / "link").symlink_to(elsewhere)
             with pytest.raises(InputError, match="link: is a link"):
                 write(study, folder)

@@ -22,11 +22,9 @@ from toolkit.audit.export import DICTIONARY, STUDY_FOLDER, export_study, named_i
 from toolkit.audit.verify import record_differences
 from toolkit.errors import InputError
 from toolkit.files import read_toml
-from toolkit.plan import STORE
 from toolkit.prompt_test import names_code
 from toolkit.report.manifest import MANIFEST, differing_files
-from toolkit.store import embedded
-from toolkit.store.connection import Store
+from toolkit.store.connection import temporary_store
 from toolkit.store.frame_files import FORMATS, KINDS
 from toolkit.store.record_files import differing_records, load_records
 from toolkit.store.writer import is_as_sealed
@@ -84,19 +82,13 @@ def _made_again(folder: Path, path: Path, place: Path) -> list[str]:
     """Return what differs in the records of a study, and write the export anew from them."""
     file, path = load_study_file(path)
     study = Study(file.model_copy(update={"output": place / "results" / "study"}), path)
-    # Never the server that MONGODB_URI names: what is in the folder must not meet what is stored.
-    store_folder = place / STORE
-    study.store = Store(embedded.address(store_folder), store_folder)
-    try:
+    with temporary_store() as study.store:  # what is in the folder must not meet what is stored
         load_records(folder, study.store)
         differences = record_differences(study)
         export_study(study, place / "again")
         if (place / "again" / DICTIONARY).read_bytes() != (folder / DICTIONARY).read_bytes():
             differences.append(f"{DICTIONARY}: is not that of this study")
         return differences
-    finally:
-        study.close()
-        embedded.stop(store_folder)
 
 
 def _differing_frames(folder: Path, again: Path, changed: Collection[str], versions: Any) -> Iterator[str]:

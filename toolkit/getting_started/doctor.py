@@ -6,7 +6,6 @@ import os
 import platform
 import shutil
 import sys
-import tempfile
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,16 +57,13 @@ def examine() -> Summary:
 
 
 def _store() -> str:
-    from toolkit.store import embedded
-    from toolkit.store.connection import Store
+    from toolkit.store.connection import Store, temporary_store
 
-    uri = os.environ.get("MONGODB_URI")
-    if uri:
+    if uri := os.environ.get("MONGODB_URI"):
         Store(uri, None).close()
         return "the server of MONGODB_URI answers"
-    with tempfile.TemporaryDirectory() as folder:
-        Store(embedded.address(Path(folder)), Path(folder)).close()
-        embedded.stop(Path(folder))
+    with temporary_store():
+        pass
     return "the embedded server starts and answers"
 
 

@@ -10,7 +10,6 @@ the sum unless the study sets ``length_normalization``.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +22,7 @@ from toolkit.judges.request import (
     JudgeReply,
     JudgeSpec,
     Manner,
+    all_of,
     answer_schema,
     ask_and_read,
     compact_json,
@@ -168,14 +168,7 @@ def bounded_score(weight: float, scale: tuple[float, float] = SCALE) -> float:
 
 
 async def judge_per_sentence(
-    response: str,
-    task: str,
-    *,
-    judge: JudgeSpec,
-    rubric: Rubric,
-    manner: Manner,
-    ask: Ask,
-    reference: str = "",
+    ask: Ask, judge: JudgeSpec, rubric: Rubric, task: str, response: str, manner: Manner, reference: str
 ) -> JudgeReply[Parsed]:
     """Have one judge read a whole reply and each of its segments."""
     # The requests about the whole and about the first segment are sent one after the other, then all others together:
@@ -199,11 +192,7 @@ async def judge_per_sentence(
     if overall_answer.reason is None and segment_requests:
         looks.append(await look_at(segment_requests[0]))
         if looks[0].reason is None:
-            others = await asyncio.gather(*map(look_at, segment_requests[1:]), return_exceptions=True)
-            for other in others:  # an error is raised when the other replies, which are paid for, have come
-                if isinstance(other, BaseException):
-                    raise other
-                looks.append(other)
+            looks += await all_of(map(look_at, segment_requests[1:]))
     combined = replace(
         overall_answer,
         reason=_reason(overall_answer, looks, len(pieces)),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import itertools
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from toolkit.errors import ModelError
 from toolkit.judges.focus import focus_lines
@@ -106,13 +107,19 @@ class JudgeSpec:
             options=self.options,
         )
 
+    def worded(self, words: Mapping[str, Any], values: Mapping[str, str], schema: object) -> ModelRequest:
+        """Return the request that the instructions and the template of a file of words make with some values."""
+        parts = {"system": "instructions", "user": "template"}.items()
+        messages = tuple(Message(role, fill(words[part], values)) for role, part in parts)
+        return self.request(messages, compact_json(schema))
+
     def of_run(self, repeat: int, again: int = 0) -> JudgeSpec:
         """Return the judge for a repeat of a run and a repeated judgement: its repeat index makes the call unique."""
         return replace(self, repeat=self.repeat + AGAIN_STRIDE * again + RUN_STRIDE * repeat)
 
 
 def judge_request(
-    judge: JudgeSpec, rubric: Rubric, *, task: str, response: str, manner: Manner = PLAIN, reference: str = ""
+    judge: JudgeSpec, rubric: Rubric, task: str, response: str, manner: Manner = PLAIN, reference: str = ""
 ) -> ModelRequest:
     """Return the request that asks one judge to score one reply."""
     if manner.shuffle:
@@ -200,6 +207,16 @@ def compact_json(schema: object) -> str:
 
 
 T = TypeVar("T")
+
+
+async def all_of(looks: Iterable[Awaitable[T]]) -> list[T]:
+    """Wait for all; an error is raised when what the others have paid for has come."""
+    found = []
+    for look in await asyncio.gather(*looks, return_exceptions=True):
+        if isinstance(look, BaseException):
+            raise look
+        found.append(look)
+    return found
 
 
 @dataclass(frozen=True)
