@@ -8,7 +8,7 @@ import io
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,11 @@ def out(exported: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(exported, tmp_path / "out"))
 
 
+def named(expected: Collection[str], told: list[str]) -> bool:
+    """Return whether for each line that is expected one begins so."""
+    return all(any(line.startswith(begin) for line in told) for begin in expected)
+
+
 def differences(folder: Path) -> list[str]:
     """Return what is said of a folder, without its name."""
     return [line.removeprefix("out/") for line in verify_export(folder).fields["differences"]]
@@ -107,8 +112,7 @@ def test_a_folder_is_all_that_a_colleague_needs(out: Path, monkeypatch: pytest.M
     done = CliRunner().invoke(cli, ["verify", str(out), "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.output)["differences"] == []
-    assert (out / "study" / "small.toml").is_file()
-    assert (out / "data_dictionary.md").is_file()
+    assert {"study/small.toml", "data_dictionary.md"} <= {*map(str, contents(out))}
     assert {path.stem for path in out.glob("*.csv")} == {path.stem for path in out.glob("*.parquet")}
     assert {"calls", "runs", "judgements", "human_ratings"} <= {path.stem for path in out.glob("*.jsonl")}
 
@@ -126,20 +130,12 @@ def test_an_edited_cell_of_any_frame_is_named(out: Path) -> None:
     frame.to_parquet(out / "prompts.parquet")
     told = differences(out)
     assert len(expected) == 8
-    for line in expected:
-        assert any(one.startswith(line) for one in told), (line, told)
-    assert any(one.startswith("prompts.parquet: row 4, column tokens: ") for one in told)
-    assert "human.parquet: is missing" in told
+    expected += ["prompts.parquet: row 4, column tokens: ", "human.parquet: is missing"]
+    assert named(expected, told), told
 
 
 def test_an_edited_record_of_any_file_is_named(out: Path) -> None:
     """By file, line and field; also a record that is gone, new or there twice, and a file that is new or gone."""
-    expected = {
-        "calls.jsonl: line 3, field raw: was changed",
-        "runs.jsonl: line 2, field scores: was changed",
-        "human_ratings.jsonl: line 1, field reasons: was removed",
-        "prompts.jsonl: line 1, field note: was added",
-    }
     edit_record(out / "calls.jsonl", 3, lambda record: record.update(raw="{}"))
     edit_record(out / "runs.jsonl", 2, lambda record: record["scores"].update(clarity=4.9))
     edit_record(out / "human_ratings.jsonl", 1, lambda record: record.pop("reasons"))
@@ -147,18 +143,22 @@ def test_an_edited_record_of_any_file_is_named(out: Path) -> None:
     lines = (out / "judgements.jsonl").read_text().splitlines(keepends=True)
     gone = json.loads(lines.pop(4))
     (out / "judgements.jsonl").write_text("".join([*lines, lines[0]]))
-    expected.add(
-        f"judgements.jsonl: the record {gone['run_id']} {gone['judge']} {gone['call_id']} is missing"
-    )
-    expected.add(f"judgements.jsonl: line {len(lines) + 1} is no record of the export, or is there twice")
     (out / "rubrics.jsonl").unlink()
     (out / "mine.csv").write_text("1")
     (out / MANIFEST).write_text((out / MANIFEST).read_text().replace('"seed": 2', '"seed": 3'))
-    expected |= {"rubrics.jsonl: is missing", "mine.csv: is no file of the export"}
-    expected.add("manifest.json: was changed after it was written")
+    expected = {
+        "calls.jsonl: line 3, field raw: was changed",
+        "runs.jsonl: line 2, field scores: was changed",
+        "human_ratings.jsonl: line 1, field reasons: was removed",
+        "prompts.jsonl: line 1, field note: was added",
+        f"judgements.jsonl: the record {gone['run_id']} {gone['judge']} {gone['call_id']} is missing",
+        f"judgements.jsonl: line {len(lines) + 1} is no record of the export, or is there twice",
+        "rubrics.jsonl: is missing",
+        "mine.csv: is no file of the export",
+        "manifest.json: was changed after it was written",
+    }
     told = differences(out)
-    for line in expected:
-        assert any(one.startswith(line) for one in told), (line, told)
+    assert named(expected, told), told
     assert {line.partition(": ")[0] for line in told} == {line.partition(": ")[0] for line in expected}
 
 
@@ -169,9 +169,7 @@ FORGED: dict[str, tuple[Callable[[Path], object], str]] = {
         "results.csv: row 1, column estimate: ",
     ),
     "a score": (
-        lambda out: edit_record(
-            out / "judgements.jsonl", 1, lambda record: record["scores"].update(clarity=4.9)
-        ),
+        lambda out: edit_record(out / "judgements.jsonl", 1, lambda one: one["scores"].update(clarity=4.9)),
         "judgement by ",
     ),
     "a sealed call": (
@@ -198,7 +196,7 @@ def test_an_edit_whose_sums_were_written_again_is_named(out: Path, fault: str) -
     change(out)
     summed_again(out)
     told = differences(out)
-    assert any(one.startswith(line) for one in told), told
+    assert named([line], told), told
 
 
 def test_what_a_study_file_names_is_in_the_export_and_no_code_of_it_is_run(out: Path) -> None:

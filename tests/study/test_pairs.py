@@ -6,8 +6,9 @@ import hashlib
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import combinations
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -87,20 +88,19 @@ def test_a_limited_draw_connects_all_models_and_is_balanced_over_bases_scenarios
     pairs = draw_pairs(SLOTS, models, size, seed)
     assert Counter(pair.models for pair in pairs) == dict.fromkeys(combinations(models, 2), size)
     assert len(set(pairs)) == len(pairs)
-    slots = {(slot.prompt_id, slot.repeat): slot for slot in SLOTS}
 
-    def spread(some: Any, name: str, levels: int) -> int:
-        counts = Counter(getattr(slots[pair.prompt_id, pair.repeat], name) for pair in some)
-        return max(counts.values()) - (min(counts.values()) if len(counts) == levels else 0)
+    def spread(some: Any, level: Callable[[Slot], Any]) -> int:
+        """How much oftener the level that serves most serves than the one that serves least."""
+        counts = Counter(dict.fromkeys(map(level, SLOTS), 0))
+        counts.update(level(slot) for pair in some for slot in SLOTS if slot[:2] == pair[:2])
+        return max(counts.values()) - min(counts.values())
 
     for two in combinations(models, 2):
         own = [pair for pair in pairs if pair.models == two]
-        assert spread(own, "base", 12) <= 1
-        assert spread(own, "scenario", 3) <= 1
-    used = Counter((pair.prompt_id, pair.repeat) for pair in pairs)
-    assert max(used.values()) - min([*used.values()] if len(used) == len(SLOTS) else [0]) <= 1
+        assert max(spread(own, attrgetter(name)) for name in ("base", "scenario")) <= 1
+    assert spread(pairs, tuple) <= 1
     if size % 12 == 0:
-        assert spread(pairs, "length_bin", 3) == 0
+        assert spread(pairs, attrgetter("length_bin")) == 0
     for part in range(0, len(pairs), 6):
         assert len({pair.models for pair in pairs[part : part + 6]}) == 6
 
@@ -180,18 +180,6 @@ def test_replies_are_fenced_and_a_reply_cannot_end_its_fence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "vote"),
-    [
-        ('{"reason": "A has the step.", "better": "A"}', "first"),
-        ('```json\n{"better": "B"}\n```', "second"),
-        ('{"better": "tie", "reason": ""}', "tie"),
-    ],
-)
-def test_a_vote_is_read(text: str, vote: str) -> None:
-    assert parse_vote(text, "stop").detail == {"vote": vote}
-
-
-@pytest.mark.parametrize(
     "told", [
     " -> empty", "A -> prose", "Reply A is better. -> prose", '{"better": "A"} B is better. -> trailing text',
     '{"better": "A"}{"better": "B"} -> two objects', '{"better": "A", "better": "B"} -> duplicate key',
@@ -200,6 +188,11 @@ def test_a_vote_is_read(text: str, vote: str) -> None:
     '{"better": "A", "winner": "B"} -> extra key', '{"reason": "A is -> truncated',
 ])  # fmt: skip
 def test_what_is_no_vote_is_missing_with_its_reason(told: str) -> None:
+    for text, vote in (
+        ('```json\n{"better": "B"}\n```', "second"),
+        ('{"better": "tie", "reason": ""}', "tie"),
+    ):
+        assert parse_vote(text, "stop").detail == {"vote": vote}
     text, word = told.split(" -> ")
     with pytest.raises(Unreadable, match=f"^{word}"):
         parse_vote(text, "length" if word == "truncated" else "stop")
@@ -382,16 +375,17 @@ PAID = JUDGES.replace("planted =", "usd_per_million_input = 100, usd_per_million
 
 
 def test_a_study_that_its_budget_stops_goes_on_and_pays_no_vote_twice(folder: Path) -> None:
-    study = study_in(folder, judges=PAID, top="bases = 3\nconcurrency = 1\n")
+    parts = {"judges": PAID, "top": "bases = 3\nconcurrency = 1\n"}
+    study = study_in(folder, **parts)
     worst = estimate_frame(study.plan, study.store)["worst_aud"].sum()
     study.close()
     budget = f"\n[budget]\naud = {worst / 40:.2f}\nconfirm_above_aud = 1000\n"
-    study = study_in(folder, judges=PAID + budget, top="bases = 3\nconcurrency = 1\n")
+    study = study_in(folder, **parts | {"judges": PAID + budget})
     first = study.execute(progress=False)
     assert (first.exit_code, 0 < first.votes["answered"] < 36) == (3, True)
     assert first.spent_aud <= worst / 40
     study.close()
-    study = study_in(folder, judges=PAID, top="bases = 3\nconcurrency = 1\n")
+    study = study_in(folder, **parts)
     half = study.pairs()
     ahead = study.estimate()
     assert ahead["calls"].sum() == 36 - len(half)
