@@ -58,8 +58,6 @@ def ensemble_evaluation(
 
 
 def _score(result: Mapping[str, Any], name: str) -> float | None:
-    if result["evaluation_failed"]:
-        return None
     score = result.get(name)
     return (result["scores"] or {}).get(name) if score is None else score
 

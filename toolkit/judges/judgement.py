@@ -75,7 +75,7 @@ def judge_label(role: str, repeat: int) -> str:
 
 
 def judgement_requests(
-    judge: JudgeSpec, rubric: Rubric, *, task: str, response: str, manner: Manner = PLAIN, reference: str = ""
+    judge: JudgeSpec, rubric: Rubric, task: str, response: str, manner: Manner = PLAIN, reference: str = ""
 ) -> tuple[ModelRequest, ...]:
     """Return every request to one judge about one reply, repairs aside; the first one's id names the judgement."""
     if manner.focus == "per_sentence":

@@ -102,17 +102,14 @@ def per_sentence_requests(
 
 def findings_schema(dimensions: Sequence[str]) -> str:
     """Return the JSON schema of a list of findings as JSON text."""
-    properties: dict[str, object] = {
-        "what": {"type": "string", "maxLength": REASONS_LENGTH},
-        "dimension": {"type": "string", "enum": list(dimensions)},
-        "severity": {"type": "string", "enum": list(SEVERITY_WEIGHTS)},
-    }
-    findings = {
-        "type": "array",
-        "minItems": 0,
-        "maxItems": MOST_FINDINGS,
-        "items": object_schema(properties),
-    }
+    finding = object_schema(
+        {
+            "what": {"type": "string", "maxLength": REASONS_LENGTH},
+            "dimension": {"type": "string", "enum": list(dimensions)},
+            "severity": {"type": "string", "enum": list(SEVERITY_WEIGHTS)},
+        }
+    )
+    findings = {"type": "array", "minItems": 0, "maxItems": MOST_FINDINGS, "items": finding}
     return compact_json(object_schema({"findings": findings}))
 
 
@@ -227,10 +224,9 @@ async def judge_per_sentence(
 
 
 def _reason(overall: JudgeReply[Any], looks: Sequence[JudgeReply[Any]], count: int) -> str | None:
-    locations = ["whole reply", *(f"segment {n} of {count}" for n in range(1, count + 1))]
-    located = zip(locations, (overall, *looks), strict=False)
     unanswered = None
-    for location, reply in located:
+    for number, reply in enumerate((overall, *looks)):
+        location = f"segment {number} of {count}" if number else "whole reply"
         # An unreadable reply stays unreadable. Only without one does asking again help.
         if reply.reason and reply.answers and not reply.reason.startswith(UNANSWERED):
             word, _, detail = reply.reason.partition(": ")

@@ -234,28 +234,22 @@ async def ask_and_read(
     request: ModelRequest, read: Callable[[str, str], T], ask: Ask, repair: bool = True
 ) -> JudgeReply[T]:
     """Ask a judge and read the text and the finish reason of its reply; ask once more where it is `Unreadable`."""
-    call_id = request.identity()
-    try:
-        answer = await ask(request)
-    except ModelError as error:
-        return JudgeReply(None, f"{error.reason}: {error}", (), call_id, error.is_pending)
-    try:
-        return JudgeReply(read(answer.reply.text, answer.reply.finish_reason), None, (answer,), call_id)
-    except Unreadable as error:
-        first = str(error)
-    if not repair or first.startswith(NOT_REPAIRED):
-        return JudgeReply(None, first, (answer,), call_id)
-    try:
-        second = await ask(repair_request(request, answer.reply, first))
-    except ModelError as error:
-        reason = f"{UNANSWERED}: the repair: {error.reason}: {error}; first: {first}"
-        return JudgeReply(None, reason, (answer,), call_id, error.is_pending)
-    try:
-        return JudgeReply(
-            read(second.reply.text, second.reply.finish_reason), None, (answer, second), call_id
-        )
-    except Unreadable as error:
-        return JudgeReply(None, f"{error}; first: {first}", (answer, second), call_id)
+    call_id, answers, first = request.identity(), tuple[Answer, ...](), ""
+    while True:
+        try:
+            answer = await ask(request)
+        except ModelError as error:
+            reason = f"{error.reason}: {error}"
+            reason = f"{UNANSWERED}: the repair: {reason}; first: {first}" if first else reason
+            return JudgeReply(None, reason, answers, call_id, error.is_pending)
+        answers += (answer,)
+        try:
+            return JudgeReply(read(answer.reply.text, answer.reply.finish_reason), None, answers, call_id)
+        except Unreadable as error:
+            reason = f"{error}; first: {first}" if first else str(error)
+        if first or not repair or reason.startswith(NOT_REPAIRED):
+            return JudgeReply(None, reason, answers, call_id)
+        request, first = repair_request(request, answer.reply, reason), reason
 
 
 def repair_request(request: ModelRequest, reply: ModelReply, reason: str) -> ModelRequest:

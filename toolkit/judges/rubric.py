@@ -119,12 +119,11 @@ class Rubric(Strict):
         """Names of the dimensions, with their titles where they are not the seed's."""
         if {*self.names} <= {*DIMENSIONS}:
             return self.names
-        titles = {dimension.name: dimension.title for dimension in self.dimensions}
+        titles = ((dimension.name, dimension.title) for dimension in self.dimensions)
         # In a sentence and beside other names a word begins small; an abbreviation stays as it is.
-        small = {
-            name: title[:1].lower() + title[1:] for name, title in titles.items() if title[1:2].islower()
+        return {
+            name: title[:1].lower() + title[1:] if title[1:2].islower() else title for name, title in titles
         }
-        return titles | small
 
     @cached_property
     def scheme(self) -> Scheme:
@@ -241,20 +240,13 @@ class Rubric(Strict):
                 yield f"{text} cannot hold {_braced(stray)}; allowed are {_braced(allowed)}"
 
 
-_OTHERS: Final = {
-    "reason", "task", "reply", "target", "run", "bin", "strict", "sd", "judges", "people", "raters", "aud", "tokens",
-    "ms", "s",
-}  # fmt: skip
-"""What ratings files, replies of judges and the viewer call other things."""
-
-
 @cache
 def _column_names() -> frozenset[str]:
     """Return the names that columns of frames and of ratings files have beside the dimensions."""
     text = (resources.files("toolkit") / "store" / "columns.csv").read_text("utf-8")
     frames = ("runs", "judgements", "dimensions", "human")
     names = {row["column"] for row in csv.DictReader(text.splitlines()) if row["frame"] in frames}
-    return frozenset((names | _OTHERS) - {*DIMENSIONS})
+    return frozenset(names.union(shipped_words("taken")["names"]) - {*DIMENSIONS})
 
 
 def scheme_in(content: str) -> Scheme:

@@ -77,14 +77,7 @@ class Reply:
 
     def requests(self, plan: Plan, spec: JudgeSpec) -> tuple[ModelRequest, ...]:
         """Return the requests of this judgement, repairs aside; the first one names it."""
-        return judgement_requests(
-            spec,
-            plan.rubric,
-            task=self.task,
-            response=self.text,
-            manner=plan.manner,
-            reference=self.reference,
-        )
+        return judgement_requests(spec, plan.rubric, self.task, self.text, plan.manner, self.reference)
 
 
 @dataclass(frozen=True)
@@ -159,12 +152,10 @@ def probe_targets(
         )
     targets = []
     for reply, hand in zip(chosen, deal(shipped_attacks(), len(chosen), attacks, seed), strict=True):
-        prior = fence_code(
-            shown_before(plan.rubric, plan.manner, reply.task, reply.reference), reply.text, seed
-        )
-        altered = probes_of(Altering(reply.text, seed, hand, prior))
+        shown = shown_before(plan.rubric, plan.manner, reply.task, reply.reference)
+        altered = probes_of(Altering(reply.text, seed, hand, fence_code(shown, reply.text, seed)))
         probes = (Probe(CONTROL, "unaltered", reply.text), *altered)
-        targets.append(Target(reply.run, reply.run_id, reply.text, probes))
+        targets.append(Target(**vars(reply), probes=probes))
     return tuple(targets)
 
 
@@ -315,11 +306,14 @@ class ProbeResult:
             f"replies  {len(self.targets)} probed ({spread}), {len(self.pairs)} pairs",
             f"calls    {self.new_calls} asked now, {money(self.spent_aud)} spent now",
         ]
-        for shift in shifts.shifts:
-            lines += [f"{shift.judge}: {estimate.sentence()}" for estimate in shift.estimates]
-        for shift in shifts.shifts:
-            missing = shift.missing.items()
-            lines += [f"{shift.judge}: missing, {shift.kind}: {n} x {reason}" for reason, n in missing]
+        lines += [
+            f"{one.judge}: {estimate.sentence()}" for one in shifts.shifts for estimate in one.estimates
+        ]
+        lines += [
+            f"{one.judge}: missing, {one.kind}: {n} x {reason}"
+            for one in shifts.shifts
+            for reason, n in one.missing.items()
+        ]
         fields = {
             "replies": len(self.targets),
             "pairs": len(self.pairs),
