@@ -62,15 +62,9 @@ def test_values_become_what_papermill_can_write(template: Path) -> None:
     assert (
         check_parameters(template, fits) == fits
     )  # a default of None, or one that is calculated, says no type
-    values = [
-        np.float32(0.5),
-        np.bool_(True),
-        np.str_("s"),
-        np.datetime64("2026-11-22T00:00", "ns"),
-        Decimal("1.5"),
-    ]
-    assert plain(values, "x") == [0.5, True, "s", "2026-11-22T00:00:00.000000000", 1.5]
-    assert [type(value) for value in plain(values, "x")] == [float, bool, str, str, float]
+    moment = np.datetime64("2026-11-22T00:00", "ns")
+    values = plain([np.float32(0.5), np.bool_(True), np.str_("s"), moment, Decimal("1.5")], "x")
+    assert repr(values) == "[0.5, True, 's', '2026-11-22T00:00:00.000000000', 1.5]"
     dates = tomllib.loads(
         "x = [2026-11-22, 07:32:00, [2026-11-22T07:32:00Z], { a = 1979-05-27T00:32:00.999999 }]"
     )
@@ -98,10 +92,7 @@ def test_a_template_that_is_none_or_in_another_language_is_refused(tmp_path: Pat
     julia = write_notebook(tmp_path / "t.ipynb", "x = ''")
     julia.write_text(julia.read_text().replace('"language": "python"', '"language": "julia"'))
     (tmp_path / "text.ipynb").write_text("hello")
-    for name, says in (
-        ("no", "no such template"),
-        ("text", "is no notebook"),
-        ("t", "is a notebook in julia"),
-    ):
+    refused = {"no": "no such template", "text": "is no notebook", "t": "is a notebook in julia"}
+    for name, says in refused.items():
         with pytest.raises(InputError, match=says):
             check_parameters(tmp_path / f"{name}.ipynb", {})

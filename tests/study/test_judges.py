@@ -173,8 +173,7 @@ def test_everything_of_the_spec_reaches_every_request(manner: Manner) -> None:
         assert json.loads(one.response_schema)["additionalProperties"] is False
     for one in requests(SPEC):  # the seed's parameters; no seed and no schema where the model takes none
         assert (one.temperature, one.max_tokens, one.seed, one.response_schema) == (0.1, 1000, None, None)
-    renamed = replace(SPEC, role="secondary", name="x", specialization="y")
-    assert [one.identity() for one in requests(renamed)] == [one.identity() for one in requests(SPEC)]
+    assert requests(replace(SPEC, role="secondary", name="x", specialization="y")) == requests(SPEC)
     repeated, first = ({one.identity() for one in requests(replace(SPEC, repeat=n))} for n in (1, 0))
     assert not repeated & first
     assert requests(replace(SPEC, seed_supported=True, seed=None))[0].seed is None
@@ -260,7 +259,7 @@ def test_whole_dimensions_come_from_the_whole_reply_and_local_ones_from_the_find
     assert (reply[one["start"] : one["end"]], one["segment"]) == (ERROR, 2)
     again = seeing()
     assert parts(reply, again) == found
-    assert [r.identity() for r in again.requests] == [r.identity() for r in ask.requests]
+    assert again.requests == ask.requests
 
 
 @pytest.mark.parametrize("reply", ["", " \n", "---"])

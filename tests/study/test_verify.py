@@ -165,11 +165,11 @@ def test_a_study_that_was_stopped_is_what_its_ledger_gives_then_and_at_its_end(
             assert not study.judgements()["failed"].any()
             before = records(study)
             assert verify_study(study).fields["differences"] == []
-            (judgement, *_) = before["judgements"]
+            judgement, judgements = before["judgements"][0], study.store.database["judgements"]
             key = {"_id": judgement["_id"]}
-            study.store.database["judgements"].update_one(key, {"$set": {"composite": 0.5}})
-            assert [line for line in verify_study(study).fields["differences"] if "composite differ" in line]
-            study.store.database["judgements"].replace_one(key, judgement)
+            judgements.update_one(key, {"$set": {"composite": 0.5}})
+            assert any("composite differ" in line for line in verify_study(study).fields["differences"])
+            judgements.replace_one(key, judgement)
         judges.at = {}
         path.write_text(path.read_text().replace("aud = 0.03", "aud = 9.0"))
         with Study.load(path) as study:
@@ -206,12 +206,8 @@ def test_what_a_provider_refused_or_was_away_for_is_no_difference(tmp_path: Path
             assert set(study.status()["judgement_failures"]) == {"wrong_key"}
             assert verify_study(study).fields["differences"] == []
             runs = study.store.database["runs"]
-            for change in (
-                {"judged": False},
-                {"ensemble_evaluation.aggregated.judge_count": 3},
-                {"scores.clarity": 9.0},
-            ):
-                run = runs.find_one({}, sort=[("_id", 1)])
-                runs.update_one({"_id": run["_id"]}, {"$set": change})
+            run = runs.find_one()
+            for field in ("judged", "ensemble_evaluation.aggregated.judge_count", "scores.clarity"):
+                runs.update_one({"_id": run["_id"]}, {"$set": {field: 9}})
                 assert len(verify_study(study).fields["differences"]) == 1
                 runs.replace_one({"_id": run["_id"]}, run)

@@ -83,8 +83,8 @@ def run_batch(
         for order in orders:
             record = order.read()
             ran = record.batch == batch and record.status in (COMPLETED, *FAILED)
-            seen = (record.status, record.seconds, record.error, record.notebook)
-            rows.append(CellResult(order.parameters, *seen, ran))
+            outcome = (record.status, record.seconds, record.error, record.notebook)
+            rows.append(CellResult(order.parameters, *outcome, ran))
         result = BatchResult(template.stem, output, tuple(rows), time.monotonic() - began, plan.reads_store)
         result.write()
     except OSError as error:
@@ -109,10 +109,10 @@ def run_templates(jobs: Sequence[tuple[Path, Path, Mapping[str, Any]]]) -> tuple
             record = order.read()
             if record.status != COMPLETED:
                 problem = f"did not run to its end: {record.status}: {record.error}"
-                seen = (
+                hint = (
                     f"; see {(Path(records).parent / record.notebook).resolve()}" if record.notebook else ""
                 )
-                raise ToolkitError(f"{Path(order.template).name}: {problem}{seen}")
+                raise ToolkitError(f"{Path(order.template).name}: {problem}{hint}")
     return tuple(output for _, output, _ in jobs)
 
 

@@ -96,14 +96,14 @@ async def judge(
     reference: str = "",
 ) -> Judgement:
     """Have one judge score one reply; it sees the reference answer where the manner says so."""
-    at_once, about = manner.focus != "per_sentence", (judge, rubric, task, response, manner, reference)
+    at_once, material = manner.focus != "per_sentence", (judge, rubric, task, response, manner, reference)
     if at_once:
-        request = judge_request(*about)
+        request = judge_request(*material)
         outcome = await ask_and_read(
             request, lambda text, end: parse_judgement(text, rubric, end), ask, manner.repair
         )
     else:
-        outcome = await judge_per_sentence(ask, *about)
+        outcome = await judge_per_sentence(ask, *material)
     judgement = replace(
         judgement_of(judge, outcome, rubric.name, rubric.digest, related),
         judge_repeat=judge_repeat,

@@ -211,12 +211,12 @@ T = TypeVar("T")
 
 async def all_of(looks: Iterable[Awaitable[T]]) -> list[T]:
     """Wait for all; an error is raised when what the others have paid for has come."""
-    found = []
+    results = []
     for look in await asyncio.gather(*looks, return_exceptions=True):
         if isinstance(look, BaseException):
             raise look
-        found.append(look)
-    return found
+        results.append(look)
+    return results
 
 
 @dataclass(frozen=True)

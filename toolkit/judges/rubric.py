@@ -185,12 +185,12 @@ class Rubric(Strict):
 
     @model_validator(mode="after")
     def _usable(self) -> Rubric:
-        faults = [*self._faults_of_scale(), *self._faults_of_dimensions(), *self._faults_of_texts()]
+        faults = [*self._scale_faults(), *self._dimension_faults(), *self._text_faults()]
         if faults:  # a model of pydantic takes one message alone
             raise PydanticCustomError("faults", "it has faults", {"faults": faults})
         return self
 
-    def _faults_of_scale(self) -> Iterator[str]:
+    def _scale_faults(self) -> Iterator[str]:
         low, high = self.scale
         if not (low < high and max(-low, high) <= LARGEST):  # NaN too
             yield "scale must be two numbers, the lower end first, such as [1, 10]"
@@ -207,7 +207,7 @@ class Rubric(Strict):
             advice = f"more than the {MOST_SCORES} that a schema may have; write a larger step"
             yield f"its dimensions have {values} scores together, {advice}"
 
-    def _faults_of_dimensions(self) -> Iterator[str]:
+    def _dimension_faults(self) -> Iterator[str]:
         (low, high), words = self.scale, scale_words(self.scale)
         if not 1 <= len(self.names) <= MOST_DIMENSIONS:
             yield f"has {len(self.names)} dimensions; write 1 to {MOST_DIMENSIONS} of them"
@@ -224,7 +224,7 @@ class Rubric(Strict):
                 advice = "give its anchors as a table of scores and texts"
                 yield f"dimension {name!r}: {off[0]:g} is off the scale {words}; {advice}"
 
-    def _faults_of_texts(self) -> Iterator[str]:
+    def _text_faults(self) -> Iterator[str]:
         needed = {"task"} if self.shows_task else set()
         placeholders = set(PLACEHOLDER.findall(self.template))
         if missing := {"response_content", *needed} - placeholders:

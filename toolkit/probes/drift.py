@@ -89,10 +89,10 @@ def drift_job(plan: Plan, store: Store, size: int, day: date | None = None) -> J
             return Job(plan, anchor, targets, today)
     by_id = {reply.run_id: reply for reply in replies}
     runs = [run for run in stored_runs(store, name, plan.call_ids).values() if run.run_id in by_id]
-    whole = [run for run in runs if run.ensemble_key == plan.ensemble_key]
+    complete = [run for run in runs if run.ensemble_key == plan.ensemble_key]
     scored = {
         run_id
-        for run_id, judgements in stored_judgements(store, whole, plan.rubric.digest).items()
+        for run_id, judgements in stored_judgements(store, complete, plan.rubric.digest).items()
         if not any(judgement.failed for judgement in judgements.values())
     }
     chosen = balanced_sample([reply for reply in replies if reply.run_id in scored], size, plan.study.seed)

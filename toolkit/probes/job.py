@@ -307,12 +307,12 @@ class ProbeResult:
             f"calls    {self.new_calls} asked now, {money(self.spent_aud)} spent now",
         ]
         lines += [
-            f"{one.judge}: {estimate.sentence()}" for one in shifts.shifts for estimate in one.estimates
+            f"{shift.judge}: {estimate.sentence()}" for shift in shifts.shifts for estimate in shift.estimates
         ]
         lines += [
-            f"{one.judge}: missing, {one.kind}: {n} x {reason}"
-            for one in shifts.shifts
-            for reason, n in one.missing.items()
+            f"{shift.judge}: missing, {shift.kind}: {n} x {reason}"
+            for shift in shifts.shifts
+            for reason, n in shift.missing.items()
         ]
         fields = {
             "replies": len(self.targets),
