@@ -1,8 +1,8 @@
 """Break each guarantee on purpose, in a copy of the checkout, and see the test that is to notice turn red.
 
-`make mutations` runs all of ``broken_guarantees.toml``, or ``python tests/broken_guarantees.py NAME ...`` some. A change
-that does not apply any more, one of a line that the main job (``main_job.py``) does not run, a named test that is red
-without it, and one that stays green with it are failures of this list.
+`make mutations` runs all of ``broken_guarantees.toml``, or ``python tests/broken_guarantees.py NAME ...`` some. A
+change that does not apply any more, one of a line that the main job (``main_job.py``) does not run, a named test that
+is red without it, and one that stays green with it are failures of this list.
 """
 
 from __future__ import annotations
