@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,21 +39,19 @@ def test_values_are_kept_as_they_are_and_an_exclusion_tells_true_from_one() -> N
 
 
 @pytest.mark.parametrize(("grid", "says"), [
-    ({}, "the grid is empty"), ({"product": {"a": [1]}, "exclude": [{"a": 1}]}, "the grid is empty"),
-    ({"product": {"a": []}}, "a is an empty list"),
-    ({"product": {"a": 1}}, r"a must be a list of values, e.g. a = \[1\]"),
-    ({"product": {"a": "xy"}}, "must be a list"), ({"product": [1]}, "must be a table of lists"),
-    ({"zip": {"a": [1, 2], "b": [1]}}, "a has 2, b has 1 values"),
-    ({"product": {"a": [1]}, "zip": {"a": [1]}}, "in .product. and in .zip."),
-    ({"produkt": {"a": [1]}}, "unknown table 'produkt'"),
-    ({"product": {"a": [1]}, "exclude": [{"a": 3}]}, "leaves out no cell"),
-    ({"product": {"a": [1]}, "exclude": [{}]}, "would leave out everything"),
-    ({"list": {"a": 1}}, "two brackets"), ({"list": 3}, "two brackets"),
-    ({"product": {"a": [1]}, "exclude": 3}, "two brackets"),
+    ("", "the grid is empty"), ("product.a = [1]\nexclude = [{a = 1}]", "the grid is empty"),
+    ("product.a = []", "a is an empty list"), ("product.a = 1", r"a must be a list of values, e.g. a = \[1\]"),
+    ("product.a = 'xy'", "must be a list"), ("product = [1]", "must be a table of lists"),
+    ("zip.a = [1, 2]\nzip.b = [1]", "a has 2, b has 1 values"),
+    ("product.a = [1]\nzip.a = [1]", "in .product. and in .zip."),
+    ("produkt.a = [1]", "unknown table 'produkt'"),
+    ("product.a = [1]\nexclude = [{a = 3}]", "leaves out no cell"),
+    ("product.a = [1]\nexclude = [{}]", "would leave out everything"),
+    ("list.a = 1", "two brackets"), ("list = 3", "two brackets"), ("product.a = [1]\nexclude = 3", "two brackets"),
 ])  # fmt: skip
-def test_what_is_wrong_with_a_grid_is_one_line(grid: dict[str, Any], says: str) -> None:
+def test_what_is_wrong_with_a_grid_is_one_line(grid: str, says: str) -> None:
     with pytest.raises(InputError, match=says) as error:
-        grid_cells(grid, "g.toml")
+        grid_cells(tomllib.loads(grid), "g.toml")
     assert str(error.value).startswith("g.toml: ")
     assert "\n" not in str(error.value)
 

@@ -35,23 +35,23 @@ def template(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("given", "says"), [
-    ({"k": 1, "stduy": "x"}, "unknown parameter 'stduy'; did you mean study. this template takes flag, k, limit"),
-    ({}, "parameter 'k' is missing"), ({"k": 1.5}, "k must be a valid integer, got 1.5"),
-    ({"k": True}, "k must be a valid integer, got True"),
-    ({"k": 1, "flag": 1}, "flag must be a valid boolean, got 1"),
-    ({"k": 1, "share": "0.5"}, "share must be a valid number, got '0.5'"),
-    ({"k": 1, "note": 3}, r"note must be a valid string, got 3"),
-    ({"k": 1, "table": {"a": "b"}}, "table must be a valid integer"),
-    ({"k": 1, "modes": "cot"}, "modes must be a valid list, got 'cot'"),
-    ({"k": 1, "limit": float("nan")}, "limit: nan cannot stand in a notebook"),
+    ("k = 1\nstduy = 'x'", "unknown parameter 'stduy'; did you mean study. this template takes flag, k, limit"),
+    ("", "parameter 'k' is missing"), ("k = 1.5", "k must be a valid integer, got 1.5"),
+    ("k = true", "k must be a valid integer, got True"),
+    ("k = 1\nflag = 1", "flag must be a valid boolean, got 1"),
+    ("k = 1\nshare = '0.5'", "share must be a valid number, got '0.5'"),
+    ("k = 1\nnote = 3", "note must be a valid string, got 3"),
+    ("k = 1\ntable.a = 'b'", "table must be a valid integer"),
+    ("k = 1\nmodes = 'cot'", "modes must be a valid list, got 'cot'"),
+    ("k = 1\nlimit = nan", "limit: nan cannot stand in a notebook"),
     ({"k": 1, "limit": "\ud800"}, "half a character"),
     ({"k": 1, "limit": {1, 2}}, "limit: a set cannot stand in a notebook"),
     ({"k": 1, "limit": np.zeros(2)}, "limit: a ndarray cannot stand in a notebook"),
     ({"k": 1, "table": {1: 2}}, "table: keys of a table must be text, got 1"),
 ])  # fmt: skip
-def test_what_does_not_fit_is_one_line(template: Path, given: dict[str, Any], says: str) -> None:
+def test_what_does_not_fit_is_one_line(template: Path, given: str | dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        check_parameters(template, given)
+        check_parameters(template, tomllib.loads(given) if isinstance(given, str) else given)
 
 
 def test_values_become_what_papermill_can_write(template: Path) -> None:
@@ -62,15 +62,9 @@ def test_values_become_what_papermill_can_write(template: Path) -> None:
     assert (
         check_parameters(template, fits) == fits
     )  # a default of None, or one that is calculated, says no type
-    values = [
-        np.float32(0.5),
-        np.bool_(True),
-        np.str_("s"),
-        np.datetime64("2026-11-22T00:00", "ns"),
-        Decimal("1.5"),
-    ]
-    assert plain(values, "x") == [0.5, True, "s", "2026-11-22T00:00:00.000000000", 1.5]
-    assert [type(value) for value in plain(values, "x")] == [float, bool, str, str, float]
+    moment = np.datetime64("2026-11-22T00:00", "ns")
+    values = plain([np.float32(0.5), np.bool_(True), np.str_("s"), moment, Decimal("1.5")], "x")
+    assert repr(values) == "[0.5, True, 's', '2026-11-22T00:00:00.000000000', 1.5]"
     dates = tomllib.loads(
         "x = [2026-11-22, 07:32:00, [2026-11-22T07:32:00Z], { a = 1979-05-27T00:32:00.999999 }]"
     )
@@ -98,10 +92,7 @@ def test_a_template_that_is_none_or_in_another_language_is_refused(tmp_path: Pat
     julia = write_notebook(tmp_path / "t.ipynb", "x = ''")
     julia.write_text(julia.read_text().replace('"language": "python"', '"language": "julia"'))
     (tmp_path / "text.ipynb").write_text("hello")
-    for name, says in (
-        ("no", "no such template"),
-        ("text", "is no notebook"),
-        ("t", "is a notebook in julia"),
-    ):
+    refused = {"no": "no such template", "text": "is no notebook", "t": "is a notebook in julia"}
+    for name, says in refused.items():
         with pytest.raises(InputError, match=says):
             check_parameters(tmp_path / f"{name}.ipynb", {})

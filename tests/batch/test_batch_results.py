@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -41,20 +42,18 @@ def test_bad_input_is_one_line(
 @pytest.mark.parametrize(
     ("grid", "options", "says"),
     [
-        ({"product": {"k": [1, 2], "y": [0]}}, {}, r"grid: cell 1: t.ipynb: unknown parameter 'y'"),
-        ({"product": {"k": [1, "2"]}}, {}, r"grid: cell 2: t.ipynb: k must be a valid integer, got '2'"),
-        ({"list": [{}]}, {}, "cell 1: t.ipynb: parameter 'k' is missing"),
-        ({"list": [{"k": 1}, {"k": 1, "x": 0}]}, {}, "cells 1 and 2 are the same notebook"),
-        ({"list": [{"k": 1}]}, {"timeout": 0}, "timeout: 0 is no time"),
-        ({"list": [{"k": 1}]}, {"workers": 0}, "workers: 0 notebooks"),
+        ("product = {k = [1, 2], y = [0]}", {}, "grid: cell 1: t.ipynb: unknown parameter 'y'"),
+        ("product = {k = [1, '2']}", {}, "grid: cell 2: t.ipynb: k must be a valid integer, got '2'"),
+        ("list = [{}]", {}, "cell 1: t.ipynb: parameter 'k' is missing"),
+        ("list = [{k = 1}, {k = 1, x = 0}]", {}, "cells 1 and 2 are the same notebook"),
+        ("list = [{k = 1}]", {"timeout": 0}, "timeout: 0 is no time"),
+        ("list = [{k = 1}]", {"workers": 0}, "workers: 0 notebooks"),
     ],
 )
-def test_nothing_starts_when_a_cell_does_not_fit(
-    tmp_path: Path, grid: dict, options: dict, says: str
-) -> None:
+def test_nothing_starts_when_a_cell_does_not_fit(tmp_path: Path, grid: str, options: dict, says: str) -> None:
     template = write_notebook(tmp_path / "t.ipynb", "k: int\nx = 0")
     with pytest.raises(InputError, match=says):
-        run_batch(template, grid, out=tmp_path / "out", progress=False, **options)
+        run_batch(template, tomllib.loads(grid), out=tmp_path / "out", progress=False, **options)
     assert not (tmp_path / "out").exists()
 
 
@@ -128,12 +127,15 @@ def test_the_end_of_a_batch_says_what_was_done_already_by_which_rule_and_what_st
 ) -> None:
     """Other words for a template that asks; notebooks of earlier states are kept, and could be taken for the newest."""
     cells = (CellResult({}, "done", ran=True), CellResult({}, "done"), CellResult({}, "failed"))
-    shows = BatchResult("t", tmp_path, cells, 1.0, reads_store=True)
-    asks = BatchResult("t", tmp_path, cells, 1.0)
-    assert "already done  1: " in shows.summary().text
-    assert "and so is what the store holds of their studies" in shows.summary().text
-    assert "what the store holds does not count" in asks.summary().text
-    assert json.loads(json.dumps(shows.to_dict()))["already_done"] == 1
+    for reads_store, rule in (
+        (True, "and so is what the store holds of their studies"),
+        (False, "what the store holds does not count"),
+    ):
+        result = BatchResult("t", tmp_path, cells, 1.0, reads_store)
+        text = result.summary().text
+        assert "already done  1: " in text
+        assert rule in text
+        assert json.loads(json.dumps(result.to_dict()))["already_done"] == 1
     for name in ("t_0123456789ab.ipynb", "t_ba9876543210.ipynb", "t_summary.ipynb", "summary.ipynb"):
         (tmp_path / name).touch()
     (tmp_path / "t_x__k=3_0123456789ab.ipynb").touch()  # of template t_x

@@ -50,13 +50,11 @@ def test_rounds_end_at_the_width_and_go_on_the_same_after_a_kill(
     outcome = whole.execute(progress=False)
     found, asked = whole.sequential(), set(bases(whole))
     assert found.stop
-    assert found.width is not None
     assert found.width <= 0.3
     assert 12 <= len(asked) < 50
     assert outcome.succeeded == outcome.planned == len(asked) * 3 * 2
     assert outcome.new_calls == outcome.planned * 4
-    counts = whole.runs().groupby("base").size()
-    assert set(counts) == {6}
+    assert {*whole.runs().groupby("base").size()} == {6}
     again = whole.execute(progress=False)
     assert (again.new_calls, again.planned) == (0, outcome.planned)
     assert whole.execute(progress=False, replay=True).planned == outcome.planned
@@ -67,7 +65,7 @@ def test_rounds_end_at_the_width_and_go_on_the_same_after_a_kill(
     def killed(*args: object, **kwargs: object) -> object:
         if next(rounds, None) is None:
             raise KeyboardInterrupt
-        return run_plan(*args, **kwargs)  # type: ignore[arg-type]
+        return run_plan(*args, **kwargs)
 
     with monkeypatch.context() as patch:
         patch.setattr(adaptive, "run_plan", killed)
@@ -103,13 +101,10 @@ def test_a_provider_that_is_down_ends_the_rounds(tmp_path: Path) -> None:
     with StubServer(faults=lambda number, body: Fault(status=401)) as server:
         own = f'provider = "openai", base_url = "{server.openai_url}"'
         priced = f"{own}, usd_per_million_input = 1.0, usd_per_million_output = 1.0"
-        folder = tmp_path / "down"
-        folder.mkdir()
-        text = ADAPTIVE.format(selection=NARROW.format(0.3), scenario="SOC_INCIDENT").replace(
-            '"two", provider = "scripted"', f'"two", {priced}'
-        )
-        (folder / "study.toml").write_text(text)
-        study = Study.load(folder / "study.toml")
+        study = study_in(tmp_path / "down", NARROW.format(0.3))
+        text = study.path.read_text().replace('"two", provider = "scripted"', f'"two", {priced}')
+        study.path.write_text(text)
+        study = Study.load(study.path)
         outcome = study.execute(progress=False)
         assert (outcome.planned, outcome.failed) == (adaptive.ROUND * 6, adaptive.ROUND * 3)
         study.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from stub_study import REASONED, is_judge, stub_study
 
 from toolkit import Study, stats
 from toolkit.audit.verify import verify_study
-from toolkit.cli import main
 from toolkit.errors import BudgetReached
 from toolkit.probes.drift import drift_job, measure_drift
 from toolkit.thesis.methods import methods_section, methods_text, what_was_done
@@ -43,27 +43,28 @@ def judged(tmp_path: Path) -> Study:
     return study
 
 
+def asked_anew(study: Study, size: int = 5, day: date | None = None) -> dict[str, Any]:
+    return measure_drift(study, drift_job(study.plan, study.store, size, day), progress=False).fields
+
+
 def test_a_day_is_asked_once_and_is_no_judgement_of_the_study(judged: Study) -> None:
     """The command pays what it asks, the same day nothing again, and the study's frames stay as they were."""
     before = judged.judgements()
-    job = drift_job(judged.plan, judged.store, 5)
-    first = measure_drift(judged, job, progress=False)
-    assert (first.fields["new_calls"], first.fields["judgements"], first.fields["unanswered"]) == (10, 10, 0)
-    assert first.fields["spent_aud"] > 0
-    again = measure_drift(judged, drift_job(judged.plan, judged.store, 5), progress=False)
-    assert again.fields["new_calls"] == 0
+    first = asked_anew(judged)
+    assert (first["new_calls"], first["judgements"], first["unanswered"]) == (10, 10, 0)
+    assert first["spent_aud"] > 0
+    assert asked_anew(judged)["new_calls"] == 0
     pd.testing.assert_frame_equal(judged.judgements(), before)
     calls = judged.calls(purpose="drift")
     assert len(calls) == 10
-    assert calls["aud_cost"].sum() == pytest.approx(first.fields["spent_aud"])
+    assert calls["aud_cost"].sum() == pytest.approx(first["spent_aud"])
     assert verify_study(judged).exit_code == 0
 
 
 def test_later_days_ask_the_same_replies(judged: Study) -> None:
     """The set is drawn once; another day is another measurement of it, with calls of its own."""
-    jobs = [drift_job(judged.plan, judged.store, 5, day) for day in (date(2026, 11, 25), date(2026, 12, 25))]
-    for job in jobs:
-        assert measure_drift(judged, job, progress=False).fields["new_calls"] == 10
+    for month in (11, 12):
+        assert asked_anew(judged, day=date(2026, month, 25))["new_calls"] == 10
     assert {"judge_drift.png", "judge_drift.txt"} <= {
         path.name for path in judged.figures(only=["judge_drift"])
     }
@@ -77,9 +78,8 @@ def test_later_days_ask_the_same_replies(judged: Study) -> None:
 
 def test_two_sets_of_one_day_keep_their_rows_and_the_methods_have_cost_and_shift(judged: Study) -> None:
     """Sets share replies, and so calls, of a day: each has all of its scores, and nothing is paid twice."""
-    measure_drift(judged, drift_job(judged.plan, judged.store, 5), progress=False)
-    whole = measure_drift(judged, drift_job(judged.plan, judged.store, 12), progress=False)
-    assert whole.fields["new_calls"] == 2 * (12 - 5)
+    asked_anew(judged)
+    assert asked_anew(judged, 12)["new_calls"] == 2 * (12 - 5)
     composites = [one.composites["primary"].shift for one in judged.judge_drift().values()]
     assert [(shift.n["pairs"], shift.missing) for shift in composites] == [(5, 0), (12, 0)]
     done = what_was_done(judged.plan, judged.store, judged.frames(), judged.status(), judged.manifest())
@@ -89,27 +89,14 @@ def test_two_sets_of_one_day_keep_their_rows_and_the_methods_have_cost_and_shift
     assert f"The study cost AUD {cents(judged.status()['spent_aud'])} " in methods
 
 
-def test_what_was_asked_before_a_kill_is_not_asked_again(
-    judged: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a day that was cut off after some replies the next start asks the rest."""
-    job = drift_job(judged.plan, judged.store, 5)
-    part = type(job)(job.plan, job.anchor, job.targets[:4], job.day)
-    assert measure_drift(judged, part, progress=False).fields["new_calls"] == 4
-    rest = measure_drift(judged, drift_job(judged.plan, judged.store, 5), progress=False)
-    assert (rest.fields["new_calls"], rest.fields["unanswered"]) == (6, 0)
-
-
 @pytest.mark.parametrize(("tolerance", "code"), [("3.0", 0), ("0.0001", 1)])
 def test_the_exit_code_says_whether_judges_stayed_within_the_tolerance(
-    judged: Study, capsys: pytest.CaptureFixture[str], tolerance: str, code: int
+    judged: Study, toolkit: Callable[..., tuple[int, str, str]], tolerance: str, code: int
 ) -> None:
     """By the command line, with its line for each judge that is not shown to have stayed."""
     judged.path.write_text(STUDY.replace("0.5\n", f"{tolerance}\n", 1))
-    with pytest.raises(SystemExit) as end:
-        main(["judges", "drift", str(judged.path), "--size", "6", "--yes"])
-    assert end.value.code == code
-    assert ("is not within" in capsys.readouterr().out) == bool(code)
+    end, out, _ = toolkit("judges", "drift", judged.path, "--size", "6", "--yes")
+    assert (end, "is not within" in out) == (code, bool(code))
 
 
 def test_what_answers_under_a_name_has_changed(tmp_path: Path) -> None:
@@ -123,14 +110,13 @@ def test_what_answers_under_a_name_has_changed(tmp_path: Path) -> None:
         study = Study.load(stub_study(tmp_path, server.openai_url, judges="drift_tolerance = 0.5"))
         study.run(progress=False)
         given[0] = "3.0"
-        job = drift_job(study.plan, study.store, 6, date(2027, 1, 25))
-        summary = measure_drift(study, job, progress=False)
+        asked = asked_anew(study, 6, date(2027, 1, 25))
         study.close()
     drifts = next(iter(study.judge_drift().values())).composites
     assert {role: (d.shift.estimate, d.changed.estimate) for role, d in drifts.items()} == dict.fromkeys(
         ("primary", "secondary", "tertiary"), (-1.0, 1.0)
     )
-    assert summary.exit_code == 1
+    assert {*asked["outside"]} == {"primary", "secondary", "tertiary"}
     assert study.runs()["composite_strict"].eq(4.0).all()
     study.close()
 
@@ -145,13 +131,13 @@ def test_the_budget_caps_it_and_a_larger_one_goes_on(tmp_path: Path) -> None:
         day, before = date(2027, 1, 25), server.count
         path.write_text(path.read_text().replace("aud = 100", f"aud = {spent + 0.02}"))
         with Study.load(path) as study, pytest.raises(BudgetReached):
-            measure_drift(study, drift_job(study.plan, study.store, 6, day), progress=False)
+            asked_anew(study, 6, day)
         first = server.count - before
         path.write_text(path.read_text().replace(f"aud = {spent + 0.02}", "aud = 100"))
         with Study.load(path) as study:
-            rest = measure_drift(study, drift_job(study.plan, study.store, 6, day), progress=False)
+            rest = asked_anew(study, 6, day)
         assert 0 < first < 18, first
-        assert (rest.fields["new_calls"], rest.fields["unanswered"]) == (18 - first, 0)
+        assert (rest["new_calls"], rest["unanswered"]) == (18 - first, 0)
         assert server.count - before == 18
 
 
@@ -163,7 +149,5 @@ def test_shift_agreement_and_changed_scores_by_hand() -> None:
     )
     now = then.assign(score=[4.0, 2.0, 4.0, 2.0, None])
     (drift,) = stats.judge_drift(then, now).drifts
-    assert drift.shift.estimate == pytest.approx(0.5)
-    assert drift.changed.estimate == pytest.approx(0.5)
-    assert drift.shift.missing == 1
+    assert (drift.shift.estimate, drift.changed.estimate, drift.shift.missing) == pytest.approx((0.5, 0.5, 1))
     assert drift.shift.low < 0 < drift.shift.high

@@ -18,8 +18,7 @@ from toolkit.judges.judgement import Judgement, judge, judgement_requests
 from toolkit.judges.per_sentence import per_sentence_requests
 from toolkit.judges.request import FSP_DISABLED, JudgeSpec, Manner, judge_request
 from toolkit.judges.rubric import load_rubric
-from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
-from toolkit.scoring import calculate_composite_score, composite_strict, count_zeros
+from toolkit.models.base import Answer, Message, ModelReply, ModelRequest, Usage
 from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS
 
 DEFAULT, SEED_V1 = load_rubric("default"), load_rubric("seed-v1")
@@ -64,16 +63,16 @@ def judged(ask: Asked, manner: Manner = ONCE, response: str = REPLY, **more: Any
 
 def test_a_readable_answer_becomes_scores_composites_and_cost() -> None:
     found = judged(in_turn(scored(4, clarity=0, reasons="Terse.")), judge_repeat=2, related=True)
-    assert (found.failed, found.answered, found.reason, found.reasons) == (False, True, None, "Terse.")
-    assert (found.scores["relevance"], found.composite, found.zeros) == (4, 4, 1)
-    assert found.composite_strict == pytest.approx(24 / 7)
-    assert (found.judge, found.model, found.rubric) == ("primary", "judge-a", "default")
-    assert (found.label, found.related, found.focus) == ("primary_3", True, "off")
-    assert found.rubric_digest == DEFAULT.digest
-    assert (found.aud_cost, found.latency_ms) == (0.002, 150)
-    assert (found.input_tokens, found.output_tokens) == (100, 20)
     (request,) = judgement_requests(SPEC, DEFAULT, task=TASK, response=REPLY)
-    assert found.call_id == request.identity()
+    call = request.identity()
+    scores = {**dict.fromkeys(DIMENSIONS, 4), "clarity": 0}
+    numbers = {"aud_cost": 0.002, "latency_ms": 150, "input_tokens": 100, "output_tokens": 20, "zeros": 1}
+    about = {"reasons": "Terse.", "call_id": call, "call_ids": (call,), "judge_repeat": 2, "related": True}
+    strict = pytest.approx(24 / 7)
+    assert found == Judgement(
+        "primary", "judge-a", "default", DEFAULT.digest, scores, 4, strict, **numbers, **about
+    )
+    assert (found.failed, found.answered, found.label) == (False, True, "primary_3")
     zeros = judged(in_turn(scored(0)))
     assert (zeros.failed, zeros.composite, zeros.composite_strict, zeros.zeros) == (False, 0, 0, 7)
 
@@ -89,9 +88,9 @@ def test_what_gave_no_scores_is_missing_and_paid_for_where_it_was_answered(said,
     """What was not answered costs nothing known and may be asked again."""
     found = judged(in_turn(said))
     assert (found.failed, found.answered, found.reason) == (True, answered, reason)
-    assert (found.scores, found.composite, found.composite_strict, found.zeros) == (None, None, None, None)
+    numbers = (found.scores, found.composite, found.composite_strict, found.zeros)
     cost = (found.aud_cost, found.latency_ms, found.input_tokens)
-    assert cost == ((0.002, 150, 100) if answered else (None, None, None))
+    assert (*numbers, *cost) == (None,) * 4 + ((0.002, 150, 100) if answered else (None,) * 3)
     assert len(found.call_id) == 64
 
 
@@ -110,10 +109,9 @@ def test_one_repair_shows_the_judge_its_words_and_its_error_and_costs_what_both_
     assert (found.input_tokens, found.output_tokens) == (200, 40)
     first, second = ask.requests
     assert found.call_id == first.identity()
-    assert second.messages[:2] == first.messages
-    assert (second.messages[2].role, second.messages[2].content) == ("assistant", "Four of five.")
+    said = Message("assistant", "Four of five.")
+    assert second == replace(first, messages=(*first.messages, said, second.messages[3]))
     assert "prose: 'Four of five.'" in second.messages[3].content
-    assert second.repeat == first.repeat
 
 
 @pytest.mark.parametrize(
@@ -175,8 +173,7 @@ def test_everything_of_the_spec_reaches_every_request(manner: Manner) -> None:
         assert json.loads(one.response_schema)["additionalProperties"] is False
     for one in requests(SPEC):  # the seed's parameters; no seed and no schema where the model takes none
         assert (one.temperature, one.max_tokens, one.seed, one.response_schema) == (0.1, 1000, None, None)
-    renamed = replace(SPEC, role="secondary", name="x", specialization="y")
-    assert [one.identity() for one in requests(renamed)] == [one.identity() for one in requests(SPEC)]
+    assert requests(replace(SPEC, role="secondary", name="x", specialization="y")) == requests(SPEC)
     repeated, first = ({one.identity() for one in requests(replace(SPEC, repeat=n))} for n in (1, 0))
     assert not repeated & first
     assert requests(replace(SPEC, seed_supported=True, seed=None))[0].seed is None
@@ -262,7 +259,7 @@ def test_whole_dimensions_come_from_the_whole_reply_and_local_ones_from_the_find
     assert (reply[one["start"] : one["end"]], one["segment"]) == (ERROR, 2)
     again = seeing()
     assert parts(reply, again) == found
-    assert [r.identity() for r in again.requests] == [r.identity() for r in ask.requests]
+    assert again.requests == ask.requests
 
 
 @pytest.mark.parametrize("reply", ["", " \n", "---"])
@@ -329,16 +326,13 @@ def test_the_first_two_go_alone_and_an_error_is_raised_once_the_others_have_come
 # --- the ensemble ---------------------------------------------------------------------------------------------------
 
 ALL = {*DIMENSIONS, "composite", "composite_strict"}
+KEYS = ("mean_scores", "std_scores", "median_scores", "confidence_intervals")
 
 
 def said(role: str, score: float | None, **changes: float) -> Judgement:
     """A judgement with one score everywhere, or a failed one."""
-    about = (role, f"model-{role}", "default", "d" * 64)
-    if score is None:
-        return Judgement(*about, reason="prose: 'no'", call_id="c" * 64)
-    scores = {**dict.fromkeys(DIMENSIONS, score), **changes}
-    numbers = (calculate_composite_score(scores), composite_strict(scores), count_zeros(scores))
-    return Judgement(*about, scores, *numbers, call_id="c" * 64)
+    ask = in_turn("no" if score is None else scored(score, **changes))
+    return judged(ask, judge=replace(SPEC, role=role))
 
 
 def ensemble(*scores: float | None, judges: int = 0) -> dict:
@@ -354,7 +348,7 @@ def test_three_judges_give_the_numbers_of_the_seed_s_example() -> None:
     half = 4.302652729911275 * 0.2 / math.sqrt(3)  # Student t, two degrees of freedom, table value
     assert aggregated["confidence_intervals"]["composite"] == pytest.approx([4.3 - half, 4.3 + half])
     assert (aggregated["judge_count"], aggregated["judged"]) == (3, True)
-    for key in ("mean_scores", "std_scores", "median_scores", "confidence_intervals"):
+    for key in KEYS:
         assert set(aggregated[key]) == ALL
 
 
@@ -377,20 +371,23 @@ def test_fewer_than_two_of_several_judges_leave_the_run_unjudged(scores: tuple, 
     for failed in [one for one in evaluation["judge_results"].values() if one["evaluation_failed"]]:
         assert [failed[name] for name in ("scores", "composite", "composite_strict")] == [None] * 3
         assert (failed["reason"], failed["zeros"]) == ("prose: 'no'", 0)
-    assert aggregated["judge_count"] == sum(score is not None for score in scores)
-    for key in ("mean_scores", "std_scores", "median_scores", "confidence_intervals"):
+    assert (aggregated["judge_count"], aggregated["zeros"]) == (len(scores) - scores.count(None), None)
+    for key in KEYS:
         assert aggregated[key] == dict.fromkeys(ALL)
-    assert aggregated["zeros"] is None
 
 
 def test_a_judge_that_judges_again_counts_once_with_its_mean_over_what_can_be_read() -> None:
+    """True zeros are counted, and only the strict composite feels them."""
     again = [replace(said("primary", score), judge_repeat=n) for n, score in enumerate((1, 4, None))]
-    evaluation = ensemble_evaluation([*again, said("secondary", 4.5)], judges=2)
+    evaluation = ensemble_evaluation([*again, said("secondary", 4.5, clarity=0)], judges=2)
     primary = evaluation["judge_results"]["primary"]
     assert (primary["composite"], primary["scores"]["clarity"], primary["reason"]) == (2.5, 2.5, None)
     assert (primary["repeats"], primary["composites"]) == ({"asked": 3, "readable": 2}, [1, 4, None])
-    assert evaluation["aggregated"]["mean_scores"]["composite"] == 3.5
-    assert evaluation["aggregated"]["judge_count"] == 2
+    aggregated = evaluation["aggregated"]
+    assert (aggregated["zeros"], aggregated["judge_count"]) == (1, 2)
+    means = aggregated["mean_scores"]
+    assert (means["composite"], means["clarity"]) == (3.5, 1.25)
+    assert means["composite_strict"] == pytest.approx((2.5 + 4.5 * 6 / 7) / 2)
     for twice in ([said("primary", 4), said("primary", 5)], [again[1]] * 2):
         with pytest.raises(InputError, match="a role may judge a run once"):
             ensemble_evaluation(twice, judges=2)
@@ -405,10 +402,9 @@ def test_all_requests_of_a_reply_begin_alike_whatever_the_length_of_its_prompt()
         assert len({request.messages[:3] for request in requests}) == 1
         assert len({request.identity() for request in requests}) == 1 + 7
         for request in requests:
-            assert [message.role for message in request.messages] == ["system", "user", "assistant", "user"]
-            assert [message.cached for message in request.messages] == [False, True, False, False]
-            assert reply in request.messages[1].content
-            assert task in request.messages[1].content
+            turns = [(message.role, message.cached) for message in request.messages]
+            assert turns == [("system", False), ("user", True), ("assistant", False), ("user", False)]
+            assert all(text in request.messages[1].content for text in (reply, task))
         questions.append([re.sub(r"[0-9a-f]{16}", "-", request.messages[3].content) for request in requests])
     assert questions[0] == questions[1] == questions[2]
     whole, *others = per_sentence_requests(
@@ -429,12 +425,3 @@ def test_shuffling_changes_the_order_of_the_dimensions_and_nothing_else() -> Non
         assert tuple(found.scores) == DIMENSIONS
         rules |= {request.messages[0].content for request in ask.requests}
     assert len(rules) > 1
-
-
-def test_true_zeros_are_counted_and_only_the_strict_composite_feels_them() -> None:
-    aggregated = ensemble_evaluation([said("primary", 4, clarity=0), said("secondary", 4)], judges=2)[
-        "aggregated"
-    ]
-    means = aggregated["mean_scores"]
-    assert (aggregated["zeros"], means["composite"], means["clarity"]) == (1, 4, 2)
-    assert means["composite_strict"] == pytest.approx((24 / 7 + 4) / 2)

@@ -6,8 +6,9 @@ import hashlib
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import combinations
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,6 @@ primary = { name = "judge-a", provider = "scripted", planted = { first_bonus = 1
 secondary = { name = "judge-b", provider = "scripted", planted = { level = 3.0 } }
 tertiary = false
 """
-COUNTING = {"vote": {"first", "second", "tie"}}
 
 
 def text_of(
@@ -88,20 +88,19 @@ def test_a_limited_draw_connects_all_models_and_is_balanced_over_bases_scenarios
     pairs = draw_pairs(SLOTS, models, size, seed)
     assert Counter(pair.models for pair in pairs) == dict.fromkeys(combinations(models, 2), size)
     assert len(set(pairs)) == len(pairs)
-    slots = {(slot.prompt_id, slot.repeat): slot for slot in SLOTS}
 
-    def spread(some: Any, name: str, levels: int) -> int:
-        counts = Counter(getattr(slots[pair.prompt_id, pair.repeat], name) for pair in some)
-        return max(counts.values()) - (min(counts.values()) if len(counts) == levels else 0)
+    def spread(some: Any, level: Callable[[Slot], Any]) -> int:
+        """How much oftener the level that serves most serves than the one that serves least."""
+        counts = Counter(dict.fromkeys(map(level, SLOTS), 0))
+        counts.update(level(slot) for pair in some for slot in SLOTS if slot[:2] == pair[:2])
+        return max(counts.values()) - min(counts.values())
 
     for two in combinations(models, 2):
         own = [pair for pair in pairs if pair.models == two]
-        assert spread(own, "base", 12) <= 1
-        assert spread(own, "scenario", 3) <= 1
-    used = Counter((pair.prompt_id, pair.repeat) for pair in pairs)
-    assert max(used.values()) - min([*used.values()] if len(used) == len(SLOTS) else [0]) <= 1
+        assert max(spread(own, attrgetter(name)) for name in ("base", "scenario")) <= 1
+    assert spread(pairs, tuple) <= 1
     if size % 12 == 0:
-        assert spread(pairs, "length_bin", 3) == 0
+        assert spread(pairs, attrgetter("length_bin")) == 0
     for part in range(0, len(pairs), 6):
         assert len({pair.models for pair in pairs[part : part + 6]}) == 6
 
@@ -118,7 +117,7 @@ def test_every_part_of_the_draw_is_balanced_where_scenarios_differ_in_size(
     slots = [
         # No order of names is that of lengths.
         Slot(
-            f"{hashlib.md5(f'{scenario}{base}{length}'.encode()).hexdigest()}",
+            hashlib.md5(f"{scenario}{base}{length}".encode()).hexdigest(),
             repeat,
             f"b{base}",
             scenario,
@@ -152,11 +151,9 @@ def test_bases_with_fewer_prompts_take_part_as_long_as_they_have_some() -> None:
     slots = [Slot(f"{base}-{k}", 0, f"b{base}", "s", "S") for base in range(5) for k in range(base + 1)]
     order = [pair.prompt_id for pair in draw_pairs(slots, ["a", "b"], None, 3)]
     assert sorted(order) == sorted(slot.prompt_id for slot in slots)
-    rounds = [
-        {name[0] for name in order[start : start + count]}
-        for start, count in ((0, 5), (5, 4), (9, 3), (12, 2))
-    ]
-    assert rounds == [set("01234"), set("1234"), set("234"), set("34")]
+    assert [{name[0] for name in order[start:end]} for start, end in ((0, 5), (5, 9), (9, 12), (12, 14))] == [
+        set("01234"), set("1234"), set("234"), set("34")
+    ]  # fmt: skip
 
 
 # --- what a judge is shown, and what of its reply is a vote ----------------------------------------------------------
@@ -183,40 +180,24 @@ def test_replies_are_fenced_and_a_reply_cannot_end_its_fence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "vote"),
-    [
-        ('{"reason": "A has the step.", "better": "A"}', "first"),
+    "told", [
+    " -> empty", "A -> prose", "Reply A is better. -> prose", '{"better": "A"} B is better. -> trailing text',
+    '{"better": "A"}{"better": "B"} -> two objects', '{"better": "A", "better": "B"} -> duplicate key',
+    '{"better": ["A"]} -> not a vote', '{"better": "first"} -> not a vote', '{"better": "A or B"} -> not a vote',
+    '{"better": null} -> not a vote', '{"better": 1} -> not a vote', '{"reason": "A"} -> missing key',
+    '{"better": "A", "winner": "B"} -> extra key', '{"reason": "A is -> truncated',
+])  # fmt: skip
+def test_what_is_no_vote_is_missing_with_its_reason(told: str) -> None:
+    for text, vote in (
         ('```json\n{"better": "B"}\n```', "second"),
         ('{"better": "tie", "reason": ""}', "tie"),
-    ],
-)
-def test_a_vote_is_read(text: str, vote: str) -> None:
-    assert parse_vote(text, "stop").detail == {"vote": vote}
-
-
-@pytest.mark.parametrize(
-    ("text", "finish", "word"),
-    [
-        ("", "stop", "empty"),
-        ("A", "stop", "prose"),
-        ("Reply A is better.", "stop", "prose"),
-        ('{"better": "A"} B is better.', "stop", "trailing text"),
-        ('{"better": "A"}{"better": "B"}', "stop", "two objects"),
-        ('{"better": "A", "better": "B"}', "stop", "duplicate key"),
-        ('{"better": ["A"]}', "stop", "not a vote"),
-        ('{"better": "first"}', "stop", "not a vote"),
-        ('{"better": "A or B"}', "stop", "not a vote"),
-        ('{"better": null}', "stop", "not a vote"),
-        ('{"better": 1}', "stop", "not a vote"),
-        ('{"reason": "A"}', "stop", "missing key"),
-        ('{"better": "A", "winner": "B"}', "stop", "extra key"),
-        ('{"reason": "A is', "length", "truncated"),
-        ('{"better": "A"}', "refusal", "refusal"),
-    ],
-)
-def test_what_is_no_vote_is_missing_with_its_reason(text: str, finish: str, word: str) -> None:
+    ):
+        assert parse_vote(text, "stop").detail == {"vote": vote}
+    text, word = told.split(" -> ")
     with pytest.raises(Unreadable, match=f"^{word}"):
-        parse_vote(text, finish)
+        parse_vote(text, "length" if word == "truncated" else "stop")
+    with pytest.raises(Unreadable, match="refusal"):
+        parse_vote('{"better": "A"}', "refusal")
 
 
 @pytest.mark.parametrize(
@@ -253,29 +234,19 @@ def test_a_study_of_pairs_from_estimate_to_bundle(
     assert {role: row["calls"] for role, row in rows.items()} == {"primary": 36, "secondary": 36}
     done = fields("run", path)
     votes = {"planned": 72, "left_out": 0, "answered": 72, "cast": 72, "missing": 0}
-    assert done["new_calls"] == 18 + 72
-    assert done["judged"] is None
-    assert done["results"] == []
+    assert (done["new_calls"], done["judged"], done["results"]) == (18 + 72, None, [])
     assert votes.items() <= done["votes"].items()
     assert fields("run", path)["new_calls"] == fields("judge", path)["new_calls"] == 0
     status = fields("status", path)
     assert votes.items() <= status["votes"].items()
-    assert status["judgements"] == {
-        "planned": 0,
-        "done": 0,
-        "scored": 0,
-        "failed": 0,
-        "missing": 0,
-        "left_out": 0,
-    }
+    assert {*status["judgements"].values()} == {0}
     assert fields("estimate", path)["calls"] == 0
 
     frame = study.pairs()
     assert len(frame) == 72
-    assert set(frame["vote"]) <= COUNTING["vote"]
-    assert (frame["winner"] == frame["first"].where(frame["vote"] == "first", frame["second"]))[
-        frame["vote"] != "tie"
-    ].all()
+    assert {*frame["vote"]} == {"first", "second", "tie"}
+    decided = frame[frame["vote"] != "tie"]
+    assert (decided["winner"] == decided["first"].where(decided["vote"] == "first", decided["second"])).all()
     runs = study.runs().set_index("run_id")["model"]
     assert (frame["first_run_id"].map(runs) == frame["first"]).all()
     # Each judge saw each pair in both orders.
@@ -302,9 +273,8 @@ def test_a_study_of_pairs_from_estimate_to_bundle(
     assert drawn == {"pair_strengths", "position_bias"}
     assert (folder / "results/p/bundle/tables/pairs.csv").is_file()
     methods = (folder / "results/p/bundle/methods.txt").read_text()
-    assert "compared two answers of two models" in methods
-    assert "asks for scores" not in methods
-    assert "planned judgements" not in methods
+    words = ("compared two answers of two models", "asks for scores", "planned judgements")
+    assert [text in methods for text in words] == [True, False, False]
 
     shutil.rmtree(folder / "results/p/bundle")
     study.close()
@@ -320,9 +290,9 @@ def test_a_study_of_pairs_from_estimate_to_bundle(
     study.close()
     assert command("verify", path) == 1
     lines = json.loads(capsys.readouterr().out)["differences"]
+    said = ("vote differ from what the ledger gives", "is missing, and the ledger gives it")
+    assert [sum(words in line for line in lines) for words in said] == [1, 1]
     assert len(lines) == 2
-    assert sum("vote differ from what the ledger gives" in line for line in lines) == 1
-    assert sum("is missing, and the ledger gives it" in line for line in lines) == 1
     assert fields("run", path, "--replay")["new_calls"] == 0
     assert study.pairs().equals(frame.assign(created_at=study.pairs()["created_at"]))
     study.close()
@@ -331,9 +301,7 @@ def test_a_study_of_pairs_from_estimate_to_bundle(
 def test_votes_and_scores_of_one_study_are_compared(folder: Path) -> None:
     study = study_in(folder, mode="both")
     done = study.execute(progress=False)
-    assert done.judged == 36
-    assert done.votes is not None
-    assert done.votes["cast"] == 144
+    assert (done.judged, done.votes["cast"]) == (36, 144)
     agreement, runs, votes = study.pair_agreement(), study.runs(), study.pairs()
     # The same by hand: the votes of a pair, for the run whose model comes first in the alphabet.
     scores = runs.set_index("run_id")["composite_strict"]
@@ -376,12 +344,10 @@ def test_excluded_replies_are_not_paired_and_votes_that_are_none_are_missing_wit
     study = study_in(folder, models=TWO, judges=PROSE, more="repair = false\n")
     done = study.execute(progress=False)
     votes, runs = done.votes, study.runs()
-    assert votes is not None
     empty = int(runs["excluded"].sum())
     assert 0 < empty < 12
     assert done.excluded == {"empty": empty}
-    assert votes["planned"] == 48
-    assert votes["left_out"] == 4 * empty
+    assert (votes["planned"], votes["left_out"]) == (48, 4 * empty)
     frame = study.pairs()
     assert not set(runs.loc[runs["excluded"], "run_id"]) & {*frame["first_run_id"], *frame["second_run_id"]}
     assert len(frame) == 48 - 4 * empty
@@ -409,18 +375,17 @@ PAID = JUDGES.replace("planted =", "usd_per_million_input = 100, usd_per_million
 
 
 def test_a_study_that_its_budget_stops_goes_on_and_pays_no_vote_twice(folder: Path) -> None:
-    study = study_in(folder, judges=PAID, top="bases = 3\nconcurrency = 1\n")
+    parts = {"judges": PAID, "top": "bases = 3\nconcurrency = 1\n"}
+    study = study_in(folder, **parts)
     worst = estimate_frame(study.plan, study.store)["worst_aud"].sum()
     study.close()
     budget = f"\n[budget]\naud = {worst / 40:.2f}\nconfirm_above_aud = 1000\n"
-    study = study_in(folder, judges=PAID + budget, top="bases = 3\nconcurrency = 1\n")
+    study = study_in(folder, **parts | {"judges": PAID + budget})
     first = study.execute(progress=False)
-    assert first.exit_code == 3
-    assert first.votes is not None
-    assert 0 < first.votes["answered"] < 36
+    assert (first.exit_code, 0 < first.votes["answered"] < 36) == (3, True)
     assert first.spent_aud <= worst / 40
     study.close()
-    study = study_in(folder, judges=PAID, top="bases = 3\nconcurrency = 1\n")
+    study = study_in(folder, **parts)
     half = study.pairs()
     ahead = study.estimate()
     assert ahead["calls"].sum() == 36 - len(half)
@@ -428,9 +393,7 @@ def test_a_study_that_its_budget_stops_goes_on_and_pays_no_vote_twice(folder: Pa
     study.store.database["pair_votes"].delete_many({"judge": "primary"})
     assert study.estimate()["calls"].sum() == 36 - len(half)
     second = study.execute(progress=False, only_judge=True)
-    assert second.new_calls == 36 - len(half)
-    assert second.votes is not None
-    assert second.votes["cast"] == 36
+    assert (second.new_calls, second.votes["cast"]) == (36 - len(half), 36)
     whole = study.pairs()
     assert whole["call_id"].is_unique
     calls = study.calls(purpose="judge").set_index("call_id")
@@ -444,7 +407,7 @@ def test_a_study_that_its_budget_stops_goes_on_and_pays_no_vote_twice(folder: Pa
 
 def test_a_vote_is_of_one_text_one_judge_and_one_wording(folder: Path) -> None:
     study = study_in(folder, top="bases = 2\n")
-    assert study.execute(progress=False).votes is not None
+    study.execute(progress=False)
     assert len(study.pairs()) == 24
     # Another reply: its four votes with each of two other models are of a text that is no more.
     run = study.runs().iloc[0]

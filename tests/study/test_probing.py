@@ -15,6 +15,7 @@ from stub_study import is_judge
 from toolkit.errors import BudgetReached
 from toolkit.probes.alterations import KINDS, shipped_attacks
 from toolkit.probes.job import (
+    ProbeResult,
     balanced_sample,
     probe_judges,
     probe_requests,
@@ -60,22 +61,29 @@ def begin(server: StubServer, open_study: Callable[..., Study]) -> Begin:
     return begun
 
 
+def probed(study: Study, replies: int = 2, attacks: int = 1) -> ProbeResult:
+    return probe_judges(study.plan, study.store, replies=replies, attacks=attacks, progress=False)
+
+
 def test_each_probe_moves_whom_it_should_and_a_second_call_asks_nothing(begin: Begin) -> None:
     """The judge that reads finds the error, the one that obeys is moved by attacks, the one that counts by padding."""
     study, server = begin(bins='["S", "M", "L"]')
     before = server.count
-    result = probe_judges(study.plan, study.store, replies=4, attacks=3, progress=False)
+    result = probed(study, 4, 3)
     # Per judge: the same again, and six altered versions; the originals were paid for by the study.
     assert server.count - before == result.new_calls == 4 * 3 * 7
-    again = probe_judges(study.plan, study.store, replies=4, attacks=3, progress=False)
+    again = probed(study, 4, 3)
     assert (again.new_calls, again.spent_aud, server.count - before) == (0, 0.0, result.new_calls)
     assert again.frame().equals(result.frame())
-    found = {(one.judge, one.kind): one for one in result.shifts().shifts}
-    assert set(found) == {(judge, kind) for judge in study.plan.judges for kind in HARM}
+    frame, shifts = result.frame(), result.shifts()
+    assert frame["original"].tolist() == [pair.original.composite_strict for pair in result.pairs]
+    found = {(one.judge, one.kind): one for one in shifts.shifts}
+    assert list(found) == [(judge, kind) for judge in study.plan.judges for kind in HARM]
+    assert f"primary: {found['primary', 'padded'].harmed.sentence()}" in result.summary().text
     for judge in study.plan.judges:
         assert found[judge, CONTROL].shift.estimate == found[judge, "shuffled"].shift.estimate == 0.0
-        assert not any(one.missing for one in result.shifts().of(judge))
-    swapped = result.frame().query("judge == 'primary' and kind == 'planted'")
+        assert not any(one.missing for one in shifts.of(judge))
+    swapped = frame.query("judge == 'primary' and kind == 'planted'")
     seen = swapped["variant"].isin(["port", "deadline"])
     assert (swapped["altered"] - swapped["original"]).eq(-1.0).tolist() == seen.tolist()
     assert found["secondary", "attacked"].shift.estimate > 0
@@ -88,7 +96,7 @@ def test_the_two_of_a_pair_differ_in_the_text_alone(begin: Begin) -> None:
     study, server = begin()
     like = next(seen.body for seen in server.seen if seen.body["model"] == "primary")
     before = server.count
-    result = probe_judges(study.plan, study.store, replies=1, attacks=1, progress=False)
+    result = probed(study, 1)
     assert {pair.original.call_id for pair in result.pairs} <= set(study.judgements()["call_id"])
     asked = [seen.body for seen in server.seen[before:] if seen.body["model"] == "primary"]
     # All but the control have the seed of the original too: it is the one that is asked a second time.
@@ -106,7 +114,7 @@ def test_what_a_judge_does_not_answer_is_missing_and_asked_again_next_time(begin
     """A judge that is down for altered replies has no shift, exit code 1, and is filled in later."""
     study, server = begin()
     server.faults = lambda number, body: Fault(status=400) if body["model"] == "tertiary" else None
-    result = probe_judges(study.plan, study.store, replies=2, attacks=1, progress=False)
+    result = probed(study)
     down = result.shifts().of("tertiary")
     assert {one.shift.estimate for one in down} == {None}
     assert {tuple(one.missing.items()) for one in down} == {(("altered bad_request", 2),)}
@@ -116,7 +124,7 @@ def test_what_a_judge_does_not_answer_is_missing_and_asked_again_next_time(begin
     assert "tertiary: missing, padded: 2 x altered bad_request" in result.summary().text
     server.faults = None
     seen = server.count
-    filled = probe_judges(study.plan, study.store, replies=2, attacks=1, progress=False)
+    filled = probed(study)
     assert (filled.new_calls, filled.unanswered, filled.summary().exit_code) == (10, 0, 0)
     assert server.count == seen + 10
 
@@ -127,12 +135,11 @@ def test_the_budget_stops_probing_and_a_larger_one_goes_on_there(begin: Begin) -
     before = server.count
     study, _ = begin("[budget]\naud = 0.014\n")
     with pytest.raises(BudgetReached):
-        probe_judges(study.plan, study.store, replies=2, attacks=5, progress=False)
+        probed(study, attacks=5)
     asked = server.count - before
     assert 0 < asked < 2 * 3 * 9
     study, _ = begin("[budget]\naud = 30.0\n")
-    whole = probe_judges(study.plan, study.store, replies=2, attacks=5, progress=False)
-    assert whole.new_calls == 2 * 3 * 9 - asked
+    assert probed(study, attacks=5).new_calls == 2 * 3 * 9 - asked
 
 
 def test_replies_are_drawn_in_turn_from_bins_and_bases_by_the_seed(demo_like_study: Path) -> None:
@@ -150,18 +157,6 @@ def test_replies_are_drawn_in_turn_from_bins_and_bases_by_the_seed(demo_like_stu
         everything = probe_targets(study.plan, study.store, replies=1, attacks=999)
         assert len(everything[0].probes) == 4 + len(shipped_attacks())
     assert (CONTROL, *KINDS) == tuple(HARM)  # one list of kinds in two rooms that do not know each other
-
-
-def test_shifts_rest_on_the_study_and_on_its_probes(study_file) -> None:
-    """Of every judge and kind; what a probe did to a judge stands in the summary."""
-    with Study.load(study_file('note = "Scripted models answer and judge."')) as study:
-        study.execute(progress=False)
-        result = probe_judges(study.plan, study.store, replies=2, attacks=1, progress=False)
-        originals = result.frame()["original"].tolist()
-        assert originals == [pair.original.composite_strict for pair in result.pairs]
-        shifts = result.shifts()
-        assert [one.kind for one in shifts.of("primary")] == list(HARM)
-        assert f"primary: {shifts.of('primary')[1].harmed.sentence()}" in result.summary().text
 
 
 def test_the_command_prints_one_object_and_asks_before_it_spends(begin: Begin, toolkit: Callable) -> None:

@@ -147,13 +147,13 @@ def bank_of(plan: Plan) -> pd.DataFrame:
     prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}
     rows = []
     for run in plan.runs:
-        if run.of_arm:
-            continue
-        prompt, request = prompts[run.prompt.prompt_id], run.request
-        aud = worst_aud(request, endpoints[request.provider, request.model, request.endpoint])
-        rows.append((prompt.base, prompt.scenario, prompt.category, aud))
-    frame = pd.DataFrame(rows, columns=["base", "scenario", "category", "aud"])
-    bank = frame.groupby(["base", "scenario", "category"], sort=False, as_index=False).sum()
+        if not run.of_arm:
+            prompt, request = prompts[run.prompt.prompt_id], run.request
+            aud = worst_aud(request, endpoints[request.provider, request.model, request.endpoint])
+            rows.append((prompt.base, prompt.scenario, prompt.category, aud))
+    names = ["base", "scenario", "category"]
+    frame = pd.DataFrame(rows, columns=[*names, "aud"])
+    bank = frame.groupby(names, sort=False, as_index=False).sum()
     paid = bool((bank["aud"] > 0).all())
     bank = bank.assign(cost=bank["aud"] if paid else 1.0)
     bank.attrs["unit"] = "AUD" if paid else "bases"
@@ -169,8 +169,7 @@ def _need_judges(plan: Plan) -> None:
 
 
 def _of_bases(plan: Plan, bases: Collection[str]) -> Plan:
-    chosen = set(bases)
-    prompts = {prompt.prompt_id for prompt in plan.dataset.prompts if prompt.base in chosen}
+    prompts = {prompt.prompt_id for prompt in plan.dataset.prompts if prompt.base in bases}
     return replace(plan, runs=plan.runs.of_prompts(prompts))
 
 

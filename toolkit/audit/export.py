@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from toolkit.errors import InputError
 from toolkit.files import read_toml, write_atomically
@@ -49,7 +49,7 @@ def export_study(study: Study, folder: Path | str) -> Summary:
     paths.append(write_atomically(out / DICTIONARY, dictionary_text(scheme).encode()))
     paths.append(write_manifest(out, {**study.manifest(), "rows": rows}, paths))
     lines = [f"{count:>8} {kind}" for kind, count in rows.items()]
-    fields: dict[str, Any] = {"study": study.name, "rows": rows, "files": [str(path) for path in paths]}
+    fields = {"study": study.name, "rows": rows, "files": [str(path) for path in paths]}
     return Summary(fields, "\n".join([*lines, f"{len(paths)} files in {out}"]))
 
 

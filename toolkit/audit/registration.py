@@ -55,8 +55,8 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
         "sha256": values["digest"],
         "path": str(path),
         "changes": values["changes"],
+        "decided_at": decisions.at.isoformat() if decisions.at else None,
     }
-    fields["decided_at"] = decisions.at.isoformat() if decisions.at else None
     return Summary(fields, f"{path}\nSHA-256 of what is decided: {values['digest']}")
 
 

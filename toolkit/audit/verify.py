@@ -120,11 +120,11 @@ def _figures(study: Study, drawn: Path) -> Iterator[str]:
 
 def _files(folder: Path) -> list[Path]:
     """Return the files of figures and tables in an output folder, without the LaTeX that a bundle adds to figures."""
-    paths = [path for name in _KINDS for path in sorted((folder / name).glob("*")) if path.is_file()]
     return [
         path
-        for path in paths
-        if path.name != MANIFEST and (path.parent.name, path.suffix) != ("figures", ".tex")
+        for name in _KINDS
+        for path in sorted((folder / name).glob("*"))
+        if path.is_file() and path.name != MANIFEST and (name, path.suffix) != ("figures", ".tex")
     ]
 
 
@@ -214,14 +214,12 @@ def _differing_run(plan: Plan, name: str, stored: _Judged, again: _Judged, share
     silent = {label for label in judgements.keys() - rebuilt.keys() if not judgements[label]["answered"]}
     if expected and (lacking or silent):
         ensemble = [judgement_of(rebuilt.get(label) or judgement) for label, judgement in judgements.items()]
-        context = (
-            None,
-            expected["output_blob_id"],
-            expected["bias_controls"],
-            plan.rubric.scheme,
-            len(plan.judges),
-        )
-        evaluation = evaluation_fields(ensemble, *context) if ensemble else dict.fromkeys(EVALUATION)
+        evaluation = dict.fromkeys(EVALUATION)
+        if ensemble:
+            blob, controls = expected["output_blob_id"], expected["bias_controls"]
+            evaluation = evaluation_fields(
+                ensemble, None, blob, controls, plan.rubric.scheme, len(plan.judges)
+            )
         expected = {**expected, **evaluation}
     pairs = {name: (run, expected)}
     for label in (judgements.keys() | rebuilt.keys()) - lacking:

@@ -22,11 +22,9 @@ from toolkit.audit.export import DICTIONARY, STUDY_FOLDER, export_study, named_i
 from toolkit.audit.verify import record_differences
 from toolkit.errors import InputError
 from toolkit.files import read_toml
-from toolkit.plan import STORE
 from toolkit.prompt_test import names_code
 from toolkit.report.manifest import MANIFEST, differing_files
-from toolkit.store import embedded
-from toolkit.store.connection import Store
+from toolkit.store.connection import temporary_store
 from toolkit.store.frame_files import FORMATS, KINDS
 from toolkit.store.record_files import differing_records, load_records
 from toolkit.store.writer import is_as_sealed
@@ -47,7 +45,7 @@ def verify_export(folder: Path) -> Summary:
         raise InputError(f"{folder}: {message}")
     lines, versions = differing_files(folder, "export"), None
     with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
+        workplace = Path(name)
         try:
             manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
             if not is_as_sealed(manifest):
@@ -55,12 +53,12 @@ def verify_export(folder: Path) -> Summary:
             path = folder / STUDY_FOLDER / Path(manifest["inputs"]["study_file"]["name"]).name
             changed = [*differing_records(folder)]
             reason = "its records were changed" if changed else _foreign(path)
-            lines += changed if reason else _made_again(folder, path, place)
+            lines += changed if reason else _made_again(folder, path, workplace)
             versions = manifest["versions"]
         except Exception as error:  # whatever edited records and study files lead to
             reason = one_line(str(error) or type(error).__name__, 200)
             lines.append("its frames cannot be made again from its records")
-        lines += _differing_frames(folder, place / "again", lines, versions)
+        lines += _differing_frames(folder, workplace / "again", lines, versions)
     differences = [f"{folder.name}/{line}" for line in dict.fromkeys(lines)]
     note = f"CSV and Parquet are compared with each other alone: {reason}" if reason else None
     verdict = counted(len(differences), "differences") if differences else "all as its records give"
@@ -80,23 +78,17 @@ def _foreign(path: Path) -> str | None:
     return None
 
 
-def _made_again(folder: Path, path: Path, place: Path) -> list[str]:
+def _made_again(folder: Path, path: Path, workplace: Path) -> list[str]:
     """Return what differs in the records of a study, and write the export anew from them."""
     file, path = load_study_file(path)
-    study = Study(file.model_copy(update={"output": place / "results" / "study"}), path)
-    # Never the server that MONGODB_URI names: what is in the folder must not meet what is stored.
-    store_folder = place / STORE
-    study.store = Store(embedded.address(store_folder), store_folder)
-    try:
+    study = Study(file.model_copy(update={"output": workplace / "results" / "study"}), path)
+    with temporary_store() as study.store:  # what is in the folder must not meet what is stored
         load_records(folder, study.store)
         differences = record_differences(study)
-        export_study(study, place / "again")
-        if (place / "again" / DICTIONARY).read_bytes() != (folder / DICTIONARY).read_bytes():
+        export_study(study, workplace / "again")
+        if (workplace / "again" / DICTIONARY).read_bytes() != (folder / DICTIONARY).read_bytes():
             differences.append(f"{DICTIONARY}: is not that of this study")
         return differences
-    finally:
-        study.close()
-        embedded.stop(store_folder)
 
 
 def _differing_frames(folder: Path, again: Path, changed: Collection[str], versions: Any) -> Iterator[str]:
@@ -148,13 +140,13 @@ def _differing_cells(
     """Yield a line for every cell that differs, with its row below the header and its column."""
     matcher = SequenceMatcher(None, [*map(tuple, rows)], [*map(tuple, expected)], autojunk=False)
     for _, start, end, first, last in (code for code in matcher.get_opcodes() if code[0] != "equal"):
-        for number, place in zip_longest(range(start, end), range(first, last)):
-            if place is None:
+        for number, row in zip_longest(range(start, end), range(first, last)):
+            if row is None:
                 yield f"{name}: row {number} is not among those of the records"
             elif number is None:
-                yield f"{name}: row {place} of the records is missing"
+                yield f"{name}: row {row} of the records is missing"
             else:
-                cells = zip_longest(expected[0], rows[number], expected[place], fillvalue="")
+                cells = zip_longest(expected[0], rows[number], expected[row], fillvalue="")
                 for column, cell, value in cells:
                     if cell != value and (is_exact or not _are_close(cell, value)):
                         shown = f"{one_line(cell, _CELL)!r} and not {one_line(value, _CELL)!r}"

@@ -26,7 +26,9 @@ LONGEST: Final = 200_000
 SHORTEST_QUOTE: Final = 4
 """Least words of a quote: the word "the" is in every document."""
 
-_LIGATURES: Final = {"\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl"}
+_LIGATURES: Final = str.maketrans(
+    {"\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl"}
+)
 _ALIKE: Final = str.maketrans(
     "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2018\u2019\u201a\u201b\u2032\u00b4\u201c\u201d\u201e\u2033\u00ab\u00bb",
     "-" * 7 + "'" * 6 + '"' * 6,
@@ -37,12 +39,8 @@ _HYPHENATED: Final = re.compile(r"(?<!\w)(\w+)[-\u2010]\n[ \t]*(\w+)")
 _BETWEEN_LETTERS: Final = re.compile(r"(?<=[^\W\d_])-\s*(?=[^\W\d_])")
 _EDGE: Final = 2  # lines at the top and the foot of a page that may be a running head or a page number
 _PAGE: Final = re.compile(r"(?:page )?(?:- ?)?\d{1,4}(?: ?-)?(?: ?(?:of|/) ?\d{1,4})?", re.IGNORECASE)
-_SMALL: Final = {
-    word: str(number)
-    for number, word in enumerate(
-        ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"], 2
-    )
-}
+_UP_TO_TWELVE: Final = "two three four five six seven eight nine ten eleven twelve"
+_SMALL: Final = {word: str(number) for number, word in enumerate(_UP_TO_TWELVE.split(), 2)}
 _COUNTING: Final = re.compile(
     rf"(?i)\b(?:{'|'.join(_SMALL)}|(?:thir|four|fif|six|seven|eigh|nine)teen|"
     r"(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundreds?|thousands?|[mb]illions?|dozens?|half|twice)\b"
@@ -118,14 +116,15 @@ def read_document(path: Path) -> Document:
             reason = one_line(str(error), 100) or type(error).__name__
             advice = "save it anew, or give its text as .txt"
             raise InputError(f"{path}: cannot be read as PDF ({reason}); {advice}") from None
-        text = clean(join_pages(pages)).strip()
+        text = join_pages(pages)
     else:
-        text = clean(read_text(path, what="document")).strip()
-    if not text:
+        text = read_text(path, what="document")
+    if not (text := clean(text).strip()):
         raise InputError(f"{path}: has no text (pictures of pages are not read); give its text as .txt")
     if len(text) > LONGEST:
-        problem = f"{path}: has {len(text)} characters, one request takes {LONGEST}"
-        raise InputError(f"{problem}; cut it into documents of their own")
+        raise InputError(
+            f"{path}: has {len(text)} characters, one request takes {LONGEST}; cut it into documents of their own"
+        )
     return Document(path.name, sha256_of(path), text)
 
 
@@ -160,9 +159,7 @@ def _shape(line: str) -> str:
 
 def clean(text: str) -> str:
     """Return a text without hidden characters, ligatures and lone surrogates."""
-    for ligature, letters in _LIGATURES.items():
-        text = text.replace(ligature, letters)
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = text.translate(_LIGATURES).replace("\r\n", "\n").replace("\r", "\n")
     unseen = {c for c in {*text} - {*"\n\t"} if is_unseen(c) or unicodedata.category(c) in ("Co", "Cn")}
     return text.translate(dict.fromkeys(map(ord, unseen)))
 

@@ -24,9 +24,9 @@ from toolkit.authoring.documents import Document, clean, read_documents, specifi
 from toolkit.errors import BudgetReached, InputError
 from toolkit.files import Strict, checked, read_json, read_toml, write_atomically
 from toolkit.judges.parse import Unreadable, one_object, quoted
-from toolkit.judges.request import JudgeSpec, ask_and_read, compact_json, fence_code, object_schema
-from toolkit.judges.rubric import fill, shipped_words
-from toolkit.models.base import Ask, Message, ModelRequest
+from toolkit.judges.request import JudgeSpec, ask_and_read, fence_code, object_schema
+from toolkit.judges.rubric import shipped_words
+from toolkit.models.base import Ask, ModelRequest
 from toolkit.models.tokens import ENCODINGS, count_all
 from toolkit.pipeline import ask_study
 from toolkit.plan import Plan
@@ -46,6 +46,7 @@ LONGEST_FACT: Final = 60  # words: a longer fact fills a length bin alone
 AIM: Final = 0.75  # position in a length bin that a prompt aims at: facts need room beside a long task
 FOCUS: Final = "prompts from documents"
 PROVENANCE: Final = ".provenance.json"
+_WORDS: Final = shipped_words("writer", "authoring")
 _ORDER: Final = re.compile(
     r"(?i)\b(?:ignore|disregard|forget|override)\b[^.]{0,40}\b(?:instructions?|prompts?|rules|the above)\b|"
     r"\byou are now\b|<\||</?(?:system|user|assistant|document|task|answer|instructions?)\b|```"
@@ -104,9 +105,7 @@ class Draft:
 
 def prompt_digest() -> str:
     """Return the SHA-256 of the writer's prompt."""
-    return hashlib.sha256(
-        json.dumps(shipped_words("writer", "authoring"), sort_keys=True).encode()
-    ).hexdigest()
+    return hashlib.sha256(json.dumps(_WORDS, sort_keys=True).encode()).hexdigest()
 
 
 def writer_request(writer: JudgeSpec, document: Document) -> ModelRequest:
@@ -125,10 +124,7 @@ def writer_request(writer: JudgeSpec, document: Document) -> ModelRequest:
         {"scenario": scenarios, "category": text, "csf": csf, "opening": text, "task": text}
         | {"elements": {"type": "array", "items": text}, "facts": {"type": "array", "items": fact}}
     )
-    system, user = (
-        fill(shipped_words("writer", "authoring")[name], values) for name in ("instructions", "template")
-    )
-    return writer.request((Message("system", system), Message("user", user)), compact_json(schema))
+    return writer.worded(_WORDS, values, schema)
 
 
 def parse_extract(text: str, finish_reason: str, document: Document) -> Extract:
@@ -185,12 +181,11 @@ def bin_sizes(opening: str, facts: Sequence[str], task: str) -> tuple[int, ...]:
         fits = [size for size in np.flatnonzero(inside) + 1 if not sizes or size > sizes[-1]]
         if not fits:
             most = int(counts[:, -1].min()) if len(facts) else 0
-            limits = f"length bin {length_bin} has {low} to {high} tokens"
-            if most >= low:
-                raise InputError(f"opening, task and facts are too long: no number of facts fits, {limits}")
             supported = counted(len(facts), "facts")
-            message = f"the document is too thin: the {supported} that rest on it make {most}, {limits}"
-            raise InputError(message)
+            fault = f"the document is too thin: the {supported} that rest on it make {most}"
+            if most >= low:
+                fault = "opening, task and facts are too long: no number of facts fits"
+            raise InputError(f"{fault}, length bin {length_bin} has {low} to {high} tokens")
         aim = low + AIM * (high - low)
         sizes.append(int(min(fits, key=lambda size: abs(counts[:, size - 1].mean() - aim))))
     return tuple(sizes)
@@ -213,10 +208,9 @@ async def write_draft(document: Document, base: str, *, writer: JudgeSpec, ask: 
 
 def base_names(documents: Sequence[Document]) -> list[str]:
     """Return a unique name, safe as a path, for the base of each document."""
-    slugs = []
-    for document in documents:
-        plain = unicodedata.normalize("NFKD", Path(document.name).stem).encode("ascii", "ignore").decode()
-        slugs.append(re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")[:60])
+    stems = (unicodedata.normalize("NFKD", Path(document.name).stem) for document in documents)
+    plain = (stem.encode("ascii", "ignore").decode().lower() for stem in stems)
+    slugs = [re.sub(r"[^a-z0-9]+", "_", stem).strip("_")[:60] for stem in plain]
     counts, names = Counter(slugs), []
     for document, slug in zip(documents, slugs, strict=True):
         suffix = "" if slug and counts[slug] == 1 else hashlib.sha256(document.name.encode()).hexdigest()[:8]
@@ -249,9 +243,10 @@ def without_copies(drafts: Iterable[Draft], prompts: Iterable[Prompt]) -> list[D
 def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
     """Write every base with its provenance and the index of the dataset, each file whole or not at all."""
     written = []
-    for draft in (draft for draft in drafts if draft.sizes):
+    for draft in drafts:
+        if not (draft.extract and draft.sizes):
+            continue
         # Provenance first: a base without it counts as the user's own.
-        facts, dropped = (draft.extract.facts, draft.extract.dropped) if draft.extract else ([], [])
         content = {
             "base": draft.base,
             "document": {"name": draft.document.name, "sha256": draft.document.sha256},
@@ -262,10 +257,11 @@ def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
             "facts": [
                 {"length_bin": name} | dict(fact)
                 for name, first, last in draft.spans()
-                for fact in facts[first:last]
+                for fact in draft.extract.facts[first:last]
             ],
             "dropped": [
-                {"reason": reason, "fact": fact.fact, "quote": fact.quote} for reason, fact in dropped
+                {"reason": reason, "fact": fact.fact, "quote": fact.quote}
+                for reason, fact in draft.extract.dropped
             ],
         }
         provenance = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
@@ -290,8 +286,7 @@ def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
 def base_toml(draft: Draft) -> str:
     """Return a base as TOML; every text is an escaped basic string."""
     extract = draft.extract
-    if extract is None:
-        raise InputError(f"{draft.document.name}: nothing was taken out of it, so there is no base to write")
+    assert extract is not None
     fields: dict[str, str | Sequence[str]] = {"base": draft.base}
     fields |= {name: getattr(extract, name) for name in ("scenario", "category", "csf")}
     fields["data_sources"] = [f"document:{draft.document.name}"]

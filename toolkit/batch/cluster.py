@@ -11,11 +11,10 @@ import os
 import platform
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolkit.batch.cell import run_cell
 from toolkit.batch.plan import code_hash
 from toolkit.errors import InputError, ToolkitError
 
@@ -35,9 +34,9 @@ class Cluster:
         self._expected = expected
         self._alone_since: float | None = None
 
-    def submit(self, order: dict[str, Any], at_once: int) -> Future:
+    def submit(self, run: Callable[..., None], order: dict[str, Any], at_once: int) -> Future:
         """Have a worker run a cell."""
-        return self._client.submit(_run_checked, order, at_once, self._expected, pure=False)
+        return self._client.submit(_run_checked, run, order, at_once, self._expected, pure=False)
 
     def loss(self, futures: Iterable[Future]) -> str:
         """Return why the cluster runs nothing any more; empty while it does."""
@@ -78,11 +77,13 @@ def connected(address: str, folder: Path) -> Iterator[tuple[Cluster, int]]:
         yield Cluster(client, expected), sum(threads.values())
 
 
-def _run_checked(order: Mapping[str, Any], at_once: int, expected: dict[str, str]) -> None:
+def _run_checked(
+    run: Callable[..., None], order: Mapping[str, Any], at_once: int, expected: dict[str, str]
+) -> None:
     """Run a cell on a worker, which may have joined after the batch began."""
     if mismatch := differences(expected, order["records"]):
         raise ToolkitError(f"worker {socket.gethostname()}: {mismatch}")
-    run_cell(order, at_once)
+    run(order, at_once)
 
 
 def facts() -> dict[str, str]:

@@ -62,8 +62,7 @@ class Watch:
         """Signal the kernel now, or when it has started; the first reason is kept."""
         if not self.status:
             self.status, self.reason = status, reason
-        manager = self.client and self.client.km
-        self.process = (manager and kernel_process(manager)) or self.process
+        self.process = (self.client and kernel_process(self.client.km)) or self.process
         if self.process is not None and self.process.poll() is None:
             signal_group(self.process, number)
 
@@ -155,10 +154,9 @@ def signal_group(process: Any, number: int) -> None:
         os.killpg(process.pid, number)
 
 
-def kernel_process(manager: AsyncKernelManager) -> Any:
+def kernel_process(manager: Any) -> Any:
     """Return the process of a kernel, or nothing before it has started."""
-    provisioner: Any = manager.provisioner
-    return provisioner.process if provisioner is not None else None
+    return manager and getattr(manager.provisioner, "process", None)
 
 
 class ToolkitEngine:
@@ -209,27 +207,27 @@ class ToolkitEngine:
             on_cell_executed=lambda cell, cell_index, execute_reply: watch.cell_ended(execute_reply),
         )
         watch.end_after(notebook_timeout, "timeout", "the notebook took {}")
+        failure = None
         try:
             watch.client.execute(cleanup_kc=True)
         except DeadKernelError:
-            raise _failed(nb_man.nb, watch, *watch.death()) from None
+            failure = watch.death()
         except CellTimeoutError:
-            reason = f"the output of the cell did not arrive within {OUTPUT_SECONDS:g} s"
-            raise _failed(nb_man.nb, watch, "failed", reason) from None
+            failure = "failed", f"the output of the cell did not arrive within {OUTPUT_SECONDS:g} s"
         except RuntimeError as error:
             if watch.cell is not None:
                 raise
-            reason = watch.reason or f"the kernel did not start: {error}"
-            raise _failed(nb_man.nb, watch, watch.status or "dead kernel", reason) from None
+            failure = watch.status or "dead kernel", watch.reason or f"the kernel did not start: {error}"
+        else:
+            last: Any = {} if watch.cell is None else nb_man.nb.cells[watch.cell]
+            failed = last and last.metadata.papermill.get("exception") is True
+            by_exit = failed and any(out.get("ename") == "SystemExit" for out in last.get("outputs", ()))
+            if watch.status or watch.exit_cell is not None or by_exit:
+                failure = (watch.status or "exited", watch.reason or EXITED)
         finally:
             watch.close()
-        if watch.status:
-            raise _failed(nb_man.nb, watch, watch.status, watch.reason)
-        last: Any = {} if watch.cell is None else nb_man.nb.cells[watch.cell]
-        failed = last and last.metadata.papermill.get("exception") is True
-        by_exit = failed and any(out.get("ename") == "SystemExit" for out in last.get("outputs", ()))
-        if watch.exit_cell is not None or by_exit:
-            raise _failed(nb_man.nb, watch, "exited", EXITED)
+        if failure:
+            raise _failed(nb_man.nb, watch, *failure)
 
 
 def _papermills() -> Any:

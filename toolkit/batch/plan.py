@@ -115,10 +115,9 @@ def grid_cells(grid: Mapping[str, Any] | Path, location: str = "grid") -> tuple[
             advice = "leaves out no cell of the product; mend or remove it"
             raise InputError(f"{location}: [[exclude]] {short(exclusion)} {advice}")
         cells = remaining
-    cells = [*cells, *single]
-    if not cells:
+    if not (cells or single):
         raise InputError(f"{location}: the grid is empty; give it [product], [zip] or [[list]]")
-    return tuple(cells)
+    return (*cells, *single)
 
 
 def _lists(grid: Mapping[str, Any], table: str, location: str) -> dict[str, list[Any]]:
@@ -162,8 +161,9 @@ def plan_batch(template: Path, cells: Sequence[Mapping[str, Any]], folder: Path,
     source = functools.cache(functools.partial(_source, folder, shows))
     texts = [[c.cell_type, c.source, sorted(c.metadata.get("tags", ()))] for c in notebook.cells]
     head = _hash([texts, code_hash()])
-    pairs = ((name, parameter.default) for name, parameter in parameters.items())
-    defaults = {name: default for name, default in pairs if default is not None}
+    defaults = {
+        name: parameter.default for name, parameter in parameters.items() if parameter.default is not None
+    }
     first: dict[str, int] = {}
     planned = []
     for number, cell in enumerate(cells, 1):
@@ -204,10 +204,8 @@ def code_hash() -> str:
 
 def changed(files: Mapping[str, str]) -> str:
     """Return the first file that has changed; empty where none has."""
-    for name, digest in files.items():
-        if not Path(name).is_file() or sha256_of(Path(name)) != digest:
-            return name
-    return ""
+    paths = ((name, Path(name), digest) for name, digest in files.items())
+    return next((name for name, path, digest in paths if not path.is_file() or sha256_of(path) != digest), "")
 
 
 def _source(folder: Path, shows: bool, name: str) -> tuple[list[str], dict[str, str]] | None:
@@ -268,13 +266,13 @@ def _study_files(plan: Plan) -> Iterator[Path]:
 
 TAG: Final = "parameters"
 _KINDS: Final = (int, float, str, bool, list, dict)
-_NAMES: Final[dict[str, Any]] = {
+_NAMES: Final[dict[str, Any]] = {kind.__name__: kind for kind in _KINDS} | {
     "__builtins__": {},
     "Any": Any,
     "Literal": Literal,
     "Optional": Optional,
     "Union": Union,
-} | {kind.__name__: kind for kind in _KINDS}
+}
 
 
 @dataclass(frozen=True)
@@ -316,12 +314,16 @@ def template_parameters(notebook: Any, location: str) -> dict[str, Parameter]:
 
     The cell is parsed as Python: papermill's own expression misses lines with two equal signs.
     """
-    kernel_language = notebook.metadata.get("kernelspec", {}).get("language")
-    language = kernel_language or notebook.metadata.get("language_info", {}).get("name") or "python"
+    settings = notebook.metadata
+    language = settings.get("kernelspec", {}).get("language") or settings.get("language_info", {}).get("name")
+    language = language or "python"
     if language.lower() not in ("python", "ipython"):
         raise InputError(f"{location}: is a notebook in {language}; templates are Python notebooks")
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    tagged = [cell.source for cell in code if TAG in cell.metadata.get("tags", ())]
+    tagged = [
+        cell.source
+        for cell in notebook.cells
+        if cell.cell_type == "code" and TAG in cell.metadata.get("tags", ())
+    ]
     if not tagged:
         raise InputError(f"{location}: no cell is tagged `{TAG}`; tag the cell with the defaults")
     try:

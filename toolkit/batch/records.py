@@ -81,13 +81,12 @@ class Order:
 
     def read(self) -> Record:
         """Return the record; one that waits where there is none or it cannot be read."""
-        try:
+        with contextlib.suppress(OSError, ValueError, TypeError):
             text = (Path(self.records) / f"{self.identity}.json").read_text(encoding="utf-8")
             record = Record(**parsed(json.loads, text))
-        except (OSError, ValueError, TypeError):
-            return Record(self.identity)
-        valid = record.identity == self.identity and record.status in STATUSES
-        return record if valid else Record(self.identity)
+            if record.identity == self.identity and record.status in STATUSES:
+                return record
+        return Record(self.identity)
 
     def write(self, record: Record) -> None:
         """Write the record; the caller must hold the claim."""
@@ -124,20 +123,21 @@ class Order:
 
     def settle(self, status: str, error: str, record: Record) -> None:
         """Name the file by its status and write the record; the caller must hold the claim."""
-        output, failed = Path(self.output), Path(self.output).with_suffix(".failed.ipynb")
+        output = Path(self.output)
+        failed = output.with_suffix(".failed.ipynb")
+        final, ended, seconds = output if status == COMPLETED else failed, time.time(), record.seconds
         if self.draft.exists():  # a cell may have printed the environment
             write_atomically(self.draft, redacted(self.draft.read_text(encoding="utf-8")).encode())
-        if status == COMPLETED:
-            self.draft.replace(output)
+            self.draft.replace(final)
+        if final is output:
             failed.unlink(missing_ok=True)  # of an earlier attempt
-        elif self.draft.exists():
-            self.draft.replace(failed)
-        final, ended, seconds = output if status == COMPLETED else failed, time.time(), record.seconds
         if record.began and seconds is None:
             seconds = max(0.0, ended - record.began)  # the clock may have been set back
         relative = os.path.relpath(final, Path(self.records).parent) if final.exists() else ""
-        record = replace(record, status=status, notebook=relative, seconds=seconds, ended=ended)
-        self.write(replace(record, error=one_line(redacted_words(_COLOURS.sub("", error)), 300)))
+        error = one_line(redacted_words(_COLOURS.sub("", error)), 300)
+        self.write(
+            replace(record, status=status, notebook=relative, seconds=seconds, ended=ended, error=error)
+        )
 
 
 def ending(code: int | None) -> str:

@@ -60,16 +60,14 @@ def run_batch(
         Order(
             template=str(template.resolve()),
             output=str(output / f"{template.stem}_{cell.file_stem}.ipynb"),
-            parameters=cell.parameters,
             folder=str(folder),
-            identity=cell.identity,
             records=str(records),
             batch=batch,
             timeout=timeout,
             cell_timeout=cell_timeout,
             toolkit=version,
             copy=str(records / plan.copy_name),
-            files=cell.files,
+            **vars(cell),
         )
         for cell in plan.cells
     ]
@@ -85,10 +83,8 @@ def run_batch(
         for order in orders:
             record = order.read()
             ran = record.batch == batch and record.status in (COMPLETED, *FAILED)
-            cell = CellResult(
-                order.parameters, record.status, record.seconds, record.error, record.notebook, ran
-            )
-            rows.append(cell)
+            outcome = (record.status, record.seconds, record.error, record.notebook)
+            rows.append(CellResult(order.parameters, *outcome, ran))
         result = BatchResult(template.stem, output, tuple(rows), time.monotonic() - began, plan.reads_store)
         result.write()
     except OSError as error:
@@ -113,8 +109,9 @@ def run_templates(jobs: Sequence[tuple[Path, Path, Mapping[str, Any]]]) -> tuple
             record = order.read()
             if record.status != COMPLETED:
                 problem = f"did not run to its end: {record.status}: {record.error}"
-                notebook = (Path(records).parent / record.notebook).resolve()
-                hint = f"; see {notebook}" if record.notebook else ""
+                hint = (
+                    f"; see {(Path(records).parent / record.notebook).resolve()}" if record.notebook else ""
+                )
                 raise ToolkitError(f"{Path(order.template).name}: {problem}{hint}")
     return tuple(output for _, output, _ in jobs)
 
@@ -127,15 +124,8 @@ def _toolkit() -> str:
     return f"{VERSION} {toolkit_commit() or ''}".strip()
 
 
-class Pool:
+class Pool(ThreadPoolExecutor):
     """Threads of this process that each wait for the process of a cell."""
-
-    def __init__(self, threads: int) -> None:
-        self._threads = ThreadPoolExecutor(threads, "batch")
-
-    def submit(self, order: dict[str, Any], at_once: int) -> Future[None]:
-        """Have a thread run a cell."""
-        return self._threads.submit(run_cell, order, at_once)
 
     def loss(self, futures: Iterable[Future[None]]) -> str:
         """Raise the error of a cell that could not be run; a pool is never lost."""
@@ -161,7 +151,7 @@ def _run(pending: Sequence[Order], pool: Pool | Cluster, at_once: int, progress:
             running = len(futures) + sum(order.read().batch == order.batch for order in busy)
             waiting = [order for order in remaining if order not in busy and order.identity not in futures]
             for order in waiting[: max(0, at_once - running)]:
-                futures[order.identity] = pool.submit(asdict(order), at_once)
+                futures[order.identity] = pool.submit(run_cell, asdict(order), at_once)
             time.sleep(LOOK_SECONDS + len(remaining) / 2000)  # to look at 2,000 takes a tenth second
             loss = pool.loss(futures.values())
             futures = {identity: future for identity, future in futures.items() if not future.done()}

@@ -137,10 +137,7 @@ def planted_and_found(study: Study) -> pd.DataFrame:
 
 
 def _short(path: Path) -> str:
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
+    return str(path.relative_to(cwd) if path.is_relative_to(cwd := Path.cwd()) else path)
 
 
 def _say(text: str) -> None:

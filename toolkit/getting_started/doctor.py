@@ -6,7 +6,6 @@ import os
 import platform
 import shutil
 import sys
-import tempfile
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +33,6 @@ def examine() -> Summary:
 
     environment = read_environment()
     names = sorted({name for model in model_names() if (name := model_spec(model).api_key_env)})
-    keys = [(name, environment.get(name)) for name in names]
     tshark = shutil.which("tshark")
     advice = tshark or "apt-get install tshark (for network captures)"
     findings = [Check("python", sys.version_info >= (3, 11), platform.python_version())]
@@ -44,30 +42,27 @@ def examine() -> Summary:
         except (ToolkitError, ImportError, OSError) as error:
             findings.append(Check(name, False, str(error)))
     findings.append(Check("tshark", tshark is not None, advice, needed=False))
-    for name, key in keys:
-        findings.append(
-            Check(name, bool(key), "set" if key else "not set (environment or .env)", needed=False)
-        )
+    for name in names:
+        detail = "set" if environment.get(name) else "not set (environment or .env)"
+        findings.append(Check(name, detail == "set", detail, needed=False))
     lines = [
         f"{'ok     ' if f.ok else 'MISSING' if f.needed else 'absent '}  {f.what:<12} {f.detail}"
         for f in findings
     ]
-    bad = [f for f in findings if f.needed and not f.ok]
-    fields = {"findings": [vars(f) for f in findings], "ready": not bad}
-    return Summary(fields, "\n".join(lines), 2 if bad else 0)
+    ready = all(f.ok or not f.needed for f in findings)
+    return Summary(
+        {"findings": [vars(f) for f in findings], "ready": ready}, "\n".join(lines), 0 if ready else 2
+    )
 
 
 def _store() -> str:
-    from toolkit.store import embedded
-    from toolkit.store.connection import Store
+    from toolkit.store.connection import Store, temporary_store
 
-    uri = os.environ.get("MONGODB_URI")
-    if uri:
+    if uri := os.environ.get("MONGODB_URI"):
         Store(uri, None).close()
         return "the server of MONGODB_URI answers"
-    with tempfile.TemporaryDirectory() as folder:
-        Store(embedded.address(Path(folder)), Path(folder)).close()
-        embedded.stop(Path(folder))
+    with temporary_store():
+        pass
     return "the embedded server starts and answers"
 
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from toolkit.judges.judgement import Judgement, judgement_of
 from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, quoted
-from toolkit.judges.request import JudgeSpec, ask_and_read, compact_json, fence_code, object_schema
-from toolkit.judges.rubric import fill, shipped_words
-from toolkit.models.base import Ask, Message, ModelRequest
+from toolkit.judges.request import JudgeSpec, ask_and_read, fence_code, object_schema
+from toolkit.judges.rubric import shipped_words
+from toolkit.models.base import Ask, ModelRequest
 
 INSTRUMENT: Final = "elements"
 PRESENT: Final = "present"
@@ -33,12 +33,7 @@ def elements_request(judge: JudgeSpec, elements: Sequence[str], task: str, respo
         "names": ", ".join(names),
     }
     verdict = {"type": "string", "enum": list(_VERDICTS)}
-    schema = compact_json(object_schema(dict.fromkeys(names, verdict)))
-    messages = (
-        Message("system", fill(_WORDS["instructions"], values)),
-        Message("user", fill(_WORDS["template"], values)),
-    )
-    return judge.request(messages, schema)
+    return judge.worded(_WORDS, values, object_schema(dict.fromkeys(names, verdict)))
 
 
 def parse_elements(text: str, finish_reason: str, elements: Sequence[str]) -> Parsed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from toolkit.errors import InputError
@@ -57,8 +58,6 @@ def ensemble_evaluation(
 
 
 def _score(result: Mapping[str, Any], name: str) -> float | None:
-    if result["evaluation_failed"]:
-        return None
     score = result.get(name)
     return (result["scores"] or {}).get(name) if score is None else score
 
@@ -75,8 +74,8 @@ def _result(judgements: Sequence[Judgement]) -> dict[str, Any]:
     result: dict[str, Any] = {
         "model": first.model,
         "scores": _means(judgement.scores for judgement in readable),
-        "composite": _mean([judgement.composite for judgement in readable]),
-        "composite_strict": _mean([judgement.composite_strict for judgement in readable]),
+        "composite": _mean(judgement.composite for judgement in readable),
+        "composite_strict": _mean(judgement.composite_strict for judgement in readable),
         "zeros": sum(judgement.zeros or 0 for judgement in readable),
         "evaluation_failed": not readable,
         "reason": reasons[0] if not readable else None,
@@ -94,13 +93,12 @@ def _result(judgements: Sequence[Judgement]) -> dict[str, Any]:
 
 
 def _means(mappings: Iterable[Mapping[str, float] | None]) -> dict[str, float] | None:
-    scores = [mapping for mapping in mappings if mapping]
-    names = {name: None for mapping in scores for name in mapping}  # in the order in which they come
-    return {
-        name: statistics.fmean(mapping[name] for mapping in scores if name in mapping) for name in names
-    } or None
+    values: dict[str, list[float]] = {}
+    for name, value in chain.from_iterable(mapping.items() for mapping in mappings if mapping):
+        values.setdefault(name, []).append(value)
+    return {name: statistics.fmean(scores) for name, scores in values.items()} or None
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def _mean(values: Iterable[float | None]) -> float | None:
     present = [value for value in values if value is not None]
     return statistics.fmean(present) if present else None

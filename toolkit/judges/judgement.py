@@ -75,12 +75,12 @@ def judge_label(role: str, repeat: int) -> str:
 
 
 def judgement_requests(
-    judge: JudgeSpec, rubric: Rubric, *, task: str, response: str, manner: Manner = PLAIN, reference: str = ""
+    judge: JudgeSpec, rubric: Rubric, task: str, response: str, manner: Manner = PLAIN, reference: str = ""
 ) -> tuple[ModelRequest, ...]:
     """Return every request to one judge about one reply, repairs aside; the first one's id names the judgement."""
     if manner.focus == "per_sentence":
         return per_sentence_requests(judge, rubric, manner, task, response, reference)
-    return (judge_request(judge, rubric, task=task, response=response, manner=manner, reference=reference),)
+    return (judge_request(judge, rubric, task, response, manner, reference),)
 
 
 async def judge(
@@ -96,26 +96,21 @@ async def judge(
     reference: str = "",
 ) -> Judgement:
     """Have one judge score one reply; it sees the reference answer where the manner says so."""
-    at_once = manner.focus != "per_sentence"
+    at_once, material = manner.focus != "per_sentence", (judge, rubric, task, response, manner, reference)
     if at_once:
-        request = judge_request(
-            judge, rubric, task=task, response=response, manner=manner, reference=reference
-        )
+        request = judge_request(*material)
         outcome = await ask_and_read(
             request, lambda text, end: parse_judgement(text, rubric, end), ask, manner.repair
         )
     else:
-        outcome = await judge_per_sentence(
-            response, task, judge=judge, rubric=rubric, manner=manner, ask=ask, reference=reference
-        )
+        outcome = await judge_per_sentence(ask, *material)
     judgement = replace(
         judgement_of(judge, outcome, rubric.name, rubric.digest, related),
         judge_repeat=judge_repeat,
         focus=manner.focus,
         reference=manner.reference,
+        repaired=at_once and len(outcome.answers) > 1,  # of many answers none is a repair of the whole
     )
-    if not at_once:
-        judgement = replace(judgement, repaired=False)  # of its many answers none is a repair of the whole
     if judgement.scores is None:
         return judgement
     judgement = with_scores(judgement, judgement.scores, rubric.scheme)

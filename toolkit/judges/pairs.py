@@ -16,25 +16,22 @@ from toolkit.judges.request import (
     REASONS_LENGTH,
     JudgeSpec,
     ask_and_read,
-    compact_json,
     fence_code,
     object_schema,
 )
-from toolkit.judges.rubric import Rubric, fill, shipped_words
-from toolkit.models.base import Ask, Message, ModelRequest
+from toolkit.judges.rubric import Rubric, shipped_words
+from toolkit.models.base import Ask, ModelRequest
 
 Vote = Literal["first", "second", "tie"]
 INSTRUMENT: Final = "pairs"
 VOTES: Final[dict[str, Vote]] = {"A": "first", "B": "second", "tie": "tie"}
 """What a judge writes, and the vote that it is: for the reply shown first or second, or for neither."""
 _WORDS: Final = shipped_words("pairs")
-_SCHEMA: Final = compact_json(
-    object_schema(
-        {
-            "reason": {"type": "string", "maxLength": REASONS_LENGTH},
-            "better": {"type": "string", "enum": list(VOTES)},
-        }
-    )
+_SCHEMA: Final = object_schema(
+    {
+        "reason": {"type": "string", "maxLength": REASONS_LENGTH},
+        "better": {"type": "string", "enum": list(VOTES)},
+    }
 )
 
 
@@ -105,12 +102,9 @@ def pair_request(judge: JudgeSpec, rubric: Rubric, task: str, first: str, second
         "task": task,
         "first": first,
         "second": second,
+        "criteria": rubric.criteria,
     }
-    messages = (
-        Message("system", fill(_WORDS["instructions"], {"criteria": rubric.criteria})),
-        Message("user", fill(_WORDS["template"], values)),
-    )
-    return judge.request(messages, _SCHEMA)
+    return judge.worded(_WORDS, values, _SCHEMA)
 
 
 def vote_key(judge: JudgeSpec, rubric: Rubric, *, repair: bool) -> str:

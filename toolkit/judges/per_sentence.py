@@ -10,7 +10,6 @@ the sum unless the study sets ``length_normalization``.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +22,7 @@ from toolkit.judges.request import (
     JudgeReply,
     JudgeSpec,
     Manner,
+    all_of,
     answer_schema,
     ask_and_read,
     compact_json,
@@ -102,17 +102,14 @@ def per_sentence_requests(
 
 def findings_schema(dimensions: Sequence[str]) -> str:
     """Return the JSON schema of a list of findings as JSON text."""
-    properties: dict[str, object] = {
-        "what": {"type": "string", "maxLength": REASONS_LENGTH},
-        "dimension": {"type": "string", "enum": list(dimensions)},
-        "severity": {"type": "string", "enum": list(SEVERITY_WEIGHTS)},
-    }
-    findings = {
-        "type": "array",
-        "minItems": 0,
-        "maxItems": MOST_FINDINGS,
-        "items": object_schema(properties),
-    }
+    finding = object_schema(
+        {
+            "what": {"type": "string", "maxLength": REASONS_LENGTH},
+            "dimension": {"type": "string", "enum": list(dimensions)},
+            "severity": {"type": "string", "enum": list(SEVERITY_WEIGHTS)},
+        }
+    )
+    findings = {"type": "array", "minItems": 0, "maxItems": MOST_FINDINGS, "items": finding}
     return compact_json(object_schema({"findings": findings}))
 
 
@@ -168,14 +165,7 @@ def bounded_score(weight: float, scale: tuple[float, float] = SCALE) -> float:
 
 
 async def judge_per_sentence(
-    response: str,
-    task: str,
-    *,
-    judge: JudgeSpec,
-    rubric: Rubric,
-    manner: Manner,
-    ask: Ask,
-    reference: str = "",
+    ask: Ask, judge: JudgeSpec, rubric: Rubric, task: str, response: str, manner: Manner, reference: str
 ) -> JudgeReply[Parsed]:
     """Have one judge read a whole reply and each of its segments."""
     # The requests about the whole and about the first segment are sent one after the other, then all others together:
@@ -199,11 +189,7 @@ async def judge_per_sentence(
     if overall_answer.reason is None and segment_requests:
         looks.append(await look_at(segment_requests[0]))
         if looks[0].reason is None:
-            others = await asyncio.gather(*map(look_at, segment_requests[1:]), return_exceptions=True)
-            for other in others:  # an error is raised when the other replies, which are paid for, have come
-                if isinstance(other, BaseException):
-                    raise other
-                looks.append(other)
+            looks += await all_of(map(look_at, segment_requests[1:]))
     combined = replace(
         overall_answer,
         reason=_reason(overall_answer, looks, len(pieces)),
@@ -238,10 +224,9 @@ async def judge_per_sentence(
 
 
 def _reason(overall: JudgeReply[Any], looks: Sequence[JudgeReply[Any]], count: int) -> str | None:
-    locations = ["whole reply", *(f"segment {n} of {count}" for n in range(1, count + 1))]
-    located = zip(locations, (overall, *looks), strict=False)
     unanswered = None
-    for location, reply in located:
+    for number, reply in enumerate((overall, *looks)):
+        location = f"segment {number} of {count}" if number else "whole reply"
         # An unreadable reply stays unreadable. Only without one does asking again help.
         if reply.reason and reply.answers and not reply.reason.startswith(UNANSWERED):
             word, _, detail = reply.reason.partition(": ")

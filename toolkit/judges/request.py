@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import itertools
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from toolkit.errors import ModelError
 from toolkit.judges.focus import focus_lines
@@ -106,13 +107,19 @@ class JudgeSpec:
             options=self.options,
         )
 
+    def worded(self, words: Mapping[str, Any], values: Mapping[str, str], schema: object) -> ModelRequest:
+        """Return the request that the instructions and the template of a file of words make with some values."""
+        parts = {"system": "instructions", "user": "template"}.items()
+        messages = tuple(Message(role, fill(words[part], values)) for role, part in parts)
+        return self.request(messages, compact_json(schema))
+
     def of_run(self, repeat: int, again: int = 0) -> JudgeSpec:
         """Return the judge for a repeat of a run and a repeated judgement: its repeat index makes the call unique."""
         return replace(self, repeat=self.repeat + AGAIN_STRIDE * again + RUN_STRIDE * repeat)
 
 
 def judge_request(
-    judge: JudgeSpec, rubric: Rubric, *, task: str, response: str, manner: Manner = PLAIN, reference: str = ""
+    judge: JudgeSpec, rubric: Rubric, task: str, response: str, manner: Manner = PLAIN, reference: str = ""
 ) -> ModelRequest:
     """Return the request that asks one judge to score one reply."""
     if manner.shuffle:
@@ -202,6 +209,16 @@ def compact_json(schema: object) -> str:
 T = TypeVar("T")
 
 
+async def all_of(looks: Iterable[Awaitable[T]]) -> list[T]:
+    """Wait for all; an error is raised when what the others have paid for has come."""
+    results = []
+    for look in await asyncio.gather(*looks, return_exceptions=True):
+        if isinstance(look, BaseException):
+            raise look
+        results.append(look)
+    return results
+
+
 @dataclass(frozen=True)
 class JudgeReply(Generic[T]):
     """The readable reply of a judge, or why there is none; ``interrupted``: a request is still to be sent."""
@@ -217,28 +234,22 @@ async def ask_and_read(
     request: ModelRequest, read: Callable[[str, str], T], ask: Ask, repair: bool = True
 ) -> JudgeReply[T]:
     """Ask a judge and read the text and the finish reason of its reply; ask once more where it is `Unreadable`."""
-    call_id = request.identity()
-    try:
-        answer = await ask(request)
-    except ModelError as error:
-        return JudgeReply(None, f"{error.reason}: {error}", (), call_id, error.is_pending)
-    try:
-        return JudgeReply(read(answer.reply.text, answer.reply.finish_reason), None, (answer,), call_id)
-    except Unreadable as error:
-        first = str(error)
-    if not repair or first.startswith(NOT_REPAIRED):
-        return JudgeReply(None, first, (answer,), call_id)
-    try:
-        second = await ask(repair_request(request, answer.reply, first))
-    except ModelError as error:
-        reason = f"{UNANSWERED}: the repair: {error.reason}: {error}; first: {first}"
-        return JudgeReply(None, reason, (answer,), call_id, error.is_pending)
-    try:
-        return JudgeReply(
-            read(second.reply.text, second.reply.finish_reason), None, (answer, second), call_id
-        )
-    except Unreadable as error:
-        return JudgeReply(None, f"{error}; first: {first}", (answer, second), call_id)
+    call_id, answers, first = request.identity(), tuple[Answer, ...](), ""
+    while True:
+        try:
+            answer = await ask(request)
+        except ModelError as error:
+            reason = f"{error.reason}: {error}"
+            reason = f"{UNANSWERED}: the repair: {reason}; first: {first}" if first else reason
+            return JudgeReply(None, reason, answers, call_id, error.is_pending)
+        answers += (answer,)
+        try:
+            return JudgeReply(read(answer.reply.text, answer.reply.finish_reason), None, answers, call_id)
+        except Unreadable as error:
+            reason = f"{error}; first: {first}" if first else str(error)
+        if first or not repair or reason.startswith(NOT_REPAIRED):
+            return JudgeReply(None, reason, answers, call_id)
+        request, first = repair_request(request, answer.reply, reason), reason
 
 
 def repair_request(request: ModelRequest, reply: ModelReply, reason: str) -> ModelRequest:

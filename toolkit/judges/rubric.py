@@ -119,12 +119,11 @@ class Rubric(Strict):
         """Names of the dimensions, with their titles where they are not the seed's."""
         if {*self.names} <= {*DIMENSIONS}:
             return self.names
-        titles = {dimension.name: dimension.title for dimension in self.dimensions}
+        titles = ((dimension.name, dimension.title) for dimension in self.dimensions)
         # In a sentence and beside other names a word begins small; an abbreviation stays as it is.
-        small = {
-            name: title[:1].lower() + title[1:] for name, title in titles.items() if title[1:2].islower()
+        return {
+            name: title[:1].lower() + title[1:] if title[1:2].islower() else title for name, title in titles
         }
-        return titles | small
 
     @cached_property
     def scheme(self) -> Scheme:
@@ -186,12 +185,12 @@ class Rubric(Strict):
 
     @model_validator(mode="after")
     def _usable(self) -> Rubric:
-        faults = [*self._faults_of_scale(), *self._faults_of_dimensions(), *self._faults_of_texts()]
+        faults = [*self._scale_faults(), *self._dimension_faults(), *self._text_faults()]
         if faults:  # a model of pydantic takes one message alone
             raise PydanticCustomError("faults", "it has faults", {"faults": faults})
         return self
 
-    def _faults_of_scale(self) -> Iterator[str]:
+    def _scale_faults(self) -> Iterator[str]:
         low, high = self.scale
         if not (low < high and max(-low, high) <= LARGEST):  # NaN too
             yield "scale must be two numbers, the lower end first, such as [1, 10]"
@@ -208,7 +207,7 @@ class Rubric(Strict):
             advice = f"more than the {MOST_SCORES} that a schema may have; write a larger step"
             yield f"its dimensions have {values} scores together, {advice}"
 
-    def _faults_of_dimensions(self) -> Iterator[str]:
+    def _dimension_faults(self) -> Iterator[str]:
         (low, high), words = self.scale, scale_words(self.scale)
         if not 1 <= len(self.names) <= MOST_DIMENSIONS:
             yield f"has {len(self.names)} dimensions; write 1 to {MOST_DIMENSIONS} of them"
@@ -225,7 +224,7 @@ class Rubric(Strict):
                 advice = "give its anchors as a table of scores and texts"
                 yield f"dimension {name!r}: {off[0]:g} is off the scale {words}; {advice}"
 
-    def _faults_of_texts(self) -> Iterator[str]:
+    def _text_faults(self) -> Iterator[str]:
         needed = {"task"} if self.shows_task else set()
         placeholders = set(PLACEHOLDER.findall(self.template))
         if missing := {"response_content", *needed} - placeholders:
@@ -241,20 +240,13 @@ class Rubric(Strict):
                 yield f"{text} cannot hold {_braced(stray)}; allowed are {_braced(allowed)}"
 
 
-_OTHERS: Final = {
-    "reason", "task", "reply", "target", "run", "bin", "strict", "sd", "judges", "people", "raters", "aud", "tokens",
-    "ms", "s",
-}  # fmt: skip
-"""What ratings files, replies of judges and the viewer call other things."""
-
-
 @cache
 def _column_names() -> frozenset[str]:
     """Return the names that columns of frames and of ratings files have beside the dimensions."""
     text = (resources.files("toolkit") / "store" / "columns.csv").read_text("utf-8")
     frames = ("runs", "judgements", "dimensions", "human")
     names = {row["column"] for row in csv.DictReader(text.splitlines()) if row["frame"] in frames}
-    return frozenset((names | _OTHERS) - {*DIMENSIONS})
+    return frozenset(names.union(shipped_words("taken")["names"]) - {*DIMENSIONS})
 
 
 def scheme_in(content: str) -> Scheme:

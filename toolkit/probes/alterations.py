@@ -270,14 +270,12 @@ def _parts(reply: str) -> list[_Part]:
 
 def _sections(reply: str) -> list[tuple[_Part, ...]]:
     """Join headings and lead-ins to the parts that they introduce, and the items of a list."""
-    sections: list[list[_Part]] = []
+    sections: list[tuple[_Part, ...]] = []
     for part in _parts(reply):
         last = sections[-1][-1].kind if sections else ""
-        if last == "head" or (part.kind == last == "item"):
-            sections[-1].append(part)
-        else:
-            sections.append([part])
-    return [tuple(section) for section in sections]
+        joins = last == "head" or part.kind == last == "item"
+        sections.append((*(sections.pop() if joins else ()), part))
+    return sections
 
 
 def _shuffled_items(section: tuple[_Part, ...], dice: random.Random) -> str:

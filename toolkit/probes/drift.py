@@ -19,7 +19,15 @@ from toolkit.judges.judgement import Judgement
 from toolkit.judges.request import DAY_STRIDE, JudgeSpec
 from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.plan import Plan
-from toolkit.probes.job import Reply, ask_each, balanced_sample, outcome_counts, usable_replies
+from toolkit.probes.job import (
+    Reply,
+    ask_each,
+    balanced_sample,
+    distinct,
+    outcome_counts,
+    targets_of,
+    usable_replies,
+)
 from toolkit.runs.ledger import Ledger
 from toolkit.store.connection import Store
 from toolkit.store.documents import Anchor, Drift
@@ -55,7 +63,7 @@ class Job:
     def requests(self) -> tuple[ModelRequest, ...]:
         """Return every request of the day, repairs aside, to estimate its cost."""
         firsts = (request for reply, spec in self.targets for request in reply.requests(self.plan, spec))
-        return tuple({(again := on_day(request, self.day)).identity(): again for request in firsts}.values())
+        return distinct(on_day(request, self.day) for request in firsts)
 
     async def judgement(self, target: Target, ask: Ask) -> Judgement:
         """Have one judge judge a reply anew."""
@@ -81,10 +89,10 @@ def drift_job(plan: Plan, store: Store, size: int, day: date | None = None) -> J
             return Job(plan, anchor, targets, today)
     by_id = {reply.run_id: reply for reply in replies}
     runs = [run for run in stored_runs(store, name, plan.call_ids).values() if run.run_id in by_id]
-    whole = [run for run in runs if run.ensemble_key == plan.ensemble_key]
+    complete = [run for run in runs if run.ensemble_key == plan.ensemble_key]
     scored = {
         run_id
-        for run_id, judgements in stored_judgements(store, whole, plan.rubric.digest).items()
+        for run_id, judgements in stored_judgements(store, complete, plan.rubric.digest).items()
         if not any(judgement.failed for judgement in judgements.values())
     }
     chosen = balanced_sample([reply for reply in replies if reply.run_id in scored], size, plan.study.seed)
@@ -96,16 +104,12 @@ def drift_job(plan: Plan, store: Store, size: int, day: date | None = None) -> J
         {"run_id": reply.run_id, "blob_id": _sha256(reply.text), "calls": _calls(plan, reply)}
         for reply in chosen
     ]
-    targets = tuple(target for reply in chosen for target in _targets(plan, reply))
+    targets = tuple(target for reply in chosen for target in targets_of(plan, reply))
     return Job(plan, anchor_document(name, size, plan.rubric.digest, content), targets, today)
 
 
-def _targets(plan: Plan, reply: Reply) -> list[Target]:
-    return [(reply, spec.of_run(reply.run.repeat)) for spec in plan.judges_of(reply.run.model).values()]
-
-
 def _calls(plan: Plan, reply: Reply) -> dict[str, str]:
-    return {spec.role: reply.requests(plan, spec)[0].identity() for reply, spec in _targets(plan, reply)}
+    return {spec.role: reply.requests(plan, spec)[0].identity() for _, spec in targets_of(plan, reply)}
 
 
 def _targets_of(plan: Plan, replies: Sequence[Reply], anchor: Mapping[str, Any]) -> tuple[Target, ...]:
@@ -120,7 +124,7 @@ def _targets_of(plan: Plan, replies: Sequence[Reply], anchor: Mapping[str, Any])
             or _calls(plan, reply) != stored["calls"]
         ):
             return ()
-        targets += _targets(plan, reply)
+        targets += targets_of(plan, reply)
     return tuple(targets)
 
 
@@ -167,9 +171,7 @@ def measure_drift(study: Study, job: Job, *, progress: bool = True) -> Summary:
         "anchor": job.anchor["_id"],
         "fingerprint": job.anchor["fingerprint"],
         "replies": len(job.anchor["replies"]),
-    }
-    fields |= counts
-    fields |= {
+        **counts,
         "new_calls": len(paid),
         "spent_aud": spent,
         "tolerance": tolerance,

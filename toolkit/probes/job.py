@@ -5,11 +5,10 @@ Every request goes through the study's gateway and counts for its budget.
 
 from __future__ import annotations
 
-import asyncio
 import random
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -18,7 +17,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.judges.elements import CONTENT, DIGEST, INSTRUMENT, elements_request, find_elements
 from toolkit.judges.judgement import Judgement, judge, judgement_requests
-from toolkit.judges.request import JudgeSpec, fence_code, shown_before
+from toolkit.judges.request import JudgeSpec, all_of, fence_code, shown_before
 from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.pipeline import ask_study
 from toolkit.plan import Plan, PlannedRun
@@ -78,14 +77,7 @@ class Reply:
 
     def requests(self, plan: Plan, spec: JudgeSpec) -> tuple[ModelRequest, ...]:
         """Return the requests of this judgement, repairs aside; the first one names it."""
-        return judgement_requests(
-            spec,
-            plan.rubric,
-            task=self.task,
-            response=self.text,
-            manner=plan.manner,
-            reference=self.reference,
-        )
+        return judgement_requests(spec, plan.rubric, self.task, self.text, plan.manner, self.reference)
 
 
 @dataclass(frozen=True)
@@ -119,14 +111,7 @@ def ask_each(
                 paid.append(answer)
             return answer
 
-        # All at once: the gateway enforces the limits.
-        looks = (look(target, counted) for target in targets)
-        judgements = []
-        for judgement in await asyncio.gather(*looks, return_exceptions=True):
-            if isinstance(judgement, BaseException):  # when all that is paid for has come, and is written
-                raise judgement
-            judgements.append(judgement)
-        return judgements
+        return await all_of(look(target, counted) for target in targets)  # the gateway enforces the limits
 
     judgements = ask_study(
         plan, store, work, requests=requests, label=label, purpose=purpose, progress=progress
@@ -167,12 +152,10 @@ def probe_targets(
         )
     targets = []
     for reply, hand in zip(chosen, deal(shipped_attacks(), len(chosen), attacks, seed), strict=True):
-        prior = fence_code(
-            shown_before(plan.rubric, plan.manner, reply.task, reply.reference), reply.text, seed
-        )
-        altered = probes_of(Altering(reply.text, seed, hand, prior))
+        shown = shown_before(plan.rubric, plan.manner, reply.task, reply.reference)
+        altered = probes_of(Altering(reply.text, seed, hand, fence_code(shown, reply.text, seed)))
         probes = (Probe(CONTROL, "unaltered", reply.text), *altered)
-        targets.append(Target(reply.run, reply.run_id, reply.text, probes))
+        targets.append(Target(**vars(reply), probes=probes))
     return tuple(targets)
 
 
@@ -202,8 +185,12 @@ def balanced_sample(replies: Sequence[Reply], size: int, seed: int) -> tuple[Rep
 
 def probe_requests(plan: Plan, targets: Sequence[Target]) -> tuple[ModelRequest, ...]:
     """Return every request of a probe, repairs aside, to estimate its cost."""
-    judged = [item for target in targets for item in _judged_texts(plan, target)]
-    requests = (request for reply, spec, _, _ in judged for request in reply.requests(plan, spec))
+    judged = (item for target in targets for item in _judged_texts(plan, target))
+    return distinct(request for reply, spec, *_ in judged for request in reply.requests(plan, spec))
+
+
+def distinct(requests: Iterable[ModelRequest]) -> tuple[ModelRequest, ...]:
+    """Return requests, of equal ones the last."""
     return tuple({request.identity(): request for request in requests}.values())
 
 
@@ -227,27 +214,30 @@ def probe_judges(
     targets = probe_targets(plan, store, replies=replies, attacks=attacks)
     tasks = [(target.run_id, *item) for target in targets for item in _judged_texts(plan, target)]
 
-    async def look(task: tuple[str, Reply, JudgeSpec, str, Probe | None], ask: Ask) -> Judgement:
-        return await task[1].judgement(plan, task[2], ask)
-
     requests = probe_requests(plan, targets)
-    judgements, paid = ask_each(plan, store, tasks, look, requests, progress=progress)
+    judgements, paid = ask_each(
+        plan,
+        store,
+        tasks,
+        lambda task, ask: task[1].judgement(plan, task[2], ask),
+        requests,
+        progress=progress,
+    )
     by_text = {
         (run_id, role, probe): judgement
         for (run_id, _, _, role, probe), judgement in zip(tasks, judgements, strict=True)
     }
-    pairs = []
-    for target in targets:
-        for role, spec in plan.judges_of(target.run.model).items():
-            for probe in target.probes:
-                original, altered = (by_text.get((target.run_id, role, part)) for part in (None, probe))
-                assert original is not None
-                pairs.append(Pair(target, spec, probe, original, altered))
+    pairs = tuple(
+        Pair(
+            target, spec, probe, by_text[target.run_id, role, None], by_text.get((target.run_id, role, probe))
+        )
+        for target in targets
+        for role, spec in plan.judges_of(target.run.model).items()
+        for probe in target.probes
+    )
     spent = total_aud(answer.aud_cost for answer in paid)
     unanswered = sum(not judgement.answered for judgement in judgements)
-    return ProbeResult(
-        plan.study.name, targets, tuple(pairs), len(paid), spent, unanswered, plan.rubric.scale
-    )
+    return ProbeResult(plan.study.name, targets, pairs, len(paid), spent, unanswered, plan.rubric.scale)
 
 
 class Pair(NamedTuple):
@@ -316,11 +306,14 @@ class ProbeResult:
             f"replies  {len(self.targets)} probed ({spread}), {len(self.pairs)} pairs",
             f"calls    {self.new_calls} asked now, {money(self.spent_aud)} spent now",
         ]
-        for shift in shifts.shifts:
-            lines += [f"{shift.judge}: {estimate.sentence()}" for estimate in shift.estimates]
-        for shift in shifts.shifts:
-            missing = shift.missing.items()
-            lines += [f"{shift.judge}: missing, {shift.kind}: {n} x {reason}" for reason, n in missing]
+        lines += [
+            f"{shift.judge}: {estimate.sentence()}" for shift in shifts.shifts for estimate in shift.estimates
+        ]
+        lines += [
+            f"{shift.judge}: missing, {shift.kind}: {n} x {reason}"
+            for shift in shifts.shifts
+            for reason, n in shift.missing.items()
+        ]
         fields = {
             "replies": len(self.targets),
             "pairs": len(self.pairs),
@@ -336,14 +329,15 @@ class ProbeResult:
 # --- required elements, a second instrument beside the rubric ---------------------------------------------------------
 
 
+def targets_of(plan: Plan, reply: Reply) -> list[tuple[Reply, JudgeSpec]]:
+    """Return a reply once for each of its judges, each as it was asked first."""
+    return [(reply, spec.of_run(reply.run.repeat)) for spec in plan.judges_of(reply.run.model).values()]
+
+
 def element_targets(plan: Plan, store: Store) -> list[tuple[Reply, JudgeSpec]]:
     """Return every stored reply of a base with elements, once for each judge; no model is called."""
-    targets = [
-        (reply, spec.of_run(reply.run.repeat))
-        for reply in usable_replies(plan, store)
-        if _elements(reply)
-        for spec in plan.judges_of(reply.run.model).values()
-    ]
+    replies = filter(_elements, usable_replies(plan, store))
+    targets = [target for reply in replies for target in targets_of(plan, reply)]
     if not (targets or any(prompt.metadata.get("elements") for prompt in plan.dataset.prompts)):
         raise InputError(
             f"study {plan.study.name}: dataset {plan.dataset.name} names no required elements; give its bases the key "
