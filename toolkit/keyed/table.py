@@ -15,18 +15,11 @@ from string import ascii_uppercase as LETTERS
 from typing import Any, Final
 
 from toolkit.errors import InputError
-from toolkit.files import read_json, sha256_of
+from toolkit.files import read_json, read_toml, sha256_of
 from toolkit.table_files import ROW_FILES, read_rows, usual_columns
 from toolkit.words import choices, counted, name_fault, one_line, suggestion
 
-USUAL: Final[Mapping[str, tuple[str, ...]]] = {
-    "prompt": ("prompt", "question", "question_text"),
-    "options": ("choices", "options", "answers"),
-    "answer": ("answer", "gt", "solution", "label", "correct_answer", "correct_options", "output"),
-    "id": ("id", "question_id", "item_id"),
-    "cluster": ("url", "document", "source"),
-    "group": ("topic", "category", "bucket"),
-}
+USUAL: Final[Mapping[str, Sequence[str]]] = read_toml(Path(__file__).parent / "data" / "columns.toml")
 """What columns are for, and what published sets call them, in small letters."""
 _LETTER_COLUMN: Final = re.compile(r"(?:(?:option|choice|answer)[ _-])?([a-z])", re.IGNORECASE)
 _FIELD: Final = re.compile(r"\{([^{}]+)\}")

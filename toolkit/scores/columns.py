@@ -13,39 +13,16 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.scores.fields import several_names
+from toolkit.scores.fields import TEXTS, several_names
 from toolkit.table_files import MISSING, number_of, usual_columns
-from toolkit.words import LENGTH_BINS, SCALE, choices, counted, one_line, suggestion, visible_name
+from toolkit.words import LENGTH_BINS, choices, counted, one_line, suggestion, visible_name
 
-USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "base": ("base", "item", "item_id", "question_id", "doc_id", "sample_id", "task_id", "target", "id", "example"),
-    "model": ("model", "model_name", "system", "system_id", "generator", "llm"),
-    "judge": ("judge", "rater", "annotator", "evaluator", "grader", "scorer", "worker", "rater_id", "annotator_id"),
-    "score": ("score", "rating", "value", "grade", "points"),
-    "dimension": ("dimension", "criterion", "aspect", "attribute", "metric"),
-    "repeat": ("repeat", "epoch", "repetition", "attempt", "trial"),
-    "length_bin": ("length_bin", "length", "bin"),
-    "cluster": ("cluster", "group", "document", "topic"),
-    "scenario": ("scenario", "category"),
-    "aud_cost": ("aud_cost", "cost_aud", "aud"),
-    "output_tokens": ("output_tokens", "completion_tokens"),
-    "human": ("human", "is_human", "rater_type", "judge_type"),
-    "failure": ("failure", "error"),
-    "judge_repeat": ("judge_repeat",),
-}  # fmt: skip
+USUAL_NAMES: Final[Mapping[str, Sequence[str]]] = TEXTS["usual"]
 """Names under which columns are known, the plainest first; the first that is there is taken."""
-MEANING: Final[Mapping[str, str]] = {
-    "base": "item", "model": "model that answered", "judge": "judge", "score": "score", "dimension": "dimension",
-    "repeat": "repeat of the model", "length_bin": "prompt length (S, M, L)", "cluster": "cluster of items",
-    "scenario": "scenario", "aud_cost": "cost of an answer in AUD", "output_tokens": "tokens of the answer",
-    "human": "whether a person rated", "failure": "why there is no score", "judge_repeat": "repeat of the judge",
-}  # fmt: skip
+MEANING: Final[Mapping[str, str]] = TEXTS["meaning"]
 LOCATION: Final = ["place", "number"]
 """Names of the index of rows that were read from files."""
-_PEOPLE: Final = frozenset(
-    {"1", "1.0", "true", "yes", "human", "person", "people", "expert", "turker", "crowd"}
-)
-_JUDGES: Final = frozenset({"0", "0.0", "false", "no", "llm", "model", "judge", "ai", "machine", "automatic"})
+_PEOPLE, _JUDGES = (frozenset(TEXTS["rated"][name]) for name in ("people", "judges"))
 _RANGES_APART: Final = 10
 _LARGEST: Final = 1e9
 """Beyond it the sums of squares lose the differences between scores."""
@@ -55,9 +32,7 @@ _COUNTED: Final = re.compile(
 """Names of columns that plainly are one judge each."""
 _COMMA: Final = re.compile(r"[+-]?\d+(,\d{1,2})? ?%?", re.ASCII)
 """With three digits after it a comma may separate thousands."""
-_SCALES: Final = ((0.0, 1.0), (1.0, 5.0), SCALE, (1.0, 7.0), (1.0, 10.0), (0.0, 10.0), (0.0, 100.0))
-_CODES: Final = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0)
-"""What people and programs write for a score that is missing."""
+_SCALES, _CODES = (TEXTS["numbers"][name] for name in ("scales", "codes"))
 _NAMES: Final = ("base", "model", "judge", "dimension")
 """Columns that every row needs: a text in them is a name, ``NA`` and ``none`` too."""
 MOST_JUDGES: Final = 1000

@@ -15,13 +15,13 @@ import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError
-from toolkit.files import DAMAGED_ZIP
+from toolkit.files import DAMAGED_ZIP, read_toml
 from toolkit.table_files import number_of
 from toolkit.words import one_line
 
-LETTERS: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
-"""Letters of inspect_ai: correct, incorrect, partially correct and no answer (``value_to_float`` of inspect_ai)."""
-WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+TEXTS: Final = read_toml(Path(__file__).parent / "words.toml")
+"""What others call things, and what they write for a value."""
+LETTERS, WORDS = TEXTS["letters"], TEXTS["words"]
 _NAMED: Final = 4
 CUT: Final = 80
 Rows = list[dict[str, Any]]

@@ -25,6 +25,7 @@ from toolkit.scores.columns import Values, worth
 from toolkit.scores.fields import (
     CUT,
     LETTERS,
+    TEXTS,
     WORDS,
     Read,
     Rows,
@@ -43,20 +44,6 @@ from toolkit.scores.promptfoo import EXPORT, is_promptfoo_table, read_promptfoo
 from toolkit.table_files import ROW_FILES, csv_records, number_of, read_rows, read_text
 from toolkit.words import LENGTH_ARMS, choices, one_line
 
-_RUNNING: Final = (
-    "max_retries",
-    "timeout",
-    "attempt_timeout",
-    "max_connections",
-    "adaptive_connections",
-    "stream_idle_timeout",
-    "cache",
-    "cache_prompt",
-    "batch",
-    "extra_headers",
-    "api_key",
-)
-"""Settings of inspect_ai that change how a model is called, not what it is asked for."""
 _FAILED: Final = "error in the sample"
 _INVALID: Final = "the sample was made invalid"
 _MOST_SAMPLES: Final = 1_000_000
@@ -66,8 +53,6 @@ _LANGFUSE_NOTE: Final = (
     "scores of Langfuse: a trace or its observation is an item, the name of a score a dimension, its author or source "
     "a judge; texts and corrections are no scores and are left out"
 )
-_LM_EVAL: Final = ("doc_id", "filter", "target", "arguments", "resps", "filtered_resps")
-"""Keys of a sample of lm-eval that are no metric."""
 _MOST_ROWS: Final = 20_000_000
 """Of a Parquet file: one of a few bytes can claim any number."""
 
@@ -190,7 +175,7 @@ def _lm_eval(
         names = [str(name) for name in first["metrics"]]
     else:
         plain = [name for name, value in first.items() if isinstance(value, int | float | list)]
-        names = [name for name in plain if name not in _LM_EVAL]
+        names = [name for name in plain if name not in TEXTS["lm_eval"]["keys"]]
     several = list | Mapping | None
     lists = [name for name in names if all(isinstance(row.get(name), several) for _, row in filtered)]
     usable = [name for name in names if name not in lists]
@@ -397,7 +382,7 @@ def _settings(log: Mapping[str, Any], head: Mapping[str, Any]) -> dict[str, str]
     return {
         name: json_text(value)
         for name, value in settings.items()
-        if name not in _RUNNING and value not in (None, [])
+        if name not in TEXTS["inspect"]["running"] and value not in (None, [])
     }
 
 

@@ -12,12 +12,13 @@ import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 from urllib.parse import unquote_plus
 
 from pydantic import Field, model_validator
 
-from toolkit.files import Strict
+from toolkit.files import Strict, read_toml
 from toolkit.traffic.sample import CUT
 from toolkit.words import choices
 
@@ -39,20 +40,12 @@ _LARGEST: Final = 18
 """Digits before the point of a number that can be of a sample; no arithmetic is done with larger ones."""
 _NUMBER: Final = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.\d{1,40})?(?:[eE][-+]?\d{1,2})?")
 
-_SPELLINGS: Final = {
-    ("time", "1"): ("s", "sec", "second", "seconds"),
-    ("time", "0.001"): ("ms", "millisecond", "milliseconds"),
-    ("time", "0.000001"): ("us", "µs", "μs", "microsecond", "microseconds"),
-    ("time", "60"): ("min", "minute", "minutes"),
-    ("time", "3600"): ("h", "hour", "hours"),
-    ("size", "1"): ("B", "byte", "bytes"),
-    ("size", "1000"): ("kB", "KB"),
-    ("size", "1024"): ("KiB",),
-    ("size", "1000000"): ("MB",),
-    ("size", "1048576"): ("MiB",),
-    ("share", "0.01"): ("%", "percent", "per cent"),
+UNITS: Final = {
+    name: (kind, Decimal(size))
+    for kind, sizes in read_toml(Path(__file__).parent / "units.toml").items()
+    for size, names in sizes.items()
+    for name in names
 }
-UNITS: Final = {name: (kind, Decimal(size)) for (kind, size), names in _SPELLINGS.items() for name in names}
 """The kind of quantity of a unit, and how many seconds, bytes or parts of 1 it is."""
 
 

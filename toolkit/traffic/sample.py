@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
-from toolkit.files import parsed, read_text
+from toolkit.files import parsed, read_text, read_toml
 from toolkit.table_files import csv_records, unguard
 from toolkit.viewer.visible import visible
 from toolkit.words import choices, counted
@@ -20,12 +20,8 @@ from toolkit.words import choices, counted
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS: Final = {
-    "number": "Int64", "time": "float64", "source": "string", "destination": "string", "source_port": "Int64",
-    "destination_port": "Int64", "protocol": "string", "length": "Int64", "tcp_flags": "string", "stream": "Int64",
-    "method": "string", "host": "string", "uri": "string", "status": "Int64", "content_type": "string",
-    "user_agent": "string", "payload_length": "Int64",
-}  # fmt: skip
+TABLE: Final = read_toml(Path(__file__).parent / "columns.toml")
+COLUMNS: Final[Mapping[str, str]] = TABLE["sample"]
 """Name and dtype; time in s since the first packet, lengths in bytes, addresses and ports of the innermost packet."""
 NAMES: Final = tuple(COLUMNS)
 CUT: Final = "[cut]"
