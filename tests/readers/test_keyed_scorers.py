@@ -456,9 +456,6 @@ def leaves(text, item):
     import sys
     sys.exit("enough")
 
-def interrupts(text, item):
-    raise KeyboardInterrupt
-
 def pressed(text, item):
     import signal
     signal.raise_signal(signal.SIGINT)
@@ -495,9 +492,6 @@ def test_a_scorer_of_ones_own(tmp_path: Path) -> None:
     assert two.form(keyed, ()) == "Be short."
     assert value(scorer("mine.py:odd", tmp_path), "x", keyed) == ("the scorer gives no finite number",)
     assert value(scorer("mine.py:leaves", tmp_path), "x", keyed) == ("the scorer failed: SystemExit: enough",)
-    assert value(scorer("mine.py:interrupts", tmp_path), "x", keyed) == (
-        "the scorer failed: KeyboardInterrupt: ",
-    )
     with pytest.raises(KeyboardInterrupt):
         scorer("mine.py:pressed", tmp_path).read("x", keyed, ())
     with pytest.raises(InputError, match=r"gives nothing for item i and not score; declare"):

@@ -47,11 +47,10 @@ def test_missing_measurements_leave_the_mean_and_are_counted(values, mean, says)
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (0, 5), (-1, 1)])
 @pytest.mark.parametrize("shares", [(0.0, 0.0, 1.0), (0.0, 0.0, 0.0), (1.0, 1.0), (0.5, 1.0, 1.0, 0.9)])
 def test_a_mean_with_bounds_is_a_share_of_them_and_has_an_interval_at_their_ends(shares, low, high) -> None:
-    """That of `rate_mean`, on any scale; Student's t, cut off at the bounds, has none where all are equal."""
+    """That of `rate_mean` of items, on any scale; Student's t, cut off at the bounds, has none where all are equal."""
     values = [low + (high - low) * share for share in shares]
     found = mean_result("share", measured(*values, repeats=3), "x", bounds=(low, high))
-    labels = [place for place in range(len(shares)) for _ in range(3)]
-    oracle = rate_mean(Estimate("", None), np.repeat(shares, 3), labels)
+    oracle = rate_mean(Estimate("", None), shares, range(len(shares)))
     ends = [low + (high - low) * end for end in (oracle.estimate, oracle.low, oracle.high)]
     assert [found.estimate, found.low, found.high] == pytest.approx(ends)
     assert low <= found.low < found.high <= high

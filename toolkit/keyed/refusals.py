@@ -68,15 +68,15 @@ def refused(text: str | None, failure: str | None = None) -> bool | None:
     sentences = [plain for part in _ENDS.split(prose) if (plain := _plain(part))]
     if not sentences:
         return False
-    openings, refuses, helps = _forms()
-    if openings.fullmatch(sentences[0]):
-        return len(sentences) == 1 or _declines(" ".join(sentences[1:3]), refuses, helps)
+    if _forms()[0].fullmatch(sentences[0]):
+        return len(sentences) == 1 or _declines(" ".join(sentences[1:3]))
     if sum(len(part.split()) for part in sentences) > SHORT:
         sentences = sentences[:3] + sentences[-2:]
-    return any(_declines(part, refuses, helps) for part in sentences)
+    return any(map(_declines, sentences))
 
 
-def _declines(sentence: str, refuses: re.Pattern[str], helps: re.Pattern[str]) -> bool:
+def _declines(sentence: str) -> bool:
+    _, refuses, helps = _forms()
     match = refuses.search(sentence)
     return match is not None and not helps.search(sentence, match.start())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -205,10 +204,8 @@ def _own_scorer(name: str, function: Callable[[str, KeyedItem], Any]) -> Scorer:
         with code_of_users(f"scorer {name} failed on item {item.item_id}", InputError):
             try:
                 value = function(text, item)
-            except BaseException as error:
-                if isinstance(error, Exception) or _is_pressed(error):
-                    raise
-                return Read(None, f"the scorer failed: {type(error).__name__}: {one_line(str(error), 80)}")
+            except SystemExit as error:
+                return Read(None, f"the scorer failed: SystemExit: {one_line(str(error), 80)}")
             if value is None:
                 return Read(None, "the scorer gives no score")
             numbers = value if isinstance(value, Mapping) else {next(iter(measures)): value}
@@ -230,12 +227,3 @@ def _own_scorer(name: str, function: Callable[[str, KeyedItem], Any]) -> Scorer:
         read,
         lambda value, item: dict(zip(measures, value, strict=True)),
     )
-
-
-def _is_pressed(error: BaseException) -> bool:
-    """Return whether an error is Ctrl-C, which comes at any instruction, and none that code raised itself."""
-    trace = error.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    raised = trace and trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
-    return isinstance(error, KeyboardInterrupt) and not raised

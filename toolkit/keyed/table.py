@@ -246,7 +246,7 @@ def _text(value: Any, location: str) -> str:
         )
     whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
     text = "" if value is None else str(int(value)) if whole else str(value)
-    if any("\ud800" <= sign <= "\udfff" for sign in text):
+    if re.search("[\ud800-\udfff]", text):
         raise InputError(
             f"{location}: holds half of a character (a lone surrogate), which cannot be sent; correct it"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from operator import itemgetter
@@ -351,33 +351,20 @@ def _fingerprints(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     bases = list(_by_base(prompts).values())
     if len(bases) < FINGERPRINT_BASES:
         return
-    for most, words, value_of in _PATTERNS:
-        values = [value_of(base) for base in bases]
+    habits = [_habits(base) for base in bases]
+    for name, habit in _TEXTS["habits"].items():
+        values = [of_base[name] for of_base in habits]
         for value, count in Counter(values).items():
-            if value and count > most * len(bases):
-                first = bases[values.index(value)][-1]
-                pattern = words.format(value)
+            if value and count > habit["most"] * len(bases):
+                first, pattern = bases[values.index(value)][-1], habit["words"].format(value)
                 yield _problem("fingerprint", first, count=count, total=len(bases), pattern=pattern)
 
 
-def _first_words(text: str) -> str:
-    return " ".join(text.split()[:2])
-
-
-_PATTERNS: Final[tuple[tuple[float, str, Callable[[list[Prompt]], Any]], ...]] = (
-    (0.25, "begin with the words {}", lambda base: _first_words(base[-1].text)),
-    (
-        0.34,
-        "have a task that begins with the words {}",
-        lambda base: _first_words(base[-1].text.partition(TASK)[2]),
-    ),
-    (
-        0.6,
-        "state {} facts in their shortest prompt",
-        lambda base: base[0].text.partition(TASK)[0].count("\n- "),
-    ),
-)
-"""The largest share of bases that may have the same value of a pattern, what such bases do, and the value of a base."""
+def _habits(base: Sequence[Prompt]) -> dict[str, Any]:
+    """Return what a base may have in common with many others, by its name in ``problems.toml``."""
+    longest = base[-1].text
+    opening, task = (" ".join(text.split()[:2]) for text in (longest, longest.partition(TASK)[2]))
+    return {"opening": opening, "task": task, "facts": base[0].text.partition(TASK)[0].count("\n- ")}
 
 
 def _balance(prompts: Sequence[Prompt]) -> Iterator[Problem]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -225,22 +226,22 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
     return Dataset(name, version, tuple(prompts), digest_of(prompts), date, focus)
 
 
-def _usable(check: Callable[[Any], Any], parts: Iterable[Any], faults: list[str]) -> Iterator[Any]:
-    """Yield what a check makes of each part of a dataset, and put down the faults of the others."""
-    for part in parts:
-        try:
-            yield check(part)
-        except InputError as error:
-            faults += error.faults
+@contextmanager
+def _kept(faults: list[str]) -> Iterator[None]:
+    """Put down the faults of a part of a dataset, so that those of the others are told too."""
+    try:
+        yield
+    except InputError as error:
+        faults += error.faults
 
 
 def _bases(folder: Path, faults: list[str]) -> Iterator[_SourcedRow]:
-    def base_of(path: Path) -> tuple[Any, ...]:
-        base = checked(_Base, read_toml(path), str(path))
-        return path, base, _arms(base, str(path))
-
     paths = sorted(path for path in folder.glob("*.toml") if path.name != INDEX)
-    bases = list(_usable(base_of, paths, faults))
+    bases = []
+    for path in paths:
+        with _kept(faults):
+            base = checked(_Base, read_toml(path), str(path))
+            bases.append((path, base, _arms(base, str(path))))
     if not paths:
         raise InputError(f"{folder}: no dataset here, expected one .toml file a base")
     for path, base, arms in sorted(bases, key=lambda item: (scenario_rank(item[1].scenario), item[1].base)):
@@ -290,17 +291,15 @@ def compose(opening: str, facts: Iterable[str], task: str) -> str:
 
 def _table(path: Path, faults: list[str]) -> tuple[str, list[_SourcedRow]]:
     versions: dict[str, str] = {}
+    rows: list[_SourcedRow] = []
     optional = {name for name, column in _Row.model_fields.items() if not column.is_required()}
-
-    def row_of(numbered: tuple[str, dict[str, Any]]) -> _SourcedRow:
-        location, cells = numbered
+    for location, cells in _rows(path):
         # An empty cell of an optional column is like a missing key.
         filled = {name: cells[name] for name in cells if cells[name] or name not in optional}
-        return location, checked(_Row, filled, location), {}
-
-    rows = list(_usable(row_of, _rows(path), faults))
-    for location, row, _ in rows:
-        versions.setdefault(row.dataset_version or path.stem, location)
+        with _kept(faults):
+            row = checked(_Row, filled, location)
+            rows.append((location, row, {}))
+            versions.setdefault(row.dataset_version or path.stem, location)
     if not (rows or faults):
         faults.append(f"{path}: no prompt in it, expected one a row")
     if len(versions) > 1:

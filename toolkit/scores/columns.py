@@ -103,13 +103,11 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
     """
     names = [visible_name(str(name)) for name in rows]
     rows = rows.set_axis(names, axis=1)
-    usual = {name.lower() for name in names}
-    if not judges and not usual.intersection((*USUAL_NAMES["score"], *USUAL_NAMES["judge"])):
-        judges = [name for name in names if _COUNTED.fullmatch(name)]
-        judges = judges if len(judges) > 1 else []
+    wide = [name for name in names if _COUNTED.fullmatch(name)]
+    is_long = {*USUAL_NAMES["score"], *USUAL_NAMES["judge"]} & {name.lower() for name in names}
+    judges = [visible_name(str(name)) for name in judges or (() if is_long or len(wide) < 2 else wide)]
     if not judges:
         return rows, []
-    judges = [visible_name(str(name)) for name in judges]
     if len(judges) > MOST_JUDGES:
         raise InputError(
             f"{source}: {len(judges):,} columns would be a judge each, more than the {MOST_JUDGES:,} that are read; "
@@ -236,11 +234,9 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
 
 
 def _empty(value: Any) -> bool:
-    if value is None or value is pd.NA or value is pd.NaT:
-        return True
-    if isinstance(value, float | np.floating):
-        return math.isnan(value)
-    return isinstance(value, str) and value.strip().lower() in MISSING
+    if isinstance(value, str):
+        return value.strip().lower() in MISSING
+    return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 
 
 _DECLINE: Final = ", or leave the column out (--column "
@@ -255,7 +251,7 @@ def _label(value: Any, name: str, at: int, refuse: Any) -> str | None:
     listed = name == "judge" and text[:2] in ("['", '["') and text.endswith("]")
     if listed or isinstance(value, Mapping | list | tuple | set | frozenset | bytes | np.ndarray):
         raise refuse(at, f"the {MEANING[name]} {one_line(text, 80)} is no name; write a text or a number")
-    if any("\ud800" <= sign <= "\udfff" or sign == "\0" for sign in text):
+    if re.search("[\ud800-\udfff\0]", text):
         raise refuse(at, f"the {MEANING[name]} {text!r} holds what is no text; write it in Unicode")
     return visible_name(text) or None
 
@@ -334,41 +330,34 @@ def check_scale(scores: pd.Series, scale: tuple[float, float], rows: pd.DataFram
 
 def _plain_numbers(values: list[Any]) -> tuple[list[Any], str]:
     """Return a column as numbers are written here, where every cell of it is written otherwise, and how."""
-    texts = [value.strip() for value in values if isinstance(value, str) and not _empty(value)]
-    if not texts or len(texts) < sum(not _empty(value) for value in values):
+    filled = [value for value in values if not _empty(value)]
+    texts = [value.strip() for value in filled if isinstance(value, str)]
+    if not texts or len(texts) < len(filled):
         return values, ""
+    notes = []
     if {text.lower() for text in texts} <= {"true", "false"}:
-        return [
-            value if _empty(value) else float(value.strip().lower() == "true") for value in values
-        ], "True is 1"
-    percent = all(text.endswith("%") for text in texts)
-    comma = any("," in text for text in texts) and all(map(_COMMA.fullmatch, texts))
-    if not percent and not comma:
-        return values, ""
-    plain = [
-        value if _empty(value) else value.strip().removesuffix("%" * percent).rstrip() for value in values
-    ]
-    notes = ["percentages, 85% is 85"] * percent + ["decimal commas"] * comma
-    if comma:
-        plain = [value if _empty(value) else value.replace(",", ".") for value in plain]
-    return plain, "; ".join(notes)
+        notes, texts = ["True is 1"], [str(int(text.lower() == "true")) for text in texts]
+    if all(text.endswith("%") for text in texts):
+        notes.append("percentages, 85% is 85")
+        texts = [text[:-1] for text in texts]
+    if "," in "".join(texts) and all(map(_COMMA.fullmatch, texts)):
+        notes.append("decimal commas")
+        texts = [text.replace(",", ".") for text in texts]
+    read = iter(texts)
+    return [value if _empty(value) else next(read) for value in values], "; ".join(notes)
 
 
 def _numbers(values: Sequence[Any], name: str, refuse: Any) -> list[float]:
     """Return a column of numbers, missing ones as NaN."""
-    numbers = []
-    for at, value in enumerate(values):
-        number = math.nan
-        if not _empty(value):
-            number = _number(value)
-            if not abs(number) <= _LARGEST:
-                raise refuse(
-                    at,
-                    f"{MEANING[name]} {one_line(repr(value), 80)} is no number that can be calculated with; write it "
-                    "like 4.5 or leave it empty"
-                    + (", or say what it is worth (--values A=4)" if name == "score" else ""),
-                )
-        numbers.append(number)
+    numbers = [math.nan if _empty(value) else _number(value) for value in values]
+    if (large := np.abs(numbers) > _LARGEST).any():
+        at = int(large.argmax())
+        raise refuse(
+            at,
+            f"{MEANING[name]} {one_line(repr(values[at]), 80)} is no number that can be calculated with; write it "
+            "like 4.5 or leave it empty"
+            + (", or say what it is worth (--values A=4)" if name == "score" else ""),
+        )
     return numbers
 
 

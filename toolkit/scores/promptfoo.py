@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,27 +73,25 @@ def read_promptfoo(path: Path, results: Any, metric: str | None) -> Read:
                 "prompt": key,
                 "score": None if failure else parse_score(value, metric or "score"),
                 "failure": failure,
-                "number": number,
                 "index": result.get("testIdx"),
             }
             prompts.setdefault(row["model"], {}).setdefault(key, len(prompts[row["model"]]) + 1)
         rows.append(row)
     _name_tests(rows)
-    counts: Counter[tuple[str, str]] = Counter()
-    for row in sorted(rows, key=lambda row: (row["index"] or 0, row["number"])):
+    repeats = defaultdict[Any, Iterator[int]](count)
+    for row in sorted(rows, key=lambda row: row["index"] or 0):
         several = prompts[row["model"]]
         if len(several) > 1:
             labels = [named for named, _ in several]
             short = all(isinstance(name, str) and len(name) <= _PROMPT for name in labels)
             short = short and len({*labels}) == len(labels)
             row["model"] += f", {row['prompt'][0]}" if short else f", prompt {several[row['prompt']]}"
-        row["repeat"] = counts[row["base"], row["model"]]
-        counts[row["base"], row["model"]] += 1
+        row["repeat"] = next(repeats[row["base"], row["model"]])
     notes = ["costs of promptfoo are in USD and were not taken"]
     if (most := max(map(len, prompts.values()))) > 1:
         notes.append(f"{most} prompts: each with its provider is a model")
-    if repeats := max(counts.values()) - 1:
-        reach = f"up to {repeats + 1} an item and model"
+    if last := max(row["repeat"] for row in rows):
+        reach = f"up to {last + 1} an item and model"
         notes.append(f"tests with the same variables are repeats of one item: {reach}")
     if graders := sum(1 for row in rows if row["failure"] and row["failure"].startswith("the grader")):
         notes.append(f"{graders} of {len(rows)} scores are missing because their grader failed")
@@ -128,13 +127,12 @@ def _name_tests(rows: Rows) -> None:
     for row in rows:
         key, text = row["test"]
         names.setdefault(one_line(text, 60), set()).add(key)
-    orders: Counter[Any] = Counter()
+    orders = defaultdict[Any, Iterator[int]](count)
     for row in rows:
         key, text = row["test"]
         name = one_line(text, 60)
         if not key:  # nothing tells tests apart but their order
-            order = orders[row["model"], row["prompt"]]
-            orders[row["model"], row["prompt"]] += 1
+            order = next(orders[row["model"], row["prompt"]])
             name = f"test {order if row['index'] is None else row['index']}"
         elif not name or name != text or len(names[name]) > 1:
             name = f"{name or 'test'} [{hashlib.sha256(key.encode(errors='replace')).hexdigest()[:8]}]"

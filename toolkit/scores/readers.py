@@ -48,7 +48,6 @@ _FAILED: Final = "error in the sample"
 _INVALID: Final = "the sample was made invalid"
 _MOST_SAMPLES: Final = 1_000_000
 """A head of a few bytes can plan any number."""
-_LANGFUSE: Final = ("traceid", "name", "value", "source")
 _LANGFUSE_NOTE: Final = (
     "scores of Langfuse: a trace or its observation is an item, the name of a score a dimension, its author or source "
     "a judge; texts and corrections are no scores and are left out"
@@ -135,20 +134,19 @@ def _parquet(path: Path) -> Read:
 def _table(rows: pd.DataFrame, unit: str = "row", lines: list[int] | None = None) -> Read:
     """Return a table as it is; one that Langfuse exports with our columns, and without its texts."""
     rows = rows.set_axis(lines or range(1, len(rows) + 1))
-    names = {str(name).replace("_", "").lower(): name for name in rows}
-    if not {*_LANGFUSE, "datatype", "stringvalue", "observationid"} <= names.keys():
+    plain = rows.rename(columns=lambda name: str(name).replace("_", "").lower())
+    if not {*TEXTS["langfuse"]["columns"]} <= {*plain}:
         return Read(rows, "a table", tidy=False, unit=unit)
-    trace, name, value, source, kind, text, observation = (
-        rows[names[part]] for part in (*_LANGFUSE, "datatype", "stringvalue", "observationid")
-    )
-    author = rows[names.get("authorusername", names["source"])]
+    author = plain.get("authorusername", plain["source"])
+    pairs = zip(plain["traceid"], plain["observationid"], strict=True)
     rows = rows.assign(
-        item=[f"{at}/{part}" if is_filled(part) else at for at, part in zip(trace, observation, strict=True)],
-        judge=author.where(author.map(is_filled), source),
-        human=source == "ANNOTATION",
-        dimension=name,
-        score=value.mask(kind == "CATEGORICAL", text),  # its value is 0 where nobody said what it is worth
-    )[~kind.isin(("TEXT", "CORRECTION"))]
+        item=[f"{trace}/{part}" if is_filled(part) else trace for trace, part in pairs],
+        judge=author.where(author.map(is_filled), plain["source"]),
+        human=plain["source"] == "ANNOTATION",
+        dimension=plain["name"],
+        # Its value is 0 where nobody said what a category is worth.
+        score=plain["value"].mask(plain["datatype"] == "CATEGORICAL", plain["stringvalue"]),
+    )[~plain["datatype"].isin(("TEXT", "CORRECTION"))]
     rows["judge_repeat"] = rows.groupby(["item", "judge", "dimension"]).cumcount()
     return Read(rows, "a table", [_LANGFUSE_NOTE], tidy=False, unit=unit)
 
@@ -171,9 +169,8 @@ def _lm_eval(
             f"{path}: document {document} is there {times} times under one filter; keep one line a document"
         )
     first = filtered[0][1]
-    if isinstance(first.get("metrics"), list):
-        names = [str(name) for name in first["metrics"]]
-    else:
+    names = first.get("metrics")
+    if not isinstance(names, list):
         plain = [name for name, value in first.items() if isinstance(value, int | float | list)]
         names = [name for name in plain if name not in TEXTS["lm_eval"]["keys"]]
     several = list | Mapping | None
@@ -316,7 +313,6 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         if metric in (None, judge, name or "score")
     }
     unread = {key: _unread(column, values) for key, column in cells.items()}
-    lettered = False
     worths: dict[tuple[str, str | None], list[float | None]] = {}
     for (judge, name), column in cells.items():
         label = f"{judge}, {name}" if name else judge
@@ -338,20 +334,18 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
                 f"{path}, sample {at} ({one_line(row['base'], CUT)}, epoch {row['repeat'] + 1}): the value of {label}, "
                 f"{one_line(repr(cell), CUT)}, is no number; {worths_hint}take another scorer (--metric NAME)"
             )
-        lettered |= any(_is_letter(cell, values) for cell in filled)
         worths[judge, name] = [parse_score(worth(cell, values), label) for cell in column]
     rows: Rows = [
-        {**row, "judge": judge, "dimension": name, "score": column[at]}
+        {**row, "judge": judge, "dimension": name or "score", "score": column[at]}
         for at, (row, _) in enumerate(read)
         # A scorer that gave this sample no score has one that is missing, of each of its parts.
         for (judge, name), column in worths.items()
     ]
     frame = pd.DataFrame(rows, index=[number for number in range(1, len(read) + 1) for _ in worths])
-    if frame["dimension"].isna().all():
+    if not any(name for _, name in worths):
         frame = frame.drop(columns="dimension")
-    else:
-        frame["dimension"] = frame["dimension"].fillna("score")
-    notes += ["C is 1, P .5, I and N 0, as inspect_ai counts them"] if lettered else []
+    if any(_is_letter(cell, values) for key in worths for cell in cells[key]):
+        notes.append("C is 1, P .5, I and N 0, as inspect_ai counts them")
     return Read(frame, _INSPECT, notes, unit="sample", settings=_settings(log, head), task=task)
 
 
