@@ -138,22 +138,20 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
     Not by pandas, which fills short rows and renames doubled columns without a word, and knows no line of a cell.
     """
-    if path.suffix.lower() not in (".csv", ".tsv", ".xlsx"):
-        yield from _json_rows(path)
-        return
-    records = read_records(path)
-    columns = next(records, (1, []))[1]
-    for line, cells in records:
-        yield line, dict(zip(columns, cells, strict=True))
+    return _tabled(path) if path.suffix.lower() in (".csv", ".tsv", ".xlsx") else _json_rows(path)
 
 
 def read_texts(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield line and cells, as texts without blanks around them, of each row below the header of a table."""
+    for line, row in _tabled(path):
+        yield line, {name: "" if cell is None else str(cell).strip() for name, cell in row.items()}
+
+
+def _tabled(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     records = read_records(path)
-    header = next(records, (1, []))[1]
+    columns = next(records, (1, []))[1]
     for line, cells in records:
-        texts = ("" if cell is None else str(cell).strip() for cell in cells)
-        yield line, dict(zip(header, texts, strict=True))
+        yield line, dict(zip(columns, cells, strict=True))
 
 
 def read_records(path: Path) -> Iterator[tuple[int, list[Any]]]:

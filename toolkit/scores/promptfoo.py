@@ -142,9 +142,8 @@ def _name_tests(rows: Rows) -> None:
 def _failure(result: Mapping[str, Any]) -> str | None:
     """Return why a result has no score: promptfoo writes 0 where a provider or a grader failed."""
     graded = mapping(result.get("gradingResult"))
-    if result.get("failureReason") == _PROVIDER_FAILED or result.get("score") is None:
-        return "error of the provider"
-    if result.get("error") and not graded:
+    unscored = result.get("failureReason") == _PROVIDER_FAILED or result.get("score") is None
+    if unscored or (result.get("error") and not graded):
         return "error of the provider"
     listed = graded.get("componentResults")
     for part in [graded, *(listed if isinstance(listed, list) else ())]:

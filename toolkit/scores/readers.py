@@ -63,8 +63,8 @@ def name_methods(logs: Iterable[Read]) -> None:
         if log.kind == _INSPECT:
             groups.setdefault((log.rows["model"].iloc[0], log.task), []).append(log)
     for (model, _), group in groups.items():
-        names = sorted({name for log in group for name in log.settings})
-        differing = [name for name in names if len({log.settings.get(name) for log in group}) > 1]
+        settings = pd.DataFrame(log.settings for log in group)
+        differing = sorted(settings.columns[settings.nunique(dropna=False) > 1])
         for log in group if differing else ():
             pairs = ((name, log.settings[name]) for name in differing if name in log.settings)
             label = ", ".join(f"{name} {short_name(text)}" for name, text in pairs)

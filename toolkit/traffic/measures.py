@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import cached_property
@@ -138,22 +139,16 @@ class Table:
     @cached_property
     def rows_by_value(self) -> dict[str, dict[Any, frozenset[int]]]:
         """The rows of each value of each column, in its canonical form; None is the empty cell."""
-        result = {}
-        for name, column in self.cells.items():
-            rows: dict[Any, set[int]] = {}
-            for index, cell in enumerate(column):
-                rows.setdefault(None if cell is None else canonical(name, cell), set()).add(index)
-            result[name] = {value: frozenset(indices) for value, indices in rows.items()}
-        return result
+        return {
+            name: _places(None if cell is None else canonical(name, cell) for cell in column)
+            for name, column in self.cells.items()
+        }
 
     @cached_property
     def rows_by_url(self) -> dict[str, frozenset[int]]:
         """The rows of each URL, which is a row's host with its URI."""
-        rows: dict[str, set[int]] = {}
-        for index, (host, uri) in enumerate(zip(*map(self.cells.get, ("host", "uri")), strict=True)):
-            if host is not None and uri is not None:
-                rows.setdefault(_url(f"{host}{uri}"), set()).add(index)
-        return {url: frozenset(indices) for url, indices in rows.items()}
+        pairs = zip(*map(self.cells.get, ("host", "uri")), strict=True)
+        return _places("" if None in pair else _url("".join(pair)) for pair in pairs)
 
     def rows_of_url(self, value: Any) -> frozenset[int]:
         """Return the rows whose host and URI a value names, as ``http://HOST/PATH`` or ``HOST/PATH``."""
@@ -256,6 +251,14 @@ class Table:
 def half_digit(number: Decimal) -> Decimal:
     """Return half a unit of the last digit that a number is written with."""
     return Decimal(5).scaleb(int(number.as_tuple().exponent) - 1)
+
+
+def _places(values: Iterable[Any]) -> dict[Any, frozenset[int]]:
+    """Return the places of each value."""
+    places = defaultdict[Any, set[int]](set)
+    for index, value in enumerate(values):
+        places[value].add(index)
+    return {value: frozenset(indices) for value, indices in places.items()}
 
 
 def _cell(value: Any) -> Any:
