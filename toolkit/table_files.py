@@ -164,7 +164,7 @@ def read_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
     records = _excel_records(path) if excel else csv_records(path, read_text(path))
     nothing = (None, "")
     header: list[str] = []
-    named: list[int] = []
+    named = []
     for line, record in records:
         # One look at the first sign, and a look at all cells only where they may be empty: tables have 200,000 rows.
         cells = [unguard(cell) if isinstance(cell, str) and cell[:1] == "'" else cell for cell in record]

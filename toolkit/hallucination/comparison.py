@@ -64,7 +64,7 @@ def compare_hallucination(
     if twice := [name for name, count in Counter(item.item_id for item in items).items() if count > 1]:
         raise InputError(f"hallucination: item {twice[0]!r} is there twice; give each its own item_id")
     keys = [(judge, mode) for judge in plan.judges.values() for mode in dict.fromkeys(modes)]
-    verdicts: dict[tuple[str, str, str], HallucinationVerdict] = {}
+    verdicts = {}
 
     async def work(ask: Ask, stop: threading.Event) -> BudgetReached | None:
         async def judge_one(request: tuple[LabelledItem, JudgeSpec, Mode]) -> None:
@@ -214,7 +214,7 @@ class HallucinationComparison:
         items, hallucinated = len(self.items), sum(bool(item.hallucinated) for item in self.items)
         share = f"prevalence {hallucinated / items:.3f}"
         lines = [self.verdict(), f"labelled  {hallucinated} of {items} items are hallucinated ({share})"]
-        rows: list[dict[str, Any]] = []
+        rows = []
         for row in (*self.deciders, *self.baselines):
             estimates = row.estimates()
             rows.append({name: getattr(row, name) for name in (*_WHO, *_COSTS)})

@@ -105,7 +105,7 @@ def hallucination_table(
 ) -> Table:
     """Return one row per judge and mode, and per baseline: rates, agreement with the labels, and cost."""
     everyone = (*deciders, *baselines)
-    keyed: list[Keyed] = []
+    keyed = []
     for decider in everyone:
         rates = {name: decider.found.rate(name) for name in (*RATES, "F1")}
         cells = rates | {"kappa": decider.kappa, "AUD": Estimate("", decider.aud, unit="AUD")}

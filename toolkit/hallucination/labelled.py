@@ -54,7 +54,7 @@ def read_items(path: str | Path) -> tuple[LabelledItem, ...]:
         file = _FOLDER / "security_hallucinations.jsonl"
     if not file.suffix:
         raise InputError(f"{path}: is no labelled set; name a file with its ending, or {SHIPPED!r}")
-    items: dict[str, LabelledItem] = {}
+    items = {}
     for line, cells in read_rows(file):
         row = _Row(f"{file}, line {line}", cells)
         for item in _row_items(row, f"{Path(path).stem}-{line}"):
@@ -81,7 +81,7 @@ def some_items(items: Sequence[LabelledItem], limit: int | None, seed: int) -> t
     if limit is None or limit >= len(items):
         return tuple(items)
     rng = random.Random(seed)
-    ranked: list[tuple[float, int]] = []
+    ranked = []
     for label in (True, False, None):
         positions = [position for position, item in enumerate(items) if item.hallucinated is label]
         rng.shuffle(positions)

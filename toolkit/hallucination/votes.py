@@ -307,9 +307,9 @@ async def majority_vote(
     judges: Sequence[JudgeSpec], request_of: Callable[[JudgeSpec], ModelRequest], ask: Ask
 ) -> tuple[bool | None, str, tuple[str, ...]]:
     """Ask every judge one question with yes or no; return the majority or None, what judges wrote, and the calls."""
-    votes: list[bool] = []
-    remarks: list[str] = []
-    calls: list[str] = []
+    votes = []
+    remarks = []
+    calls = []
     for judge in judges:
         request = request_of(judge)
         calls.append(request.identity())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -74,9 +75,9 @@ def load_keyed(path: Path, columns: Mapping[str, Any] | None = None) -> KeyedTab
     items = [_item(f"{path}, row {line}", number, line, row, roles) for number, (line, row) in numbered]
     if isinstance(roles.get("answer"), list):
         items = _collected(path, items)
-    lines: dict[str, list[str]] = {}
+    lines = defaultdict(list)
     for item in items:
-        lines.setdefault(item.item_id, []).append(str(item.row))
+        lines[item.item_id].append(str(item.row))
     if twice := [name for name in lines if len(lines[name]) > 1]:
         name = one_line(twice[0], _CUT)
         raise InputError(
@@ -139,8 +140,8 @@ def _roles(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, 
     """Return what is taken for what: what a study gives, then the usual names; two candidates are one line."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     listed = f"its columns are {one_line(', '.join(names), 200)}"
-    roles: dict[str, Any] = {}
-    claimed: set[str] = set()
+    roles = {}
+    claimed = set()
     for role, column in columns.items():
         if role not in USUAL:
             raise InputError(f"columns.{role}: is not known; {choices(role, USUAL)}")

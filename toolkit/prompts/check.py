@@ -128,9 +128,9 @@ def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
 
 
 def _by_base(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
-    bases: dict[str, list[Prompt]] = {}
+    bases = defaultdict(list)
     for prompt in prompts:
-        bases.setdefault(prompt.base, []).append(prompt)
+        bases[prompt.base].append(prompt)
     return bases
 
 
@@ -182,7 +182,7 @@ def _labels(prompts: Sequence[Prompt]) -> Iterator[Problem]:
 
 
 def _containment(prompts: Sequence[Prompt]) -> Iterator[Problem]:
-    pairs: list[tuple[Prompt, Prompt, list[str]]] = []
+    pairs = []
     for base in _by_base(prompts).values():
         by_bin = {prompt.length_bin: prompt for prompt in base}
         for shorter, longer in pairwise(LENGTH_BINS):
@@ -206,7 +206,7 @@ def _containment(prompts: Sequence[Prompt]) -> Iterator[Problem]:
 def _repeated_texts(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     first: dict[str, Prompt] = {}
     first_base: dict[frozenset[str], str] = {}
-    copies: set[str] = set()
+    copies = set()
     for base, members in _by_base(prompts).items():
         texts = frozenset(" ".join(prompt.text.split()) for prompt in members)
         if len(members) > 1 and texts in first_base:
@@ -277,7 +277,7 @@ def _content(prompts: Sequence[Prompt]) -> Iterator[Problem]:
 
 
 def _near_copies(prompts: Sequence[Prompt]) -> Iterator[Problem]:
-    reported: set[str] = set()
+    reported = set()
     for members in by_bin(prompts).values():
         plain = [" ".join(prompt.text.split()) for prompt in members]
         alike = np.tril(jaccard(plain), -1)
@@ -370,7 +370,7 @@ def _habits(base: Sequence[Prompt]) -> dict[str, Any]:
 def _balance(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     firsts = [base[0] for base in _by_base(prompts).values()]
     for key in ("category", "scenario"):
-        by_label: dict[str, list[Prompt]] = defaultdict(list)
+        by_label = defaultdict(list)
         for prompt in firsts:
             by_label[getattr(prompt, key)].append(prompt)
         for label, members in by_label.items():

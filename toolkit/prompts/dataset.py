@@ -197,7 +197,7 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
     else:
         name, (version, rows) = path.stem, _table(path, faults)
     rows = [row for row in rows if length_arms or row[1].length_arm is None]
-    prompts: list[Prompt] = []
+    prompts = []
     locations: dict[str, str] = {}
     counts = count_all([row.text for _, row, _ in rows])
     for (location, row, extra), tokens in zip(rows, counts, strict=True):

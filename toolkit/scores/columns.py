@@ -276,7 +276,7 @@ def _key(value: Any) -> str | float:
 
 def parse_values(values: Mapping[Any, Any]) -> dict[str | float, float | None]:
     """Return what scores are worth by their text; nothing, an empty text and NaN say that a score is missing."""
-    worths: dict[str | float, float | None] = {}
+    worths = {}
     for value, number in values.items():
         worths[_key(value)] = None if _empty(number) else _number(number)
         if not abs(worths[_key(value)] or 0.0) <= _LARGEST:

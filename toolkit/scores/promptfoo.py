@@ -54,7 +54,7 @@ def read_promptfoo(path: Path, results: Any, metric: str | None) -> Read:
     names = dict.fromkeys(name for result in listed for name in mapping(mapping(result).get("namedScores")))
     if metric is not None and metric not in names:
         raise InputError(f"{path}: has no metric {metric}; it has {several_names(names) or 'none'}")
-    rows: Rows = []
+    rows = []
     prompts: dict[str, dict[tuple[Any, Any], int]] = {}
     for number, result in enumerate(listed, 1):
         with reading(path, f", result {number}", "be read as promptfoo writes it"):
@@ -123,10 +123,10 @@ def _test_key(result: Mapping[str, Any]) -> tuple[str, str]:
 
 def _name_tests(rows: Rows) -> None:
     """Name the item of each row by the variables of its test; a mark is added where that is no name of its own."""
-    names: dict[str, set[str]] = {}
+    names = defaultdict(set)
     for row in rows:
         key, text = row["test"]
-        names.setdefault(one_line(text, 60), set()).add(key)
+        names[one_line(text, 60)].add(key)
     orders = defaultdict[Any, Iterator[int]](count)
     for row in rows:
         key, text = row["test"]

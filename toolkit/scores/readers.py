@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
@@ -58,12 +58,12 @@ _MOST_ROWS: Final = 20_000_000
 
 def name_methods(logs: Iterable[Read]) -> None:
     """Name the models of logs by the settings in which logs of one model and task differ: each of them is a method."""
-    groups: dict[tuple[str, str], list[Read]] = {}
+    groups = defaultdict(list)
     for log in logs:
         if log.kind == _INSPECT:
-            groups.setdefault((log.rows["model"].iloc[0], log.task), []).append(log)
+            groups[log.rows["model"].iloc[0], log.task].append(log)
     for (model, _), group in groups.items():
-        settings = pd.DataFrame(log.settings for log in group)
+        settings = pd.DataFrame([dict(log.settings) for log in group])
         differing = sorted(settings.columns[settings.nunique(dropna=False) > 1])
         for log in group if differing else ():
             pairs = ((name, log.settings[name]) for name in differing if name in log.settings)
@@ -256,7 +256,7 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         if len(bases) * epochs > _MOST_SAMPLES:
             raise ValueError(f"{len(bases)} samples of {epochs} epochs are more than {_MOST_SAMPLES:,}")
         listed = enumerate(samples, 1)
-    read: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    read = []
     for number, sample in listed:
         with reading(path, f", sample {number}", "be read as inspect_ai writes it"):
             epoch = table(sample, "the sample").get("epoch")
@@ -313,7 +313,7 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         if metric in (None, judge, name or "score")
     }
     unread = {key: _unread(column, values) for key, column in cells.items()}
-    worths: dict[tuple[str, str | None], list[float | None]] = {}
+    worths = {}
     for (judge, name), column in cells.items():
         label = f"{judge}, {name}" if name else judge
         filled = [cell for cell in column if is_filled(cell)]

@@ -93,7 +93,7 @@ def convert(
         tables.flush()
         unchanged = pseudonyms.unchanged if pseudonyms else ()
         note, truncated = _note(tables.packets, special, damage, unchanged), bool(damage or special["cut"])
-        identity: dict[str, object] = {}
+        identity = {}
         if capture_hash:
             identity = {"capture_sha256": sha256_of(capture), "capture_bytes": capture.stat().st_size}
 

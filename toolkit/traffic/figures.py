@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -124,9 +125,9 @@ def one_shot_figures(
     methods: Sequence[MethodScore], groups: Sequence[GroupScore], *, context: About = ALONE
 ) -> tuple[FigureWithCaption, ...]:
     """Return one figure of the groups, then the methods of each variant and model, 45 a figure at most."""
-    by_panel: dict[tuple[str, str], list[MethodScore]] = {}
+    by_panel = defaultdict(list)
     for method in methods:
-        by_panel.setdefault((method.variant, method.model), []).append(method)
+        by_panel[method.variant, method.model].append(method)
     figures = [one_shot_figure(groups, context=context)]
     for (variant, model), panel in by_panel.items():
         title = f"One-shot test, methods with the prompt {variant} and the model {model}"

@@ -255,7 +255,7 @@ def half_digit(number: Decimal) -> Decimal:
 
 def _places(values: Iterable[Any]) -> dict[Any, frozenset[int]]:
     """Return the places of each value."""
-    places = defaultdict[Any, set[int]](set)
+    places = defaultdict(set)
     for index, value in enumerate(values):
         places[value].add(index)
     return {value: frozenset(indices) for value, indices in places.items()}
@@ -270,11 +270,11 @@ def _cell(value: Any) -> Any:
 
 def _partners(cells: Mapping[str, list[Any]]) -> dict[int, int]:
     """Return the response of each request and the reverse, in order in each stream; 1xx is no final response."""
-    open_requests: dict[Any, list[int]] = {}
+    open_requests = defaultdict(list)
     partner = {}
     for row, stream in enumerate(cells["stream"]):
         if cells["method"][row] is not None:
-            open_requests.setdefault(stream, []).append(row)
+            open_requests[stream].append(row)
             continue
         final = (status := cells["status"][row]) is not None and (status == 101 or not 100 <= status < 200)
         if final and (waiting := open_requests.get(stream)):

@@ -114,7 +114,7 @@ def read_claims(text: str) -> tuple[TypedClaim, ...]:
     """
     if len(text) > MAX_TEXT:
         raise Unreadable(f"the reply is longer than {MAX_TEXT:,} characters")
-    objects: list[Any] = []
+    objects = []
     try:
         replied = json_objects(text, _EXACT)
     except TooDeep as fault:
