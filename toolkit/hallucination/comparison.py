@@ -158,7 +158,7 @@ class HallucinationComparison:
         rows = []
         for verdict in self.verdicts:
             item, decision = by_id[verdict.item_id], verdict.decision
-            row: dict[str, Any] = {name: getattr(item, name) for name in ("item_id", "domain", "topic")}
+            row = {name: getattr(item, name) for name in ("item_id", "domain", "topic")}
             row |= {name: getattr(verdict, name) for name in _WHO}
             row |= {"hallucinated": item.hallucinated, "decision": decision}
             row["correct"] = None if decision is None else decision == item.hallucinated

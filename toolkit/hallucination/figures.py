@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from toolkit.report import captions, style
 from toolkit.report.figure import ALONE, About, FigureWithCaption
-from toolkit.report.tables import Keyed, Table, estimates_table
+from toolkit.report.tables import Table, estimates_table
 from toolkit.stats.detection.deciders import Decider, deciders_frame
 from toolkit.stats.result import Estimate
 from toolkit.words import counted

@@ -11,7 +11,7 @@ import asyncio
 import math
 import re
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, get_args
 
@@ -62,7 +62,7 @@ def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tup
     else:
         shape = "open_without_reference" if item.reference is None else "open"
     values = {"definition": words["definition"], "given": words["given"][shape], "fenced": words["fenced"]}
-    names: Mapping[str, str] = words["texts"]
+    names = words["texts"]
     texts = {name: text for field, name in names.items() if (text := getattr(item, field)) is not None}
     if mode in words["last_words"]:  # every text is fenced by a code that it cannot know
         before = "\n".join(text for name, text in texts.items() if name != names["answer"])

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from toolkit.study_file import StudyFile
 
 UNREADABLE: Final = "without a readable answer"
-_TYPES: Final[dict[str, str]] = dict(shipped_words("answers", "keyed"))
+_TYPES: Final = dict(shipped_words("answers", "keyed"))
 """Columns of answers beside the scores of a scorer and what a run has."""
 
 
@@ -211,7 +211,7 @@ def answers_frame(
         if is_choice:
             letters = LETTERS[: len(item.options)]
             key = next(letter for letter in letters if test.scorer.score(letter, item)["correct"] == 1)
-        row: dict[str, Any] = {
+        row = {
             "run_id": reply.run_id,
             "base": item.item_id,
             "model": reply.model,

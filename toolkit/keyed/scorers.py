@@ -151,14 +151,14 @@ def _letters(item: KeyedItem, options: Iterable[str]) -> str:
     return "".join(sorted(LETTERS[item.options.index(option)] for option in options))
 
 
-_MAKERS: Final[Mapping[str, Callable[..., Scorer]]] = {
+_MAKERS: Final = {
     make().name: make
     for make in (
         choice_scorer, set_scorer, number_scorer, identifier_scorer, cvss_scorer, label_scorer, yes_no_scorer,
         refusal_scorer,
     )
 }  # fmt: skip
-SCORERS: Final[Mapping[str, Scorer]] = {name: make() for name, make in _MAKERS.items()}
+SCORERS: Final = {name: make() for name, make in _MAKERS.items()}
 
 
 def scorer(name: str, folder: Path, items: Sequence[KeyedItem] = (), **settings: Any) -> Scorer:
@@ -193,7 +193,7 @@ def check_table(table: KeyedTable, scorer: Scorer) -> None:
 
 
 def _own_scorer(name: str, function: Callable[[str, KeyedItem], Any]) -> Scorer:
-    measures: Mapping[str, str] = getattr(function, "measures", {"score": "none"})
+    measures = getattr(function, "measures", {"score": "none"})
     short = name.rpartition(":")[2]
     advice = f'{short}.measures = {{"name": "unit"}}'
     texts = [*measures, *measures.values()] if isinstance(measures, Mapping) else []

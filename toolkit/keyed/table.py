@@ -20,7 +20,7 @@ from toolkit.files import read_json, read_toml, sha256_of
 from toolkit.table_files import ROW_FILES, read_rows, usual_columns
 from toolkit.words import choices, counted, name_fault, one_line, suggestion
 
-USUAL: Final[Mapping[str, Sequence[str]]] = read_toml(Path(__file__).parent / "data" / "columns.toml")
+USUAL: Final = read_toml(Path(__file__).parent / "data" / "columns.toml")
 """What columns are for, and what published sets call them, in small letters."""
 _LETTER_COLUMN: Final = re.compile(r"(?:(?:option|choice|answer)[ _-])?([a-z])", re.IGNORECASE)
 _FIELD: Final = re.compile(r"\{([^{}]+)\}")
@@ -256,7 +256,7 @@ def _text(value: Any, location: str) -> str:
 
 def _options(row: Mapping[str, Any], column: str | list[str], location: str) -> tuple[str, ...]:
     """Return the texts of an item's options; empty ones at the end are none, one before others is a fault."""
-    cells: Any = [_cell(row, name) for name in column] if isinstance(column, list) else _cell(row, column)
+    cells = [_cell(row, name) for name in column] if isinstance(column, list) else _cell(row, column)
     if isinstance(cells, Mapping):
         if sorted(cells) != list(LETTERS[: len(cells)]):
             raise InputError(

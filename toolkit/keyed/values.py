@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
@@ -51,7 +51,7 @@ def _digits(text: str) -> object:
     return None
 
 
-_FOLDS: Final[tuple[Callable[[str], Any], ...]] = (plain, lambda text: plain(text).casefold(), _digits)
+_FOLDS: Final = (plain, lambda text: plain(text).casefold(), _digits)
 
 
 def label_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:

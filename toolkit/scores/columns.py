@@ -17,9 +17,9 @@ from toolkit.scores.fields import TEXTS, several_names
 from toolkit.table_files import MISSING, number_of, usual_columns
 from toolkit.words import LENGTH_BINS, choices, counted, one_line, suggestion, visible_name
 
-USUAL_NAMES: Final[Mapping[str, Sequence[str]]] = TEXTS["usual"]
+USUAL_NAMES: Final = TEXTS["usual"]
 """Names under which columns are known, the plainest first; the first that is there is taken."""
-MEANING: Final[Mapping[str, str]] = TEXTS["meaning"]
+MEANING: Final = TEXTS["meaning"]
 LOCATION: Final = ["place", "number"]
 """Names of the index of rows that were read from files."""
 _PEOPLE, _JUDGES = (frozenset(TEXTS["rated"][name]) for name in ("people", "judges"))
@@ -56,7 +56,7 @@ def take_columns(
     }
     if rows.empty:
         raise InputError(f"{source}: holds no rows; give one row a score")
-    names: list[str] = rows.columns.tolist()
+    names = rows.columns.tolist()
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InputError(f"{source}: has the column {one_line(twice[0], 80)!r} more than once; keep one")
     for ours, theirs in chosen.items():

@@ -28,7 +28,6 @@ from toolkit.scores.fields import (
     TEXTS,
     WORDS,
     Read,
-    Rows,
     checked_count,
     checked_name,
     is_filled,
@@ -335,7 +334,7 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
                 f"{one_line(repr(cell), CUT)}, is no number; {worths_hint}take another scorer (--metric NAME)"
             )
         worths[judge, name] = [parse_score(worth(cell, values), label) for cell in column]
-    rows: Rows = [
+    rows = [
         {**row, "judge": judge, "dimension": name or "score", "score": column[at]}
         for at, (row, _) in enumerate(read)
         # A scorer that gave this sample no score has one that is missing, of each of its parts.

@@ -30,7 +30,7 @@ Measure = Literal[
     "count", "distinct", "value", "first", "last", "list", "set", "sum", "mean", "min", "max",
     "duration", "mean_interval", "share", "exists",
 ]  # fmt: skip
-MEASURES: Final[tuple[str, ...]] = (*get_args(Measure), "choice")
+MEASURES: Final = (*get_args(Measure), "choice")
 OF_COLUMN: Final = frozenset(
     {"distinct", "value", "first", "last", "list", "set", "sum", "mean", "min", "max"}
 )

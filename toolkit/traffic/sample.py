@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TABLE: Final = read_toml(Path(__file__).parent / "columns.toml")
-COLUMNS: Final[Mapping[str, str]] = TABLE["sample"]
+COLUMNS: Final = TABLE["sample"]
 """Name and dtype; time in s since the first packet, lengths in bytes, addresses and ports of the innermost packet."""
 NAMES: Final = tuple(COLUMNS)
 CUT: Final = "[cut]"
