@@ -542,7 +542,8 @@ CODES = CASES["codes"]
 @pytest.mark.parametrize("name", CODES)
 def test_codes_for_missing_are_missing_and_said(tmp_path, name) -> None:
     """With their rows; a number that may be a score is one, unless a worth says otherwise."""
-    values, scale, missing = CODES[name]
+    values, (low, high), missing = CODES[name]
+    scale = (low, high)
     (tmp_path / "t.csv").write_text(
         "item,score\n" + "".join(f"i{at},{value}\n" for at, value in enumerate(values))
     )

@@ -17,7 +17,7 @@ from toolkit.judges.request import JudgeSpec
 from toolkit.judges.rubric import shipped_words
 from toolkit.keyed.answers import SHARE, Read, plain
 from toolkit.keyed.refusals import BY_PROVIDER, refusal_request
-from toolkit.keyed.scorers import LETTERS, SCORERS, Scorer, check_table
+from toolkit.keyed.scorers import LETTERS, SCORERS, check_table
 from toolkit.keyed.scorers import scorer as find_scorer
 from toolkit.keyed.table import KeyedItem, keeps_order, load_keyed
 from toolkit.models.base import Ask
@@ -71,7 +71,7 @@ class KeyedTest(PromptResponseTest):
             raise InputError(f"dataset: {study.dataset!r} has no key; name a table that has one")
         self.table = load_keyed(Path(study.dataset), columns)
         settings = {} if tolerance is None else {"tolerance": tolerance}
-        self.scorer: Scorer = find_scorer(scorer, folder, self.table.items, **settings)
+        self.scorer = find_scorer(scorer, folder, self.table.items, **settings)
         check_table(self.table, self.scorer)
         labels = {label for item in self.table.items for label in item.answers}
         if scorer == "label" and len({plain(label).casefold() for label in labels}) < len(labels):

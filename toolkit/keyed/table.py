@@ -22,6 +22,7 @@ from toolkit.words import choices, counted, name_fault, one_line, suggestion
 
 USUAL: Final = read_toml(Path(__file__).parent / "data" / "columns.toml")
 """What columns are for, and what published sets call them, in small letters."""
+Row = Mapping[str, Any]
 _LETTER_COLUMN: Final = re.compile(r"(?:(?:option|choice|answer)[ _-])?([a-z])", re.IGNORECASE)
 _FIELD: Final = re.compile(r"\{([^{}]+)\}")
 _PLACES: Final = re.compile(
@@ -57,11 +58,11 @@ class KeyedTable:
     name: str
     items: tuple[KeyedItem, ...]
     sha256: str
-    columns: Mapping[str, Any]
+    columns: Row
     notes: tuple[str, ...] = ()
 
 
-def load_keyed(path: Path, columns: Mapping[str, Any] | None = None) -> KeyedTable:
+def load_keyed(path: Path, columns: Row | None = None) -> KeyedTable:
     """Read a table of questions with their key.
 
     ``columns`` says which column is the ``prompt``, ``options``, ``answer``, ``id``, ``cluster`` and ``group``, where a
@@ -109,7 +110,7 @@ def keeps_order(item: KeyedItem) -> bool:
     )
 
 
-def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
+def _rows(path: Path) -> list[tuple[int, Row]]:
     """Return the rows of a file, each with its line, or its number in the list of a JSON file."""
     if path.suffix.lower() == ".json":
         content = read_json(path)
@@ -136,7 +137,7 @@ def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
     return rows
 
 
-def _roles(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> dict[str, Any]:
+def _roles(path: Path, rows: Sequence[Row], columns: Row) -> dict[str, Any]:
     """Return what is taken for what: what a study gives, then the usual names; two candidates are one line."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     listed = f"its columns are {one_line(', '.join(names), 200)}"
@@ -189,7 +190,7 @@ def _roles(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, 
     return {role: column for role, column in roles.items() if column != ""}
 
 
-def _cell(row: Mapping[str, Any], column: str) -> Any:
+def _cell(row: Row, column: str) -> Any:
     """Return the cell of a column, or of a dotted path into objects, `None` where there is none."""
     if column in row:
         return row[column]
@@ -199,9 +200,7 @@ def _cell(row: Mapping[str, Any], column: str) -> Any:
     return value
 
 
-def _item(
-    location: str, number: int, line: int, row: Mapping[str, Any], roles: Mapping[str, Any]
-) -> KeyedItem:
+def _item(location: str, number: int, line: int, row: Row, roles: Row) -> KeyedItem:
     def cell(column: str) -> str:
         return _text(_cell(row, column), f"{location}, {column}")
 
@@ -254,7 +253,7 @@ def _text(value: Any, location: str) -> str:
     return text
 
 
-def _options(row: Mapping[str, Any], column: str | list[str], location: str) -> tuple[str, ...]:
+def _options(row: Row, column: str | list[str], location: str) -> tuple[str, ...]:
     """Return the texts of an item's options; empty ones at the end are none, one before others is a fault."""
     cells = [_cell(row, name) for name in column] if isinstance(column, list) else _cell(row, column)
     if isinstance(cells, Mapping):

@@ -12,6 +12,7 @@ from typing import Any, Final
 from unicodedata import decimal
 
 from toolkit.errors import StudyError
+from toolkit.judges.rubric import shipped_words
 from toolkit.keyed.answers import (
     SHARE,
     Scorer,
@@ -207,10 +208,8 @@ def _identifiers(value: Any) -> set[str]:
 
 # --- CVSS -------------------------------------------------------------------------------------------------------------
 
-_BASE: Final = {
-    "3": ("AV", "AC", "PR", "UI", "S", "C", "I", "A"),
-    "4": ("AV", "AC", "AT", "PR", "UI", "VC", "VI", "VA", "SC", "SI", "SA"),
-}
+_BASE: Final = shipped_words("cvss", "keyed")
+"""Base metrics of each version of CVSS."""
 
 
 def cvss_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:

@@ -58,6 +58,10 @@ class Problem:
     mend: str
 
 
+Prompts = Sequence[Prompt]
+Problems = Iterator[Problem]
+
+
 def check_summary(source: str | Path, *, every: bool = False) -> Summary:
     """Check a dataset and list its problems: what `toolkit prompts check` prints; exit code 1 where there is one."""
     dataset = load_dataset(source, check_ranges=False, length_arms=True)
@@ -127,7 +131,7 @@ def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
     return tuple(sorted(problems, key=lambda problem: position[problem.prompt_id]))
 
 
-def _by_base(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
+def _by_base(prompts: Prompts) -> dict[str, list[Prompt]]:
     bases = defaultdict(list)
     for prompt in prompts:
         bases[prompt.base].append(prompt)
@@ -145,7 +149,7 @@ def _problem(name: str, prompt: Prompt, **values: Any) -> Problem:
     )
 
 
-def _ranges(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _ranges(prompts: Prompts) -> Problems:
     tokens_by = {encoding: count_all([p.text for p in prompts], encoding) for encoding in ENCODINGS}
     for number, prompt in enumerate(prompts):
         low, high = LENGTH_BINS[prompt.length_bin]
@@ -161,7 +165,7 @@ def _ranges(prompts: Sequence[Prompt]) -> Iterator[Problem]:
             )  # fmt: skip
 
 
-def _bins(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _bins(prompts: Prompts) -> Problems:
     for name, base in _by_base(prompts).items():
         counts = Counter(prompt.length_bin for prompt in base)
         if missing := ", ".join(length_bin for length_bin in LENGTH_BINS if length_bin not in counts):
@@ -172,7 +176,7 @@ def _bins(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 yield _problem("length_twice", duplicate, base=name, count=count, length_bin=length_bin)
 
 
-def _labels(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _labels(prompts: Prompts) -> Problems:
     for base, (first, *others) in _by_base(prompts).items():
         for prompt in others:
             for key in ("scenario", "category"):
@@ -181,7 +185,7 @@ def _labels(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                     yield _problem("labels", prompt, base=base, key=key, first=first.prompt_id, **values)
 
 
-def _containment(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _containment(prompts: Prompts) -> Problems:
     pairs = []
     for base in _by_base(prompts).values():
         by_bin = {prompt.length_bin: prompt for prompt in base}
@@ -203,7 +207,7 @@ def _containment(prompts: Sequence[Prompt]) -> Iterator[Problem]:
         yield _problem("containment", long, more=more, shorter=short.prompt_id, line=missing[0])
 
 
-def _repeated_texts(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _repeated_texts(prompts: Prompts) -> Problems:
     first: dict[str, Prompt] = {}
     first_base: dict[frozenset[str], str] = {}
     copies = set()
@@ -220,7 +224,7 @@ def _repeated_texts(prompts: Sequence[Prompt]) -> Iterator[Problem]:
         first.setdefault(text, prompt)
 
 
-def _filler(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _filler(prompts: Prompts) -> Problems:
     for prompt in prompts:
         sentences = [s for line in _lines(prompt.text) for s in _SENTENCES.split(line)]
         counts = Counter(" ".join(s.casefold().strip("-*.!?; ").split()) for s in sentences)
@@ -248,7 +252,7 @@ _ITEM: Final = re.compile(r"\s*(?:[-*\u2022|>]|\(?\w{1,3}[.)])\s|[^:\n]{1,60}:\s
 """The start of a line of a list: a bullet, a number, a cell, "name: value", or an indented block."""
 
 
-def _scars(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _scars(prompts: Prompts) -> Problems:
     for prompt in prompts:
         if doubled := _DOUBLED.search(prompt.text):
             context = " ".join(prompt.text[max(0, doubled.start() - 20) : doubled.end() + 30].split())
@@ -261,7 +265,7 @@ def _scars(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 break
 
 
-def _tasks(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _tasks(prompts: Prompts) -> Problems:
     for base in _by_base(prompts).values():
         tasks = [(p, p.text.rpartition(TASK)[2].strip()) for p in base if TASK in p.text]
         for prompt, task in tasks:
@@ -269,14 +273,14 @@ def _tasks(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 yield _problem("task", prompt, first=tasks[0][0].prompt_id)
 
 
-def _content(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _content(prompts: Prompts) -> Problems:
     for prompt in prompts:
         for look in (scars_in, dates_in, sums_in, technical_in):
             for kind, fault, mend in dict.fromkeys(look(prompt.text)):
                 yield Problem(kind, prompt.prompt_id, fault, mend)
 
 
-def _near_copies(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _near_copies(prompts: Prompts) -> Problems:
     reported = set()
     for members in by_bin(prompts).values():
         plain = [" ".join(prompt.text.split()) for prompt in members]
@@ -291,7 +295,7 @@ def _near_copies(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 yield _problem("near_copy", first, share=share, other=second.prompt_id, location=location)
 
 
-def _boilerplate(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _boilerplate(prompts: Prompts) -> Problems:
     bases: dict[str, dict[str, Prompt]] = defaultdict(dict)
     for prompt in prompts:
         for line in _lines(prompt.text):
@@ -304,7 +308,7 @@ def _boilerplate(prompts: Sequence[Prompt]) -> Iterator[Problem]:
             yield _problem("boilerplate", first, count=len(by_base), sentence=sentence)
 
 
-def _elements(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _elements(prompts: Prompts) -> Problems:
     firsts = [base[0] for base in _by_base(prompts).values()]
     for key in ("elements", "csf"):
         lacking = [prompt for prompt in firsts if key not in prompt.metadata]
@@ -319,7 +323,7 @@ def _elements(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 yield _problem("element_of_two", prompt, element=element)
 
 
-def _cues(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _cues(prompts: Prompts) -> Problems:
     for shortest, *others in _by_base(prompts).values():
         given = _stems(shortest.text)
         lines = dict.fromkeys(line for prompt in others for line in _lines(prompt.text))
@@ -336,7 +340,7 @@ def _stems(text: str) -> set[str]:
     return {word[:6] for word in re.findall(r"[a-z][a-z-]{3,}", text.casefold())}
 
 
-def _references(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _references(prompts: Prompts) -> Problems:
     for name, base in _by_base(prompts).items():
         references = [str(prompt.metadata.get("reference", "")).split() for prompt in base]
         if any(reference != references[0] for reference in references):
@@ -346,7 +350,7 @@ def _references(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 yield _problem("reference", prompt)
 
 
-def _fingerprints(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _fingerprints(prompts: Prompts) -> Problems:
     """A property of the dataset, so each is reported once; with few bases a share says little."""
     bases = list(_by_base(prompts).values())
     if len(bases) < FINGERPRINT_BASES:
@@ -360,14 +364,14 @@ def _fingerprints(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 yield _problem("fingerprint", first, count=count, total=len(bases), pattern=pattern)
 
 
-def _habits(base: Sequence[Prompt]) -> dict[str, Any]:
+def _habits(base: Prompts) -> dict[str, Any]:
     """Return what a base may have in common with many others, by its name in ``problems.toml``."""
     longest = base[-1].text
     opening, task = (" ".join(text.split()[:2]) for text in (longest, longest.partition(TASK)[2]))
     return {"opening": opening, "task": task, "facts": base[0].text.partition(TASK)[0].count("\n- ")}
 
 
-def _balance(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _balance(prompts: Prompts) -> Problems:
     firsts = [base[0] for base in _by_base(prompts).values()]
     for key in ("category", "scenario"):
         by_label = defaultdict(list)
@@ -379,7 +383,7 @@ def _balance(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 yield _problem("balance", members[0], key=key, label=label, **counts)
 
 
-def _readabilities(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _readabilities(prompts: Prompts) -> Problems:
     for base in _by_base(prompts).values():
         grades = [(prompt, readability(prompt.text)) for prompt in base]
         (easiest, low), (hardest, high) = (end(grades, key=itemgetter(1)) for end in (min, max))
@@ -391,7 +395,7 @@ _FACT_SIGN: Final = re.compile(r"`[^`]+`|\d[\d.,:/-]*\d|\d|(?<![\w@-])[\w@-]+(?:
 """What a fact in short must hold too: strings in backticks, numbers, times and dates, addresses."""
 
 
-def _arms(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _arms(prompts: Prompts) -> Problems:
     for base, members in _by_base(prompts).items():
         texts = {prompt.metadata.get("length_arm") or prompt.length_bin: prompt for prompt in members}
         arms = [name for name in LENGTH_ARMS if name in texts]
@@ -400,29 +404,23 @@ def _arms(prompts: Sequence[Prompt]) -> Iterator[Problem]:
         elif arms:
             facts = {name: _facts(prompt.text) for name, prompt in texts.items()}
             for name in ("neutral_m", "neutral_l"):
-                yield from _neutral(
-                    texts[name], texts[LENGTH_ARMS[name]], facts[name], facts["S"], facts["L"]
-                )
+                arm, like = texts[name], texts[LENGTH_ARMS[name]]
+                lost = [fact for fact in facts["S"] if fact not in facts[name]]
+                more = [fact for fact in facts[name] if fact in facts["L"] and fact not in facts["S"]]
+                for kind, listed in (("arm_lacks", lost), ("arm_adds", more)):
+                    if listed:
+                        yield _problem(kind, arm, facts=counted(len(listed), "facts"), fact=listed[0])
+                share = arm.token_count / like.token_count - 1
+                if abs(share) > ALIKE:
+                    yield _problem(
+                        "arm_length", arm, tokens=arm.token_count, encoding=BINNED_BY, share=share, most=ALIKE,
+                        expected=like.token_count, like=like.prompt_id,
+                        direction="shorter" if share > 0 else "longer",
+                    )  # fmt: skip
             yield from _short(texts["short_l"], facts["short_l"], facts["L"])
 
 
-def _neutral(
-    arm: Prompt, like: Prompt, facts: Sequence[str], short_facts: Sequence[str], long_facts: Sequence[str]
-) -> Iterator[Problem]:
-    lost = [fact for fact in short_facts if fact not in facts]
-    more = [fact for fact in facts if fact in long_facts and fact not in short_facts]
-    for name, listed in (("arm_lacks", lost), ("arm_adds", more)):
-        if listed:
-            yield _problem(name, arm, facts=counted(len(listed), "facts"), fact=listed[0])
-    share = arm.token_count / like.token_count - 1
-    if abs(share) > ALIKE:
-        yield _problem(
-            "arm_length", arm, tokens=arm.token_count, encoding=BINNED_BY, share=share, most=ALIKE,
-            expected=like.token_count, like=like.prompt_id, direction="shorter" if share > 0 else "longer",
-        )  # fmt: skip
-
-
-def _short(arm: Prompt, facts: Sequence[str], long_facts: Sequence[str]) -> Iterator[Problem]:
+def _short(arm: Prompt, facts: Sequence[str], long_facts: Sequence[str]) -> Problems:
     if len(facts) != len(long_facts):
         yield _problem("arm_count", arm, facts=counted(len(facts), "facts"), expected=len(long_facts))
         return

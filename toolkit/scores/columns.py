@@ -69,20 +69,20 @@ def take_columns(
             raise InputError(
                 f"{source}: has no column {theirs!r}; {suggestion(theirs, names)}it has {_listed(names)}"
             )
-    columns: dict[str, str] = {}
+    columns = {}
     for ours, candidates in usual_columns(names, USUAL_NAMES, [*chosen.values()]).items():
         item = "item" if ours == "base" else ours
-        alike = [name for name in candidates if name.casefold() == candidates[0].casefold()]
         if ours in chosen:
-            columns |= {ours: chosen[ours]} if chosen[ours] else {}
-        elif len(alike) > 1:
+            candidates = [chosen[ours]] if chosen[ours] else []
+        alike = [name for name in candidates if name.casefold() == candidates[0].casefold()]
+        if len(alike) > 1:
             raise InputError(
                 f"{source}: the columns {', '.join(sorted(map(repr, alike)))} may each be the {item}; say which by "
                 f"--column {item}=NAME"
             )
-        elif candidates:
+        if candidates:
             columns[ours] = candidates[0]
-        if ours in ("base", "score") and ours not in columns:
+        elif ours in ("base", "score"):
             raise InputError(
                 f"{source}: no column is known as the {item} (found: {_listed(names)}); name it with "
                 f"--column {item}=NAME"
