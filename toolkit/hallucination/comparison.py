@@ -193,8 +193,8 @@ class HallucinationComparison:
     def outcome(self) -> dict[str, Any]:
         """What `toolkit.report.show.need_whole` asks for: votes planned and failed, why, and the budget."""
         planned, failures = len(self.items) * len(self.deciders) * self.k, self.failures
-        counts = {"planned": planned, "failed": sum(failures.values())}
-        return counts | {"failures": failures, "budget": self.budget}
+        failed = sum(failures.values())
+        return {"planned": planned, "failed": failed, "failures": failures, "budget": self.budget}
 
     def verdict(self) -> str:
         """Return which judges are shown to be right more often than the baselines that read nothing, and how often."""

@@ -198,9 +198,10 @@ def _containment(prompts: Prompts) -> Problems:
     # One cause: the texts were not written to contain each other.
     if len(lacking) >= max(SHARED, 0.9 * len(pairs)):
         short, long, missing = lacking[0]
-        counts = {"pairs": len(pairs), "total": sum(len(lines) for _, _, lines in lacking)}
-        values = {"lacking": len(lacking), "shorter": short.prompt_id, "line": missing[0], **counts}
-        yield _problem("containment_of_most", long, **values)
+        yield _problem(
+            "containment_of_most", long, lacking=len(lacking), pairs=len(pairs), shorter=short.prompt_id,
+            line=missing[0], total=sum(len(lines) for _, _, lines in lacking),
+        )  # fmt: skip
         return
     for short, long, missing in lacking:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -379,8 +380,9 @@ def _balance(prompts: Prompts) -> Problems:
             by_label[getattr(prompt, key)].append(prompt)
         for label, members in by_label.items():
             if len(by_label) > EVEN and len(members) > EVEN * len(firsts) / len(by_label):
-                counts = {"count": len(members), "total": len(firsts)}
-                yield _problem("balance", members[0], key=key, label=label, **counts)
+                yield _problem(
+                    "balance", members[0], key=key, label=label, count=len(members), total=len(firsts)
+                )
 
 
 def _readabilities(prompts: Prompts) -> Problems:
@@ -432,8 +434,9 @@ def _short(arm: Prompt, facts: Sequence[str], long_facts: Sequence[str]) -> Prob
             if signs
         )
         if differences:
-            values = {"differences": differences, "fact": short, "long": one_line(long, 80)}
-            yield _problem("arm_facts", arm, number=number, **values)
+            yield _problem(
+                "arm_facts", arm, number=number, differences=differences, fact=short, long=one_line(long, 80)
+            )
 
 
 def _facts(text: str) -> list[str]:

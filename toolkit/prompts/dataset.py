@@ -217,8 +217,7 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
         suffix = _ARM_SUFFIXES[row.length_arm] if row.length_arm else row.length_bin.lower()
         base = row.base or row.prompt_id.removesuffix(f"_{suffix}")
         metadata = {"data_sources": [], "academic_grade": bool(extra), "base_scenario": base, **extra}
-        metadata |= {"reference": row.reference} if row.reference else {}
-        metadata |= {"length_arm": row.length_arm} if row.length_arm else {}
+        metadata |= row.model_dump(include={"reference", "length_arm"}, exclude_none=True)
         labels = (row.scenario, row.category, row.length_bin)
         prompts.append(Prompt(row.prompt_id, row.text, *labels, tokens, version, base, metadata))
     if faults:

@@ -25,6 +25,7 @@ LETTERS, WORDS = TEXTS["letters"], TEXTS["words"]
 _NAMED: Final = 4
 CUT: Final = 80
 Rows = list[dict[str, Any]]
+Json = Mapping[str, Any]
 
 
 @dataclass
@@ -59,14 +60,14 @@ def reading(path: Path, location: str, writer: str) -> Iterator[None]:
         raise InputError(message) from None
 
 
-def table(value: Any, label: str) -> Mapping[str, Any]:
+def table(value: Any, label: str) -> Json:
     """Return a JSON object as it is; raises ``TypeError`` for another value."""
     if not isinstance(value, Mapping):
         raise TypeError(f"{label} is {one_line(repr(value), CUT)}, no object")
     return value
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
+def mapping(value: Any) -> Json:
     """Return a JSON object as it is, and an empty one for another value."""
     return value if isinstance(value, Mapping) else {}
 

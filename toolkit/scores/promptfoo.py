@@ -16,6 +16,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.scores.fields import (
     CUT,
+    Json,
     Read,
     Rows,
     checked_count,
@@ -105,7 +106,7 @@ def is_promptfoo_table(header: Collection[str]) -> bool:
     return any(re.match(r"\[[^\]]+\] \S", name) for name in header)
 
 
-def _test_key(result: Mapping[str, Any]) -> tuple[str, str]:
+def _test_key(result: Json) -> tuple[str, str]:
     """Return what tells a test from others and its variables as text; both are empty where nothing tells it."""
     case = mapping(result.get("testCase"))
     variables = {
@@ -139,7 +140,7 @@ def _name_tests(rows: Rows) -> None:
         row["base"] = name
 
 
-def _failure(result: Mapping[str, Any]) -> str | None:
+def _failure(result: Json) -> str | None:
     """Return why a result has no score: promptfoo writes 0 where a provider or a grader failed."""
     graded = mapping(result.get("gradingResult"))
     unscored = result.get("failureReason") == _PROVIDER_FAILED or result.get("score") is None

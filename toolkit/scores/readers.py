@@ -27,6 +27,7 @@ from toolkit.scores.fields import (
     LETTERS,
     TEXTS,
     WORDS,
+    Json,
     Read,
     checked_count,
     checked_name,
@@ -348,7 +349,7 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
     return Read(frame, _INSPECT, notes, unit="sample", settings=_settings(log, head), task=task)
 
 
-def _reduced(log: Mapping[str, Any], reducer: str) -> list[dict[str, Any]]:
+def _reduced(log: Json, reducer: str) -> list[dict[str, Any]]:
     """Return one sample an item, with the values that inspect_ai made of its epochs."""
     values: dict[Any, dict[str, Any]] = {}
     for part in log.get("reductions") or ():
@@ -363,7 +364,7 @@ def _reduced(log: Mapping[str, Any], reducer: str) -> list[dict[str, Any]]:
     return [{"id": identifier, "scores": scores} for identifier, scores in values.items()]
 
 
-def _settings(log: Mapping[str, Any], head: Mapping[str, Any]) -> dict[str, str]:
+def _settings(log: Json, head: Json) -> dict[str, str]:
     """Return how a model answered: two logs of it and a task that differ in this are two methods."""
     plan, config = mapping(log.get("plan")), mapping(head.get("config"))
     settings = {**mapping(plan.get("config")), **mapping(head.get("model_generate_config"))}

@@ -50,6 +50,10 @@ UNITS: Final = {
 """The kind of quantity of a unit, and how many seconds, bytes or parts of 1 it is."""
 
 
+Rows = frozenset[int]
+"""Places of rows of a sample."""
+
+
 class Unreadable(Exception):
     """Why a subject or an answer cannot be read at all."""
 
@@ -137,7 +141,7 @@ class Table:
         self.cells = cells
 
     @cached_property
-    def rows_by_value(self) -> dict[str, dict[Any, frozenset[int]]]:
+    def rows_by_value(self) -> dict[str, dict[Any, Rows]]:
         """The rows of each value of each column, in its canonical form; None is the empty cell."""
         return {
             name: _places(None if cell is None else canonical(name, cell) for cell in column)
@@ -145,12 +149,12 @@ class Table:
         }
 
     @cached_property
-    def rows_by_url(self) -> dict[str, frozenset[int]]:
+    def rows_by_url(self) -> dict[str, Rows]:
         """The rows of each URL, which is a row's host with its URI."""
         pairs = zip(*map(self.cells.get, ("host", "uri")), strict=True)
         return _places("" if None in pair else _url("".join(pair)) for pair in pairs)
 
-    def rows_of_url(self, value: Any) -> frozenset[int]:
+    def rows_of_url(self, value: Any) -> Rows:
         """Return the rows whose host and URI a value names, as ``http://HOST/PATH`` or ``HOST/PATH``."""
         whole = isinstance(value, str) and {"host", "uri"} <= self.cells.keys()
         return self.rows_by_url.get(_url(value), frozenset()) if whole else frozenset()
@@ -161,7 +165,7 @@ class Table:
             raise Refuted(f"the sample has no column {str(name)[:60]!r}")
         return name
 
-    def select(self, conditions: Any) -> tuple[frozenset[int], str]:
+    def select(self, conditions: Any) -> tuple[Rows, str]:
         """Return the rows that a filter selects, and its first condition on a value that no row has."""
         if not isinstance(conditions, Mapping):
             raise Unreadable("its filter is not an object of columns and values")
@@ -172,7 +176,7 @@ class Table:
             absent = absent or missing
         return selected, absent
 
-    def _rows(self, name: str, condition: Any) -> tuple[frozenset[int], str]:
+    def _rows(self, name: str, condition: Any) -> tuple[Rows, str]:
         by_value = self.rows_by_value[name]
         if isinstance(condition, Mapping):
             low, high = (condition.get(end) for end in ("min", "max"))
@@ -197,7 +201,7 @@ class Table:
             missing = missing or ("" if equal else f"{name} {str(spelling)[:80]}")
         return frozenset(selected), missing
 
-    def _between(self, name: str, low: Decimal | None, high: Decimal | None) -> frozenset[int]:
+    def _between(self, name: str, low: Decimal | None, high: Decimal | None) -> Rows:
         return frozenset(
             index
             for index, cell in enumerate(self.cells[name])
@@ -208,7 +212,7 @@ class Table:
         """Return rows in their order, of a column those that have a value."""
         return [row for row in sorted(rows) if column is None or self.cells[column][row] is not None]
 
-    def calculate(self, measure: str, column: str | None, rows: frozenset[int], among: frozenset[int]) -> Any:
+    def calculate(self, measure: str, column: str | None, rows: Rows, among: Rows) -> Any:
         """Return what a measure gives over rows; raise `Refuted` where it gives no value."""
         if measure in OF_COLUMN:
             column = self.column(column)
@@ -253,7 +257,7 @@ def half_digit(number: Decimal) -> Decimal:
     return Decimal(5).scaleb(int(number.as_tuple().exponent) - 1)
 
 
-def _places(values: Iterable[Any]) -> dict[Any, frozenset[int]]:
+def _places(values: Iterable[Any]) -> dict[Any, Rows]:
     """Return the places of each value."""
     places = defaultdict(set)
     for index, value in enumerate(values):
