@@ -253,8 +253,9 @@ def _excel_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
                 member_size(file, name)
         sheets, formulas = load_rows(values=True), load_rows(values=False)
     except FileNotFoundError:
-        advice = f"{similar_file(path)}check the path"
-        raise InputError(f"{path}: cannot be read: there is no such file; {advice}") from None
+        raise InputError(
+            f"{path}: cannot be read: there is no such file; {similar_file(path)}check the path"
+        ) from None
     except (*DAMAGED_ZIP, SyntaxError) as error:  # of XML: a ParseError is a SyntaxError
         raise InputError(
             f"{path}: cannot be read as Excel ({one_line(str(error), _CUT)}); save it as .xlsx or CSV, without a "
@@ -283,8 +284,9 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             row = parsed(json.loads, written, object_pairs_hook=distinct_keys)
         except ValueError as error:
-            reason = f"is not valid JSON ({one_line(str(error), _CUT)}); one object a line"
-            raise InputError(f"{path}, line {line}: {reason}") from None
+            raise InputError(
+                f"{path}, line {line}: is not valid JSON ({one_line(str(error), _CUT)}); one object a line"
+            ) from None
         if not isinstance(row, dict):
             raise InputError(f"{path}, line {line}: is no JSON object; write one object a line")
         yield line, row

@@ -82,14 +82,16 @@ class KeyedTest(PromptResponseTest):
         self.asks_judges, self.judges = ask_judges, tuple(judges)
         taken = {*_TYPES, *KINDS["runs"], UNREADABLE}
         if clashes := [name for name, _ in self.scorer.measures if name in taken]:
-            message = f"scorer {scorer}: {clashes[0]!r} is a column of every answer; name its score otherwise"
-            raise InputError(message)
+            raise InputError(
+                f"scorer {scorer}: {clashes[0]!r} is a column of every answer; name its score otherwise"
+            )
         self.licence = licence
         items = self.table.items
         if study.bases is not None:
             if study.bases > len(items):
-                message = f"the table has {len(items)} questions; ask for at most as many"
-                raise InputError(f"bases = {study.bases}: {message}")
+                raise InputError(
+                    f"bases = {study.bases}: the table has {len(items)} questions; ask for at most as many"
+                )
             chosen = random.Random(study.seed).sample(range(len(items)), study.bases)
             items = tuple(items[number] for number in sorted(chosen))
         # Options in another order make another prompt, so that each repeat has prompts of its own.
@@ -165,8 +167,9 @@ class KeyedTest(PromptResponseTest):
         scores, main = self.scorer.score(read.value, item), self.scorer.measures[0][0]
         if not 0 <= scores[main] <= 1:
             problem = f"gives {scores[main]:g} for item {item.item_id}, and {main}, its first score, is"
-            message = f"scorer {self.scorer.name}: {problem} a share; divide it by the most there can be"
-            raise InputError(message)
+            raise InputError(
+                f"scorer {self.scorer.name}: {problem} a share; divide it by the most there can be"
+            )
         return scores
 
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:

@@ -176,8 +176,9 @@ def scorer(name: str, folder: Path, items: Sequence[KeyedItem] = (), **settings:
         return maker(items, **settings)
     source, _, function_name = name.rpartition(":")
     if not source or not function_name:
-        message = f"options.scorer: {name!r} is not known; {choices(name, _MAKERS)} or file.py:function"
-        raise StudyError(message)
+        raise StudyError(
+            f"options.scorer: {name!r} is not known; {choices(name, _MAKERS)} or file.py:function"
+        )
     with code_of_users(f"options.scorer: {name!r} cannot be imported"):
         function = getattr(module_of_users(source, folder, "options.scorer"), function_name, None)
     if not callable(function):

@@ -121,8 +121,9 @@ def _rows(path: Path) -> list[tuple[int, Row]]:
                 if isinstance(part, list) and isinstance((part or [0])[0], Mapping)
             ]
             if len(lists) > 1:
-                message = f"{path}: has lists of objects in {', '.join(lists)}; a table is one of them"
-                raise InputError(message)
+                raise InputError(
+                    f"{path}: has lists of objects in {', '.join(lists)}; a table is one of them"
+                )
             content = content[lists[0]] if lists else None
         if not isinstance(content, list) or not all(isinstance(row, Mapping) for row in content):
             raise InputError(f"{path}: is no list of objects; a table has an object for each question")
@@ -130,8 +131,9 @@ def _rows(path: Path) -> list[tuple[int, Row]]:
     elif path.suffix.lower() in ROW_FILES:
         rows = list(read_rows(path))
     else:
-        message = f"{path}: is no table that is read (.json, {', '.join(ROW_FILES)}); save it as one of them"
-        raise InputError(message)
+        raise InputError(
+            f"{path}: is no table that is read (.json, {', '.join(ROW_FILES)}); save it as one of them"
+        )
     if not rows:
         raise InputError(f"{path}: has no rows; give a table with a question in each row")
     return rows
@@ -151,8 +153,9 @@ def _roles(path: Path, rows: Sequence[Row], columns: Row) -> dict[str, Any]:
             parts = _FIELD.findall(column)
         for part in parts:
             if not isinstance(part, str):
-                message = f"columns.{role}: {one_line(repr(part), _CUT)} is no name of a column; write a text"
-                raise InputError(message)
+                raise InputError(
+                    f"columns.{role}: {one_line(repr(part), _CUT)} is no name of a column; write a text"
+                )
             if part and all(_cell(row, part) is None for row in rows):
                 raise InputError(
                     f"{path}: has no column {part!r} (columns.{role}); {suggestion(part, names)}{listed}"
@@ -181,8 +184,10 @@ def _roles(path: Path, rows: Sequence[Row], columns: Row) -> dict[str, Any]:
             candidates = ["{instruction}\n\n{input}"]
         if len(candidates) > 1:
             first, *more = (json.dumps(candidate, ensure_ascii=False) for candidate in candidates)
-            advice = f"say under [options] which: columns = {{ {role} = {first} }}"
-            raise InputError(f"{path}: {' and '.join([first, *more])} may each be the {role}; {advice}")
+            raise InputError(
+                f"{path}: {' and '.join([first, *more])} may each be the {role}; "
+                f"say under [options] which: columns = {{ {role} = {first} }}"
+            )
         roles |= {role: candidates[0]} if candidates else {}
     if not roles.get("prompt"):
         advice = 'say under [options] which has the question: columns = { prompt = "NAME" }'
@@ -206,8 +211,9 @@ def _item(location: str, number: int, line: int, row: Row, roles: Row) -> KeyedI
 
     def filled(field: re.Match[str]) -> str:
         if _cell(row, field[1]) is None:
-            message = f"{location}: has no {field[1]}, which its prompt needs; write it, or take the row out"
-            raise InputError(message)
+            raise InputError(
+                f"{location}: has no {field[1]}, which its prompt needs; write it, or take the row out"
+            )
         return cell(field[1])
 
     def text(role: str) -> str:

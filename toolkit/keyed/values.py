@@ -101,8 +101,10 @@ def number_scorer(items: Sequence[KeyedItem] = (), tolerance: Mapping[str, float
     kind, size = next(iter((tolerance or {"absolute": 0.0}).items()))
     is_size = isinstance(size, int | float) and not isinstance(size, bool) and 0 <= size < math.inf
     if len(tolerance or {}) > 1 or kind not in ("absolute", "relative") or not is_size:
-        advice = "write { absolute = 0.5 } or { relative = 0.05 }"
-        raise StudyError(f"options.tolerance: {tolerance} is not usable; {advice}")
+        raise StudyError(
+            f"options.tolerance: {tolerance} is not usable; "
+            "write { absolute = 0.5 } or { relative = 0.05 }"
+        )
 
     def key(item: KeyedItem) -> tuple[float, str]:
         return _number(one_key(item))

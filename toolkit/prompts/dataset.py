@@ -202,8 +202,10 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
     counts = count_all([row.text for _, row, _ in rows])
     for (location, row, extra), tokens in zip(rows, counts, strict=True):
         if row.prompt_id in locations:
-            problem = f"'{row.prompt_id}' is already used in {locations[row.prompt_id]}"
-            faults.append(f"{location}: key 'prompt_id': {problem}")
+            faults.append(
+                f"{location}: key 'prompt_id': "
+                f"'{row.prompt_id}' is already used in {locations[row.prompt_id]}"
+            )
         low, high = LENGTH_BINS[row.length_bin]
         if check_ranges and not low <= tokens <= high:
             faults.append(
@@ -302,8 +304,10 @@ def _table(path: Path, faults: list[str]) -> tuple[str, list[_SourcedRow]]:
     if not (rows or faults):
         faults.append(f"{path}: no prompt in it, expected one a row")
     if len(versions) > 1:
-        message = f"key 'dataset_version' must be the same in every row, found {', '.join(versions)}"
-        faults.append(f"{list(versions.values())[1]}: {message}")
+        faults.append(
+            f"{list(versions.values())[1]}: "
+            f"key 'dataset_version' must be the same in every row, found {', '.join(versions)}"
+        )
     return next(iter(versions), ""), rows
 
 
@@ -312,8 +316,9 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         content = read_json(path)
         listed = content.get("prompts") if isinstance(content, dict) else content
         if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
-            message = "no list of prompts in it, expected one, or an object with the key 'prompts'"
-            raise InputError(f"{path}: {message}")
+            raise InputError(
+                f"{path}: no list of prompts in it, expected one, or an object with the key 'prompts'"
+            )
         numbered = ((f"{path}, prompt {number}", cells) for number, cells in enumerate(listed, 1))
     else:
         numbered = ((f"{path}, line {line}", cells) for line, cells in read_rows(path))

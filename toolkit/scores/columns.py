@@ -116,8 +116,9 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
     counts = Counter(names)
     for name in judges:
         if counts[name] != 1:
-            message = f"{source}: has no column {name!r} of its own for a judge; it has {_listed(names)}"
-            raise InputError(message)
+            raise InputError(
+                f"{source}: has no column {name!r} of its own for a judge; it has {_listed(names)}"
+            )
     if doubled := [name for name in ("judge", "score") if name in names]:
         raise InputError(
             f"{source}: has a column {doubled[0]!r} and a column for each judge; leave out one or the other"

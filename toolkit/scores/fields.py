@@ -56,8 +56,9 @@ def reading(path: Path, location: str, writer: str) -> Iterator[None]:
         yield
     except (*DAMAGED_ZIP, RecursionError, ArithmeticError, pa.ArrowException) as error:
         reason = one_line(f"{type(error).__name__}: {error}", 200)
-        message = f"{path}{location}: cannot {writer} ({reason}); correct it, or write it again"
-        raise InputError(message) from None
+        raise InputError(
+            f"{path}{location}: cannot {writer} ({reason}); correct it, or write it again"
+        ) from None
 
 
 def table(value: Any, label: str) -> Json:

@@ -92,8 +92,9 @@ def read_promptfoo(path: Path, results: Any, metric: str | None) -> Read:
     if (most := max(map(len, prompts.values()))) > 1:
         notes.append(f"{most} prompts: each with its provider is a model")
     if last := max(row["repeat"] for row in rows):
-        reach = f"up to {last + 1} an item and model"
-        notes.append(f"tests with the same variables are repeats of one item: {reach}")
+        notes.append(
+            f"tests with the same variables are repeats of one item: up to {last + 1} an item and model"
+        )
     if graders := sum(1 for row in rows if row["failure"] and row["failure"].startswith("the grader")):
         notes.append(f"{graders} of {len(rows)} scores are missing because their grader failed")
     frame = pd.DataFrame(rows, index=range(1, len(rows) + 1))

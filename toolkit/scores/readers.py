@@ -279,8 +279,10 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
     if status != "success":
         notes.append(f"the log has the status {status}")
     if not scorers:
-        advice = "run the rest (inspect eval-retry) or score it (inspect score) first"
-        raise InputError(f"{path}: no sample of this log has a score (status {status}); {advice}")
+        raise InputError(
+            f"{path}: no sample of this log has a score (status {status}); "
+            "run the rest (inspect eval-retry) or score it (inspect score) first"
+        )
     for reason, fault in ((_FAILED, "have an error besides scores"), (_INVALID, "were made invalid")):
         if lost := [row["base"] for row, by_scorer in read if row["failure"] == reason and by_scorer]:
             several = f"{len(lost)} of {len(read)} samples {fault}"

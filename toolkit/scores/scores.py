@@ -100,8 +100,9 @@ class Scores(Reported):
         self._name = name
         self.scale = scale or cells.usual_scale(checked["score"])
         if self.scale[0] >= self.scale[1]:
-            message = f"{name}: scale {self.scale[0]:g} to {self.scale[1]:g} is none; give its low end first"
-            raise InputError(message)
+            raise InputError(
+                f"{name}: scale {self.scale[0]:g} to {self.scale[1]:g} is none; give its low end first"
+            )
         cells.check_scale(checked["score"], self.scale, rows, source)
         self.given_scale = scale is not None
         self.left: list[str] = [name for name in frame.columns.tolist() if name not in self.taken.values()]

@@ -97,8 +97,9 @@ def load_sample(path_or_name: str | Path) -> Sample:
         raise InputError(f"{path}: not a table (it is empty)")
     names, *rows = records
     if not set(names) & set(NAMES):
-        must = f"the first line must name some of {', '.join(NAMES)}"
-        raise InputError(f"{path}: has no column of a sample; {must}")
+        raise InputError(
+            f"{path}: has no column of a sample; the first line must name some of {', '.join(NAMES)}"
+        )
     if len(set(names)) < len(names):
         raise InputError(f"{path}: the first line names a column twice; each name stands for one column")
     for number, row in enumerate(rows, 1):
@@ -128,6 +129,7 @@ def _typed(cells: pd.Series, dtype: str, path: Path) -> pd.Series:
         bad |= numbers.notna() & (numbers % 1 != 0)
     if bad.any():
         at = int(bad.to_numpy().argmax())
-        problem = f"{cells.iloc[at]!r} is not a number of its kind"
-        raise InputError(f"{path}: row {at + 1}, column {cells.name}: {problem}")
+        raise InputError(
+            f"{path}: row {at + 1}, column {cells.name}: {cells.iloc[at]!r} is not a number of its kind"
+        )
     return numbers.astype(dtype)  # type: ignore[call-overload]

@@ -147,8 +147,9 @@ class DamagedCapture(InputError):
 def _find_program(name: str) -> str:
     path = shutil.which(name)
     if path is None:
-        advice = "install Wireshark's command line (apt-get install tshark)"
-        raise InputError(f"{name}: not found on PATH; {advice}")
+        raise InputError(
+            f"{name}: not found on PATH; install Wireshark's command line (apt-get install tshark)"
+        )
     return path
 
 
@@ -201,8 +202,9 @@ def _running_tshark(arguments: Sequence[str], capture: Path) -> Iterator[subproc
         text = text.removeprefix("tshark: ").replace(f'The file "{capture}"', "the file")
         message = printable_line(text).removesuffix(".")
         if code < 0:
-            reason = f"tshark was ended by signal {-code}; {message or 'it gave no reason'}"
-            raise InputError(f"{capture}: {reason}")
+            raise InputError(
+                f"{capture}: tshark was ended by signal {-code}; {message or 'it gave no reason'}"
+            )
         if code:
             raise DamagedCapture(f"{capture}: {message or f'tshark ended with code {code}'}")
 

@@ -403,8 +403,10 @@ def _fault(claim: TypedClaim, expected: Expected) -> str:
 def expectation(question: Question, table: Table) -> Expected:
     """Return what a question expects of a sample."""
     if question.answer is None:
-        advice = 'a requirement is for free text; give it answer = { ... }, or set answer_format = "text"'
-        raise InputError(f"question {question.id}: {advice}")
+        raise InputError(
+            f"question {question.id}: "
+            'a requirement is for free text; give it answer = { ... }, or set answer_format = "text"'
+        )
     try:
         return Expected(question.answer, question.answer.value_in(table), table)
     except ValueError as error:
