@@ -59,8 +59,9 @@ def compare_hallucination(
     if not items:
         raise InputError("hallucination: there is no item; give a labelled set")
     if bare := [item.item_id for item in items if item.hallucinated is None]:
-        count = f"{len(bare)} of {len(items)} items have no label"
-        raise InputError(f"hallucination: {count}, first {bare[0]!r}; leave them out")
+        raise InputError(
+            f"hallucination: {len(bare)} of {len(items)} items have no label, first {bare[0]!r}; leave them out"
+        )
     if twice := [name for name, count in Counter(item.item_id for item in items).items() if count > 1]:
         raise InputError(f"hallucination: item {twice[0]!r} is there twice; give each its own item_id")
     keys = [(judge, mode) for judge in plan.judges.values() for mode in dict.fromkeys(modes)]

@@ -166,9 +166,9 @@ class KeyedTest(PromptResponseTest):
             return {}
         scores, main = self.scorer.score(read.value, item), self.scorer.measures[0][0]
         if not 0 <= scores[main] <= 1:
-            problem = f"gives {scores[main]:g} for item {item.item_id}, and {main}, its first score, is"
             raise InputError(
-                f"scorer {self.scorer.name}: {problem} a share; divide it by the most there can be"
+                f"scorer {self.scorer.name}: gives {scores[main]:g} for item {item.item_id}, and {main}, its first "
+                "score, is a share; divide it by the most there can be"
             )
         return scores
 

@@ -51,6 +51,9 @@ class KeyedItem:
         return self.answer if isinstance(self.answer, list) else [self.answer] if self.answer else []
 
 
+Items = Sequence[KeyedItem]
+
+
 @dataclass(frozen=True)
 class KeyedTable:
     """The items of a file, its SHA-256, what was taken for what, and what a reader of results should know."""
@@ -276,13 +279,13 @@ def _options(row: Row, column: str | list[str], location: str) -> tuple[str, ...
     while texts and not texts[-1]:
         texts.pop()
     if "" in texts or len(texts) > len(LETTERS):
-        fault = f"{len(texts)} options are more than 26"
-        fault = f"option {texts.index('') + 1} is empty" if "" in texts else fault
+        many = f"{len(texts)} options are more than 26"
+        fault = f"option {texts.index('') + 1} is empty" if "" in texts else many
         raise InputError(f"{location}: {fault}; correct it, or take the row out")
     return tuple(texts)
 
 
-def _collected(path: Path, items: Sequence[KeyedItem]) -> list[KeyedItem]:
+def _collected(path: Path, items: Items) -> list[KeyedItem]:
     """Return one item an id, its key all answers of its rows; the rows must ask the same."""
     first: dict[str, KeyedItem] = {}
     answers: dict[str, dict[str, None]] = {}
@@ -305,7 +308,7 @@ def _without_marks(item: KeyedItem) -> KeyedItem:
         if len(bare) < 2 or set(bare) & set(item.options):
             continue
         letters = {
-            text: LETTERS[place] for place, pair in enumerate(pairs) for text in pair if text not in bare
+            text: LETTERS[index] for index, pair in enumerate(pairs) for text in pair if text not in bare
         }
         named = [letters.get(answer, answer) for answer in item.answers]
         return replace(

@@ -358,7 +358,7 @@ def _fingerprints(prompts: Prompts) -> Problems:
         return
     habits = [_habits(base) for base in bases]
     for name, habit in _TEXTS["habits"].items():
-        values = [of_base[name] for of_base in habits]
+        values = [features[name] for features in habits]
         for value, count in Counter(values).items():
             if value and count > habit["most"] * len(bases):
                 first, pattern = bases[values.index(value)][-1], habit["words"].format(value)

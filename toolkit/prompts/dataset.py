@@ -228,7 +228,7 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
 
 
 @contextmanager
-def _kept(faults: list[str]) -> Iterator[None]:
+def _collecting(faults: list[str]) -> Iterator[None]:
     """Put down the faults of a part of a dataset, so that those of the others are told too."""
     try:
         yield
@@ -240,7 +240,7 @@ def _bases(folder: Path, faults: list[str]) -> Iterator[_SourcedRow]:
     paths = sorted(path for path in folder.glob("*.toml") if path.name != INDEX)
     bases = []
     for path in paths:
-        with _kept(faults):
+        with _collecting(faults):
             base = checked(_Base, read_toml(path), str(path))
             bases.append((path, base, _arms(base, str(path))))
     if not paths:
@@ -297,7 +297,7 @@ def _table(path: Path, faults: list[str]) -> tuple[str, list[_SourcedRow]]:
     for location, cells in _rows(path):
         # An empty cell of an optional column is like a missing key.
         filled = {name: cells[name] for name in cells if cells[name] or name not in optional}
-        with _kept(faults):
+        with _collecting(faults):
             row = checked(_Row, filled, location)
             rows.append((location, row, {}))
             versions.setdefault(row.dataset_version or path.stem, location)
@@ -363,7 +363,7 @@ def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
     {'a': 'a', 'b': 'a', 'c': 'a', 'd': 'd'}
     """
     above: dict[str, str] = {}
-    first: dict[tuple[str, str], str] = {}
+    first: dict[Any, str] = {}
 
     def top(base: str) -> str:
         while above[base] != base:
@@ -372,9 +372,8 @@ def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
 
     for prompt in prompts:
         above.setdefault(prompt.base, prompt.base)
-        keys = [("text", " ".join(prompt.text.split()))]
-        keys += [("cluster", str(prompt.metadata["cluster"]))] if "cluster" in prompt.metadata else []
-        for shared in [first.setdefault(key, prompt.base) for key in keys]:
+        keys = [("text", " ".join(prompt.text.split())), ("cluster", prompt.metadata.get("cluster"))]
+        for shared in [first.setdefault(key, prompt.base) for key in keys if key[1]]:
             name, child = sorted((top(shared), top(prompt.base)))
             above[child] = name
     return {base: top(base) for base in above}

@@ -183,9 +183,12 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
             notes += [f"{MEANING[name]}: {note}"] if note else []
         elif name == "human":
             words = [str(value).strip().lower() for value in cells]
-            if odd_words := [at for at, word in enumerate(words) if word not in _PEOPLE | _JUDGES]:
-                fault = "does not say whether a person rated; write human or llm"
-                raise refuse(odd_words[0], f"{one_line(repr(cells[odd_words[0]]), 80)} {fault}")
+            for at, word in enumerate(words):
+                if word not in _PEOPLE | _JUDGES:
+                    raise refuse(
+                        at,
+                        f"{one_line(repr(cells[at]), 80)} does not say whether a person rated; write human or llm",
+                    )
             checked[name] = [word in _PEOPLE for word in words]
         else:
             labels = [_label(value, name, at, refuse) for at, value in enumerate(cells)]
@@ -212,9 +215,11 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
         if name in checked and (empty := checked[name].isna().to_numpy()).any():
             raise refuse(int(empty.argmax()), f"the {MEANING[name]} is empty; every row needs one")
     if "length_bin" in checked and (odd := ~checked["length_bin"].isin(list(LENGTH_BINS))).any():
-        length = checked["length_bin"][odd].iloc[0]
-        fault = f"length {length!r} is none of {', '.join(LENGTH_BINS)}{_DECLINE}length_bin=)"
-        raise refuse(int(odd.to_numpy().argmax()), fault)
+        at = int(odd.to_numpy().argmax())
+        raise refuse(
+            at,
+            f"length {checked['length_bin'][at]!r} is none of {', '.join(LENGTH_BINS)}{_DECLINE}length_bin=)",
+        )
     for name in ("repeat", "judge_repeat"):
         if name in checked:
             checked[name] = pd.factorize(checked[name], sort=True)[0]

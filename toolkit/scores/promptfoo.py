@@ -84,8 +84,9 @@ def read_promptfoo(path: Path, results: Any, metric: str | None) -> Read:
         several = prompts[row["model"]]
         if len(several) > 1:
             labels = [named for named, _ in several]
-            short = all(isinstance(name, str) and len(name) <= _PROMPT for name in labels)
-            short = short and len({*labels}) == len(labels)
+            short = len({*labels}) == len(labels) and all(
+                isinstance(name, str) and len(name) <= _PROMPT for name in labels
+            )
             row["model"] += f", {row['prompt'][0]}" if short else f", prompt {several[row['prompt']]}"
         row["repeat"] = next(repeats[row["base"], row["model"]])
     notes = ["costs of promptfoo are in USD and were not taken"]

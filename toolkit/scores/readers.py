@@ -11,7 +11,6 @@ import zipfile
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -79,9 +78,9 @@ def read_file(path: Path, metric: str | None, values: Values) -> Read:
     with reading(path, "", "be read as scores"):
         read = _read_file(path, metric, values)
     # Of our own frames: a prompt of a length arm is no M or L to be averaged with.
-    if "length_arm" in read.rows and (of_arm := read.rows["length_arm"].isin(list(LENGTH_ARMS))).any():
-        read.notes.append(f"{int(of_arm.sum())} rows of prompts of length arms are left out")
-        return replace(read, rows=read.rows[~of_arm].drop(columns="length_arm"))
+    if "length_arm" in read.rows and (in_arm := read.rows["length_arm"].isin(list(LENGTH_ARMS))).any():
+        read.notes.append(f"{int(in_arm.sum())} rows of prompts of length arms are left out")
+        read.rows = read.rows[~in_arm].drop(columns="length_arm")
     return read
 
 
@@ -391,12 +390,12 @@ def _is_letter(value: Any, values: Values) -> bool:
 
 def _unread(cells: Iterable[Any], values: Values) -> tuple[int, Any] | None:
     """Return the first value of a column that is no number, with its place; C among other grades is no "correct"."""
-    odd, letters, is_given = [], [], False
+    odd, letters, is_valued = [], [], False
     for at, cell in enumerate(cells, 1):
         number = worth(cell, values)
         if not is_filled(cell) or number is None:
             continue
-        is_given |= isinstance(cell, str) and number is not cell
+        is_valued |= isinstance(cell, str) and number is not cell
         if _is_letter(cell, values):
             letters.append((at, cell))
         elif isinstance(number, str):
@@ -404,7 +403,7 @@ def _unread(cells: Iterable[Any], values: Values) -> tuple[int, Any] | None:
             odd += [] if is_read else [(at, cell)]
         elif not (isinstance(number, bool | int | float) and is_filled(number)):
             odd.append((at, cell))
-    return next(iter(odd or (letters if is_given else [])), None)
+    return next(iter(odd or (letters if is_valued else [])), None)
 
 
 def _part(path: Path, number: int, judge: str, value: Any, name: str | None) -> Any:

@@ -105,10 +105,10 @@ class Scores(Reported):
             )
         cells.check_scale(checked["score"], self.scale, rows, source)
         self.given_scale = scale is not None
-        self.left: list[str] = [name for name in frame.columns.tolist() if name not in self.taken.values()]
+        self.left = [name for name in frame.columns.tolist() if name not in self.taken.values()]
         self.sources: dict[str, str] = {}
         self._output = Path(output) if output is not None else Path("results") / name
-        self.notes: tuple[str, ...] = tuple(notes)
+        self.notes = tuple(notes)
         *tables, self.dimensions_scored = make_frames(checked, name, source)
         self._runs, self._judgements, self._human = tables
         for table in tables:

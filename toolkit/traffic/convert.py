@@ -87,9 +87,10 @@ def convert(
                     raise
                 damage = str(error)
         if not tables.packets:
-            empty = f"no packet passes the filter {display_filter!r}"
-            empty = empty if display_filter else "it holds no packet"
-            raise InputError(f"{capture}: {empty}; nothing was written")
+            unmatched = f"no packet passes the filter {display_filter!r}"
+            raise InputError(
+                f"{capture}: {unmatched if display_filter else 'it holds no packet'}; nothing was written"
+            )
         tables.flush()
         unchanged = pseudonyms.unchanged if pseudonyms else ()
         note, truncated = _note(tables.packets, special, damage, unchanged), bool(damage or special["cut"])

@@ -144,7 +144,7 @@ class Table:
     def rows_by_value(self) -> dict[str, dict[Any, Rows]]:
         """The rows of each value of each column, in its canonical form; None is the empty cell."""
         return {
-            name: _places(None if cell is None else canonical(name, cell) for cell in column)
+            name: _rows_by_key(None if cell is None else canonical(name, cell) for cell in column)
             for name, column in self.cells.items()
         }
 
@@ -152,7 +152,7 @@ class Table:
     def rows_by_url(self) -> dict[str, Rows]:
         """The rows of each URL, which is a row's host with its URI."""
         pairs = zip(*map(self.cells.get, ("host", "uri")), strict=True)
-        return _places("" if None in pair else _url("".join(pair)) for pair in pairs)
+        return _rows_by_key("" if None in pair else _url("".join(pair)) for pair in pairs)
 
     def rows_of_url(self, value: Any) -> Rows:
         """Return the rows whose host and URI a value names, as ``http://HOST/PATH`` or ``HOST/PATH``."""
@@ -257,12 +257,12 @@ def half_digit(number: Decimal) -> Decimal:
     return Decimal(5).scaleb(int(number.as_tuple().exponent) - 1)
 
 
-def _places(values: Iterable[Any]) -> dict[Any, Rows]:
-    """Return the places of each value."""
-    places = defaultdict(set)
-    for index, value in enumerate(values):
-        places[value].add(index)
-    return {value: frozenset(indices) for value, indices in places.items()}
+def _rows_by_key(keys: Iterable[Any]) -> dict[Any, Rows]:
+    """Return the rows of each key."""
+    rows = defaultdict(set)
+    for index, key in enumerate(keys):
+        rows[key].add(index)
+    return {key: frozenset(indices) for key, indices in rows.items()}
 
 
 def _cell(value: Any) -> Any:
