@@ -138,22 +138,20 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
     Not by pandas, which fills short rows and renames doubled columns without a word, and knows no line of a cell.
     """
-    if path.suffix.lower() not in (".csv", ".tsv", ".xlsx"):
-        yield from _json_rows(path)
-        return
-    records = read_records(path)
-    columns = next(records, (1, []))[1]
-    for line, cells in records:
-        yield line, dict(zip(columns, cells, strict=True))
+    return _tabled(path) if path.suffix.lower() in (".csv", ".tsv", ".xlsx") else _json_rows(path)
 
 
 def read_texts(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield line and cells, as texts without blanks around them, of each row below the header of a table."""
+    for line, row in _tabled(path):
+        yield line, {name: "" if cell is None else str(cell).strip() for name, cell in row.items()}
+
+
+def _tabled(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     records = read_records(path)
-    header = next(records, (1, []))[1]
+    columns = next(records, (1, []))[1]
     for line, cells in records:
-        texts = ("" if cell is None else str(cell).strip() for cell in cells)
-        yield line, dict(zip(header, texts, strict=True))
+        yield line, dict(zip(columns, cells, strict=True))
 
 
 def read_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
@@ -166,7 +164,7 @@ def read_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
     records = _excel_records(path) if excel else csv_records(path, read_text(path))
     nothing = (None, "")
     header: list[str] = []
-    named: list[int] = []
+    named = []
     for line, record in records:
         # One look at the first sign, and a look at all cells only where they may be empty: tables have 200,000 rows.
         cells = [unguard(cell) if isinstance(cell, str) and cell[:1] == "'" else cell for cell in record]
@@ -255,8 +253,9 @@ def _excel_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
                 member_size(file, name)
         sheets, formulas = load_rows(values=True), load_rows(values=False)
     except FileNotFoundError:
-        advice = f"{similar_file(path)}check the path"
-        raise InputError(f"{path}: cannot be read: there is no such file; {advice}") from None
+        raise InputError(
+            f"{path}: cannot be read: there is no such file; {similar_file(path)}check the path"
+        ) from None
     except (*DAMAGED_ZIP, SyntaxError) as error:  # of XML: a ParseError is a SyntaxError
         raise InputError(
             f"{path}: cannot be read as Excel ({one_line(str(error), _CUT)}); save it as .xlsx or CSV, without a "
@@ -285,8 +284,9 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             row = parsed(json.loads, written, object_pairs_hook=distinct_keys)
         except ValueError as error:
-            reason = f"is not valid JSON ({one_line(str(error), _CUT)}); one object a line"
-            raise InputError(f"{path}, line {line}: {reason}") from None
+            raise InputError(
+                f"{path}, line {line}: is not valid JSON ({one_line(str(error), _CUT)}); one object a line"
+            ) from None
         if not isinstance(row, dict):
             raise InputError(f"{path}, line {line}: is no JSON object; write one object a line")
         yield line, row

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
+from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.models.tokens import count_tokens
 from toolkit.probes.alterations import KINDS, SINGLE_PARAGRAPH, Altering, shipped_attacks
 from toolkit.probes.alterations import probes_of as made_of
+
+CASES = cases(__file__)
 
 REPLY = """## Containment
 
@@ -64,19 +67,7 @@ def test_padding_adds_about_half_the_tokens_and_keeps_every_line(seed: int) -> N
     assert all(line in left for line in lines(REPLY))
 
 
-@pytest.mark.parametrize(("text", "variant", "was", "now"), [
-    ("Close port 443 now.", "port", "443", r"69|179|5060|6667|9100"),
-    ("Allow 22/tcp only.", "port", "22", r"69|179|5060|6667|9100"),
-    ("It is CVE-2021-44228.", "vulnerability", "2021", r"201[4-7]"),
-    ("Filed as T1566.001.", "technique", "T1566", r"T1123|T1200|T1498"),
-    ("See NIST SP 800-61.", "standard", "NIST SP 800-61", r"NIST SP 800-88"),
-    ("See ISO 9001.", "standard", "ISO 9001", r"ISO 14001"), ("Under the GDPR.", "regulation", "GDPR", "SOX"),
-    ("Under Article 33.", "clause", "33", r"6[4-9]|7\d|80"),
-    ("Critical severity.", "severity", "Critical", "Negligible"),
-    ("severity: low", "severity", "low", "critical"), ("Never share it.", "negation", "Never", "Always"),
-    ("Do not share it.", "negation", "Do not", "Do"), ("Wait 24 hours.", "deadline", "hours", "months"),
-    ("Use TLS 1.3.", "protection", "TLS 1.3", "SSL 2.0"), ("Isolate it.", "action", "Isolate", "Reconnect"),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "variant", "was", "now"), CASES["altered"])  # fmt: skip
 def test_a_planted_error_swaps_exactly_one_fact(text: str, variant: str, was: str, now: str) -> None:
     for seed in range(8):
         found = one("planted", text, seed)

@@ -16,6 +16,7 @@ from pathlib import Path
 import handmade
 import pandas as pd
 import pytest
+from cases import cases
 from mutations import every_kind
 from waiting import wait_for
 
@@ -23,6 +24,8 @@ from toolkit.errors import InputError
 from toolkit.traffic.capture import capture as record
 from toolkit.traffic.convert import convert
 from toolkit.traffic.sample import COLUMNS, NAMES, load_sample
+
+CASES = cases(__file__)
 
 WILD = (b"=cmd|' /C calc'!A0", b"+1", b"-1", b"@SUM(A1)", b"'quoted", b'"quoted", and more', b"NA", b"null")
 
@@ -78,15 +81,7 @@ def test_no_cell_is_a_formula_and_the_text_comes_back(tmp_path: Path) -> None:
     assert found == [agent.decode() for agent in WILD]
 
 
-@pytest.mark.parametrize(("given", "says"), [
-    ({"columns": ["flags"]}, "'flags'"), ({"columns": []}, "at least one"),
-    ({"columns": ["uri", "uri"]}, "named twice"),
-    ({"display_filter": "tcp.port == 9"}, "no packet passes the filter"),
-    ({"display_filter": "nosuch == 1"}, "nosuch"), ({"display_filter": "ip.addr =="}, "end"),
-    ({"display_filter": "-w /tmp/x"}, "tmp"), ({"target": "out.json"}, r"ends in \.csv"),
-    ({"target": "kinds.pcapng/out.csv"}, "cannot be written"), ({"source": "none.pcap"}, "no such capture"),
-    ({"source": "."}, "not a file"), ({"pseudonymise": ""}, "key is empty"),
-])  # fmt: skip
+@pytest.mark.parametrize(("given", "says"), CASES["refused"])  # fmt: skip
 def test_what_cannot_be_done_is_one_line_and_no_file(capture, tmp_path, given, says):
     source, target = tmp_path / given.pop("source", "kinds.pcapng"), given.pop("target", "out/x.csv")
     with pytest.raises(InputError, match=says) as raised:

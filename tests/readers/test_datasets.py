@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import cases
 
 import toolkit.prompts
 from toolkit.errors import InputError
@@ -20,6 +21,8 @@ from toolkit.models.tokens import ENCODINGS, count_tokens
 from toolkit.prompts.check import check_dataset
 from toolkit.prompts.dataset import Dataset, digest_of, load_dataset
 from toolkit.words import LENGTH_BINS
+
+CASES = cases(__file__)
 
 SHIPPED = Path(toolkit.prompts.__file__).parent / "data" / "demo"
 COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base", "dataset_version")
@@ -116,16 +119,7 @@ def test_a_table_gives_the_same_texts_as_the_bases(
 # --- what cannot be read --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("old", "new", "pieces"), [
-    ("category =", "colour =", ("unknown key 'colour'", "category")),
-    ('category = "Ransomware Incident"\n', "", ("key 'category' is missing; add it",)),
-    ('base = "academic_soc_001"\nscenario = "SOC_INCIDENT"\n', "bases = 1\n",
-     ("unknown key 'bases'", "facts_l", "keys 'base', 'scenario' are missing; add them")),
-    ('"Ransomware Incident"', '" "', ("category: must be a text that is not empty",)),
-    ('["defender:endpoint:alert"', '[""', ("data_sources.1: must be a text",)),
-    ("facts_m = [", "facts_m = []\nfacts_x = [", ("unknown key 'facts_x'", "facts_m")),
-    ("From 23:50", "From " + "23:50 " * 30, ("length bin S", "'text'", "150 to 250")),
-])  # fmt: skip
+@pytest.mark.parametrize(("old", "new", "pieces"), CASES["base"])  # fmt: skip
 def test_a_flawed_base_is_one_clear_line(tmp_path: Path, old: str, new: str, pieces: tuple[str, ...]) -> None:
     refused(one_base(tmp_path / "d", (old, new)), "base.toml", *pieces)
 
@@ -177,12 +171,7 @@ def test_a_flawed_folder_is_one_clear_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 @pytest.mark.parametrize(
     ("changes", "pieces"),
-    [
-        ({"length_bin": "XL"}, ("length_bin", "'XL'", "S, M, L")),
-        ({"length_bin": "L"}, ("'text'", "length bin L", "800 to 1000")),
-        ({"prompt_id": "academic_soc_001_s"}, ("'prompt_id'", "already used in")),
-        ({"dataset_version": "other"}, ("'dataset_version'", "20261121_demo_v1, other")),
-    ],
+    CASES["row"],
 )
 def test_a_flawed_row_names_file_line_key_and_what_is_allowed(
     tmp_path: Path, rows: list[dict[str, Any]], kind: str, changes: dict[str, str], pieces: tuple[str, ...]
@@ -235,14 +224,7 @@ def changed(demo: Dataset, prompt_id: str, change: Callable[[str], str] = str, *
     )
 
 
-@pytest.mark.parametrize(("said", "kind"), [
-    ("Patch CVE-CVE-2024-3094 first.", "doubled_token"), ("Isolate the the host.", "doubled_token"),
-    ("Analyse the findings below.", "nothing_below"), ("Rank the following indicators.", "nothing_below"),
-    ("Rank the following indicators: one domain, two hashes.", None),
-    ("Rank the events below:\n- a login\n- a copy", None),
-    ("The address 10.0.0.1 10.0.0.1 had had no owner.", None),
-    ("The host is still online. The HOST is  still online!", "repeated_sentence"), ("Note:\nNote:", None),
-])  # fmt: skip
+@pytest.mark.parametrize(("said", "kind"), CASES["said"])  # fmt: skip
 def test_filler_and_scars_of_templates_are_named(demo: Dataset, said: str, kind: str | None) -> None:
     """What a template leaves behind: a prefix, word or sentence twice, a list that is announced and not there."""
     found = check_dataset(changed(demo, "academic_soc_001_s", text=said))

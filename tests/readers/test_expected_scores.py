@@ -7,11 +7,14 @@ import json
 import math
 
 import pytest
+from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.judges.parse import expected_scores
 from toolkit.words import DIMENSIONS
+
+CASES = cases(__file__)
 
 LIKELY = {"4": 0.6, "5": 0.2, "3": 0.1}
 
@@ -61,17 +64,7 @@ def test_each_dimension_has_its_own_and_the_order_is_that_of_the_names():
 
 @pytest.mark.parametrize(
     ("before", "number", "chances", "after"),
-    [
-        ('{"clarity":', " 4", {" 4": 0.6, " 5": 0.2, "3": 0.1}, "}"),
-        ('{"clarity', '": 4', {'": 4': 0.6, '":5': 0.2, '" : 3': 0.1}, "}"),
-        ('{"clarity"', ": 4", {": 4": 0.6, ":5": 0.2, ":\n3": 0.1}, "}"),
-        ('{"clarity":', "4}", {"4}": 0.6, "5}": 0.2, "3": 0.1}, ""),
-        ('{"clarity":', "4,\n", {"4,\n": 0.6, "5,": 0.2, "3 ": 0.1}, '"risk": 1}'),
-        ('```json\n{"clarity":', "4", LIKELY, "}\n```"),
-        ('\n {\n\t"clarity" :\r\n ', "4", LIKELY, " }\n"),
-        ('{"clarity":', "4", {"4": 0.4, " 4": 0.2, "5": 0.2, " 3": 0.1}, "}"),  # added up
-        *(('{"clarity":', "4", {**LIKELY, other: 0.05}, "}") for other in NO_DIGITS),
-    ],
+    CASES["mass"],
 )
 def test_digits_of_the_scale_count_and_whatever_else_takes_its_share_of_the_mass(
     before, number, chances, after

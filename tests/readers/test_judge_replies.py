@@ -6,6 +6,7 @@ import json
 import random
 
 import pytest
+from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ from toolkit.judges.per_sentence import (
 from toolkit.judges.rubric import load_rubric
 from toolkit.models.scripted import example_of
 from toolkit.words import DIMENSIONS
+
+CASES = cases(__file__)
 
 DEFAULT, SEED_V1 = load_rubric("default"), load_rubric("seed-v1")
 SCORES = dict(zip(DIMENSIONS, [4.2, 4.5, 4.1, 4.3, 4.0, 4.4, 4.6], strict=True))
@@ -199,20 +202,7 @@ def test_a_list_of_findings_is_read(text, expected):
     assert parse_findings(text, NAMES) == expected
 
 
-@pytest.mark.parametrize(("text", "reason"), [
-    ("", "empty"), ("No faults.", "prose: 'No faults.'"), ("[]", "not an object"),
-    ("{}", "missing key: findings"), (said() + said(), "two objects"),
-    ('{"findings": [{"what": "x", ', "truncated"),
-    ('{"findings": [], "findings": []}', "duplicate key: 'findings'"),
-    ('{"findings": [], "score": 5}', "extra key: 'score'"), ('{"findings": null}', "not a list: 'null'"),
-    (said("vague"), "not a finding: '\"vague\"'"), (said(ONE | {"weight": 3}), "extra key: 'weight'"),
-    (said({"what": "x", "dimension": "clarity"}), "missing key: severity"),
-    (said(ONE | {"severity": 3}), "not text: severity is '3.0'"),
-    (said(ONE | {"severity": "high"}), "unknown severity: 'high'"),
-    (said(ONE | {"dimension": "completeness"}), "unknown dimension: 'completeness'"),
-    (said(*[ONE] * (MOST_FINDINGS + 1)), "too many findings: 9, at most 8 of one segment"),
-    (said(ONE, "vague"), "not a finding"),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "reason"), CASES["faults"])  # fmt: skip
 def test_what_is_no_list_of_findings_has_a_reason_and_no_finding(text, reason):
     with pytest.raises(Unreadable) as caught:
         parse_findings(text, NAMES)

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from cases import cases
 
 from toolkit.keyed.scorers import SCORERS, check_table, scorer
 from toolkit.keyed.table import KeyedItem, load_keyed
 from toolkit.study_file import StudyFile
+
+CASES = cases(__file__)
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SETS, REFUSALS, TABLES = (
@@ -21,42 +24,7 @@ SETS, REFUSALS, TABLES = (
 )
 STUDIES = re.findall(r"```toml\n(.*?)```", SETS + REFUSALS, re.DOTALL)
 LETTERED = ["A) MFA", "B) Fax", "C) FIDO2"]
-SHAPES: Final[dict[str, Any]] = {
-    "cti-mcq.tsv": (
-        "URL\tQuestion\tOption A\tOption B\tOption C\tOption D\tPrompt\tGT\n"
-        "https://example.org/1\tWhich port?\t21\t443\t53\t25\tWhich port? A) 21 B) 443\tB\n"
-    ),
-    "cti-rcm.tsv": "URL\tDescription\tPrompt\tGT\nhttps://example.org/2\tA page echoes input.\tMap it.\tCWE-79\n",
-    "athena-cti-ckt-3k.jsonl": [
-        {"url_id": "u", "url": "https://example.org/3", "id": 1, "question": "Which?", "prompt": "Which? A) x B) y",
-         "option_a": "x", "option_b": "y", "correct_answer": "y", "answer": "B"}
-    ],
-    "CyberMetric-500-v1.json": {
-        "questions": [{"question": "Which?", "answers": {"A": "x", "B": "y"}, "solution": "B"}]
-    },
-    "sevenllm-mcq.jsonl": [
-        {"id": 1, "category": "c", "instruction": {"question": "Which?", "choice": {"A": "x", "B": "y"}},
-         "input": "An incident.", "thought": "t", "output": "B"}
-    ],
-    "questions.json": [
-        {"id": "q", "source": "s", "question": "Which?", "choices": ["A: x", "B: y"], "answer": "AB", "topics": ["Web"],
-         "keyword": "k"}
-    ],
-    "report_questions.json": [
-        {"question_text": "Which?", "options": LETTERED, "correct_answer": ["C", "A"], "url_source": "u",
-         "report_id": "r", "source": "CISA", "question_id": "q", "report": "The report."}
-    ],
-    "single_label.json": [{"text": "drops a macro", "label": "T1204.002", "doc_title": "d"}],
-    "nist_800_53_attack.json": {
-        "metadata": {"attack_version": "16.1"},
-        "mapping_objects": [
-            {"capability_id": "AC-02", "capability_group": "AC", "capability_description": "Accounts",
-             "mapping_type": "mitigates", "attack_object_id": technique, "status": "complete"}
-            for technique in ("T1110", "T1556.009")
-        ],
-    },
-    "mitre_frr.json": [{"mutated_prompt": "Write a rule.", "is_malicious": False, "attack_type": "a", "model": "m"}],
-}  # fmt: skip
+SHAPES: Final[dict[str, Any]] = CASES["shapes"]  # fmt: skip
 
 
 EXPECTED: Final = {

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import cases
 
 from toolkit.errors import InputError
 from toolkit.keyed.scorers import SCORERS, check_table
 from toolkit.keyed.table import KeyedItem, KeyedTable, keeps_order, load_keyed
+
+CASES = cases(__file__)
 
 MCQ = (
     "URL\tQuestion\tOption A\tOption B\tOption C\tOption D\tPrompt\tGT\n"
@@ -147,23 +150,7 @@ OPEN = "may be the text of an option, or count the options from 0 or from 1; wri
 
 @pytest.mark.parametrize(
     ("options", "answers", "expected"),
-    [
-        ("xyz", [0, 2, 1], "ACB from 0"),
-        ("xyz", ["1", "3"], "AC from 1"),
-        ("xyz", [1, 2], f"row 1: the answer 1 {OPEN}"),
-        ("xyz", [2, 1], f"row 1: the answer 2 {OPEN}"),
-        ("xyz", [0, 3], "row 2: the answer 3 is none of 3 options"),
-        ("xyz", [3, 4, 1], "row 2: the answer 4 is none of 3 options"),
-        ("123", ["1", "2"], f"row 1: the answer 1 {OPEN}"),
-        ("123", ["2", "3"], "23"),  # by text and from 1, which are the same
-        ("213", ["3", "1"], f"row 2: the answer 1 {OPEN}"),
-        ("213", ["0", "2"], "AC from 0"),
-        ("012", ["0", "1"], "01"),
-        ("012", ["1", "2"], f"row 1: the answer 1 {OPEN}"),
-        (["80", "443"], ["443", "80"], ["443", "80"]),
-        (["80", "2"], ["2", "80"], ["2", "80"]),
-        ("123", ["1", "B"], "1B"),
-    ],
+    CASES["counted"],
 )
 def test_answers_that_count_options(
     tmp_path: Path, options: Sequence[str], answers: list[Any], expected: Any
@@ -197,19 +184,7 @@ def test_marks_before_options_are_taken_off(tmp_path: Path, marks: str) -> None:
 
 @pytest.mark.parametrize(
     ("options", "order"),
-    [
-        (["TLS", "All of the above"], True),
-        (["TLS", "SSH", "Both A and B"], True),
-        (["TLS", "SSH", "A, B and C"], True),
-        (["TLS", "SSH", "(A) & (B)"], True),
-        (["TLS", "Options A or B"], True),
-        (["TLS", "None of these protocols"], False),
-        (["A record and MX record", "Vitamin C"], False),
-        (["Both a lock and a key", "Only A's key"], False),
-        (["MX", "b", "TXT"], True),
-        (["MX", "TXT", "X"], False),
-        ([], False),
-    ],
+    CASES["order"],
 )
 def test_options_that_speak_of_others_keep_their_order(options: list[str], order: bool) -> None:
     assert keeps_order(KeyedItem("1", "?", tuple(options))) is order
@@ -222,33 +197,7 @@ QA = {"question": "Which?", "answer": "x"}
 
 @pytest.mark.parametrize(
     ("name", "content", "columns", "message"),
-    [
-        ("t.csv", "", {}, "t.csv: has no rows; give a table with a question in each row"),
-        ("t.csv", "question,answer\n", {}, "t.csv: has no rows; give a table with a question in each row"),
-        ("t.json", [], {}, "t.json: has no rows; give a table with a question in each row"),
-        ("t.json", {"a": 1}, {}, "t.json: is no list of objects; a table has an object for each"),
-        ("t.json", {"a": [QA], "b": [QA]}, {}, "t.json: has lists of objects in a, b; a table is one"),
-        ("t.json", 3, {}, "t.json: is no list of objects; a table has"),
-        ("t.json", [QA, 3], {}, "t.json: is no list of objects; a table has"),
-        ("t.parquet", b"PAR1", {}, "t.parquet: is no table that is read (.json, .csv,"),
-        ("t.json", [QA], {"promt": "question"}, "columns.promt: is not known; did you mean prompt?"),
-        ("t.json", [QA], {"prompt": 3}, "columns.prompt: 3 is no name of a column; write a text"),
-        ("t.json", [QA], {"prompt": ["question"]}, "columns.prompt: ['question'] is no name of a column"),
-        ("t.json", [QA], {"answer": []}, "columns.answer: [] is no name of a column"),
-        ("t.json", [{"text": "x", "other": 1}], {}, "t.json: no column is called prompt or question"),
-        ("t.json", [QA, {"answer": "x"}], {"prompt": "{question}?"}, "t.json, row 2: has no question, which"),
-        ("t.json", [QA], {"prompt": "{questio}?"}, "t.json: has no column 'questio' (columns.prompt); did"),
-        ("t.json", [QA, {**QA, "question": " "}], {}, "t.json, row 2: has no prompt (question); write it"),
-        ("t.csv", "id,question\n1,a\n,b\n", {}, "t.csv, row 3: has no id (id); write it"),
-        ("t.csv", "id,question\n1,a\n1,b\n", {}, "t.csv, rows 2, 3: have one id, '1'; an id names one question"),
-        ("t.json", [{"question": {"text": "x"}}], {}, "t.json, row 1, question: is {'text': 'x'}, no text"),
-        ("t.json", [{**QA, "choices": ["x", "", "z"]}], {}, "t.json, row 1: option 2 is empty"),
-        ("t.json", [{**QA, "choices": {"1": "x", "2": "y"}}], {}, "t.json, row 1: has the options 1, 2; name"),
-        ("t.json", [{**QA, "choices": ["x"] * 27}], {}, "t.json, row 1: 27 options are more than 26"),
-        ("t.json", [{**QA, "choices": ["x"], "A": "1", "B": "2"}], {}, 't.json: "choices" and ["A", "B"] may each be'),
-        ("t.json", [{**QA, "choices": "x"}], {"options": "choices"}, "t.json, row 1: has 'x' for options; write"),
-        ("t.csv", 'question,answer\n"a"b,c\n', {}, "t.csv, line 2: is not valid CSV"),
-    ],
+    CASES["faults"],
 )  # fmt: skip
 def test_faults_are_one_line(
     tmp_path: Path, name: str, content: Any, columns: dict[str, Any], message: str

@@ -14,11 +14,14 @@ from pathlib import Path
 
 import handmade
 import pytest
+from cases import cases
 from mutations import captures_to_break, every_kind, examine, mutated, plain_records
 
 from toolkit.errors import InputError
 from toolkit.traffic.sample import NAMES
 from toolkit.traffic.tshark import packet_records, row_cells, tshark_fields
+
+CASES = cases(__file__)
 
 
 def rows(capture: Path, display_filter: str | None = None) -> list[dict[str, str | None]]:
@@ -66,20 +69,7 @@ def test_what_is_known_of_each_kind_of_packet(capture: Callable[..., Path]) -> N
     assert [row["number"] for row in found] == [str(n + 1) for n in range(len(frames))]
     assert [row["length"] for row in found] == [str(len(frame)) for frame in frames]
     assert all(row["protocol"] for row in found)
-    known = [
-        (0, "number time protocol length tcp_flags stream", "1", "0.000000000", "TCP", "54", "SYN", "0"),
-        (0, "source destination source_port destination_port", handmade.CLIENT, handmade.SERVER, "40000", "80"),
-        (0, "payload_length method host uri status content_type user_agent", "0", *[None] * 6),
-        (3, "method host uri user_agent tcp_flags", "GET", "shop.example", '/a\\tb,"c"', "probe/1.0", "PSH,ACK"),
-        (4, "status content_type method", "200", "text/plain", None),
-        (8, "source destination source_port", handmade.CLIENT6, handmade.SERVER6, "40001"),
-        (19, "protocol destination_port uri", "TLSv1", "443", None),
-        (24, "protocol source source_port", "ARP", handmade.CLIENT_MAC, None),
-        (25, "protocol source_port destination_port", "DNS", "53000", "53"),
-        (26, "protocol source source_port", "ICMP", handmade.SERVER, None),
-        (27, "source destination", "192.0.2.77", "203.0.113.77"),
-        (28, "source_port", None), (29, "source_port", "5000"),
-    ]  # fmt: skip
+    known = CASES["known"]  # fmt: skip
     for place, names, *cells in known:
         assert [found[place][name] for name in names.split()] == cells
 

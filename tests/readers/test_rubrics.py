@@ -7,11 +7,14 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
+from cases import cases
 
 from toolkit.errors import InputError
 from toolkit.judges.rubric import fill, load_rubric
 from toolkit.models.tokens import count_tokens
 from toolkit.words import DIMENSIONS
+
+CASES = cases(__file__)
 
 SEED_PROMPT = """You are an expert cybersecurity evaluator assessing LLM responses for SOC/GRC tasks.
 
@@ -104,27 +107,7 @@ def test_what_is_put_in_is_never_read_as_a_placeholder_and_other_braces_stay() -
 
 
 HEAD = TEXT.split("[[dimensions]]", maxsplit=1)[0]
-FAULTS = [
-    ("shows_task = true", "shows_task = true\ncolour = 1", "unknown key 'colour'"),
-    ("shows_task = true", 'shows_task = "yes"', "shows_task: Input should be a valid boolean"),
-    ('version = "2"', "version = 2", "version: Input should be a valid string"),
-    ('version = "2"', "", "key 'version' is missing"),
-    ("scale = [0, 5]", "scale = [5, 0]", "scale must be two numbers"),
-    ("scale = [0, 5]", "scale = [1, 10]", "'technical_accuracy': 0 is off the scale 1 to 10"),
-    ("scale = [0, 5]", "scale = [0, 2.5]", "step: 1 does not lead from 0 to 2.5; write one that does"),
-    ("scale = [0, 5]", "scale = [0, 5]\nstep = 0.005", "its dimensions have 7007 scores together"),
-    ("scale = [0, 5]", "scale = [0, 5", "not valid TOML"),
-    *(('name = "clarity"', f'name = "{name}"', f"dimension '{name}': a name has a to z")
-      for name in ("model", "composite", "composite_mine", "run_cost", "reasons", "task", "Clear", "2nd", "")),
-    ('name = "clarity"', 'name = "relevance"', "dimension 'relevance' is there twice"),
-    ('title = "Clarity"', 'title = "Clarity"\nweight = 0', "dimensions.7.weight: Input should be greater than 0"),
-    ('"unreadable", ', "", "dimensions.7: anchors must be a table of scores and texts"),
-    ('"unreadable"', "0", "dimensions.7.anchors.1: Input should be a valid string"),
-    ("{response_content}", "", "template lacks {response_content}"), ("{task}", "", "template lacks {task}"),
-    ("shows_task = true", "shows_task = false", "template cannot hold {task}"),
-    ("<<<TASK {nonce}>>>", "{date}", "template cannot hold {date}"),
-    ("{criteria}", "{criteria} {task}", "instructions cannot hold {task}"),
-]  # fmt: skip
+FAULTS = CASES["faults"]  # fmt: skip
 
 
 @pytest.mark.parametrize(

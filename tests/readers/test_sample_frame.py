@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cases import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
 from toolkit.table_files import guard, unguard
 from toolkit.traffic.sample import load_sample
+
+CASES = cases(__file__)
 
 
 def write(folder: Path, text: str, about: str | None = None) -> Path:
@@ -39,14 +42,7 @@ def test_types_missing_values_and_texts_that_look_missing(tmp_path: Path) -> Non
     assert [str(dtype) for dtype in frame.dtypes] == ["Int64", "string", "Int64", "float64", "string"]
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ("", "not a table"), ("number,number\n1,2\n", "names a column twice"),
-    ("a,b\n1,2\n", "no column of a sample"),
-    ("number,uri\n1,/,more\n", "row 1 has 3 cells, the first line has 2"),
-    ("number,uri\n1,/\n2\n", "row 2 has 1 cells"), ("number,uri\nx,/\n", "row 1, column number: 'x'"),
-    ("number,uri\n1,/\n1.5,/\n", "row 2, column number: '1.5'"),
-    ("time,uri\n1,/\nsoon,/\n", "row 2, column time: 'soon'"), ('number,uri\n1,"/\n', "is not valid CSV"),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "says"), CASES["refused"])  # fmt: skip
 def test_what_is_no_sample_is_one_line(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(InputError, match=says) as raised:
         load_sample(write(tmp_path, text))

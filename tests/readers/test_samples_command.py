@@ -9,6 +9,9 @@ from pathlib import Path
 
 import handmade
 import pytest
+from cases import cases
+
+CASES = cases(__file__)
 
 
 @pytest.fixture
@@ -35,14 +38,7 @@ def test_convert_as_json_with_every_option(toolkit: Callable, flow: Path, tmp_pa
     assert "capture_sha256" not in json.loads(target.with_suffix(".json").read_text())
 
 
-@pytest.mark.parametrize(("arguments", "says"), [
-    (("convert", "none.pcap", "o.csv"), "none.pcap: no such capture"),
-    (("convert", "none.pcap"), "Missing argument 'OUT.csv'"),
-    (("convert", "none.pcap", "o.csv", "--pseudonymise", "nokey"), "nokey"),
-    (("capture", "o.pcapng"), "name a command or URLs to request"),
-    (("capture", "o.txt", "--seconds", "1"), "ends in .pcapng"),
-    (("capture", "o.pcapng", "--packets", "0"), "0 is not in the range"),
-])  # fmt: skip
+@pytest.mark.parametrize(("arguments", "says"), CASES["refused"])  # fmt: skip
 def test_bad_input_is_one_line_and_exit_code_2(toolkit, arguments, says):
     code, out, err = toolkit("samples", *arguments)
     assert (code, out) == (2, "")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from cases import cases
 from click.testing import CliRunner
 from openpyxl import Workbook
 
@@ -19,6 +20,8 @@ from toolkit import Scores
 from toolkit.cli import cli
 from toolkit.errors import InputError
 from toolkit.table_files import read_records
+
+CASES = cases(__file__)
 
 FULL = functools.partial(pytest.param, marks=pytest.mark.full)
 FOREIGN = Path(__file__).parents[1] / "golden" / "foreign"
@@ -348,12 +351,7 @@ def test_what_tells_tests_and_prompts_of_promptfoo_apart(tmp_path) -> None:
 
 
 REASON = "Could not extract JSON from llm-rubric response"
-FAILED = {
-    "reason": {"error": REASON, "gradingResult": {"pass": False, "score": 0, "reason": REASON}},
-    "marked": {"gradingResult": {"pass": False, "componentResults": [{"metadata": {"graderError": True}}]}},
-    "one of two": {"gradingResult": {"pass": False, "componentResults": [{"pass": True}, {"reason": "No output"}]}},
-    "provider": {"failureReason": 2, "error": "500", "gradingResult": {"pass": False, "reason": "500"}},
-}  # fmt: skip
+FAILED = CASES["failed"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FAILED)
@@ -408,14 +406,7 @@ def test_a_sample_with_an_error_is_missing_whatever_its_scores(tmp_path) -> None
 
 
 GRADES = [scored(number, s=grade) for number, grade in enumerate("ABCDE", 1)]
-TEXTS = {
-    "letters": (GRADES, "sample 1 (t/1, epoch 1): the value of s, 'A', is no number; say what each is worth ("),
-    "words": ([scored(1, s="C"), scored(2, 3, s="correct")], "sample 2 (t/2, epoch 3): the value of s, 'correct'"),
-    "lists": ([scored(1, s=1), scored(2, s=[1, 0])], "sample 2 (t/2, epoch 1): the value of s, [1, 0]"),
-    "leaves": ([scored(1, s={"x": 1}), scored(2, s={"x": "bad"})], "sample 2 (t/2, epoch 1): the value of s, x, 'bad'"),
-    "inside": ([scored(1, s={"x": {"y": 1}})], "the value of s, x, {'y': 1}, is no number; take another scorer"),
-    "mixed": ([scored(1, s={"x": 1}), scored(2, s=3)], "sample 2: s has the value 3 and in other samples one for each"),
-}  # fmt: skip
+TEXTS = CASES["texts"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -545,21 +536,14 @@ def test_one_and_one_point_zero_are_one_item(tmp_path) -> None:
     assert set(Scores(versions).runs()["model"]) == {"2", "2.0"}
 
 
-CODES = {
-    "fastchat": ([*range(1, 10), 10, 7, -1, -1], (1, 10), 2),
-    "questionnaire": ([1, 2, 3, 4, 5, 99, 999, -9], (1, 5), 3),
-    "share": ([0.25, 0.5, 1, -1], (0, 1), 1),
-    "percent": ([10, 50, 100, 999], (0, 100), 1),
-    "of its own": ([-1, 0, 1, 1], (-1, 1), 0),
-    "negative": ([-3, -1, 2, 3], (-3, 3), 0),
-    "near": ([80, 90, 99, 100], (0, 100), 0),
-}
+CODES = CASES["codes"]
 
 
 @pytest.mark.parametrize("name", CODES)
 def test_codes_for_missing_are_missing_and_said(tmp_path, name) -> None:
     """With their rows; a number that may be a score is one, unless a worth says otherwise."""
-    values, scale, missing = CODES[name]
+    values, (low, high), missing = CODES[name]
+    scale = (low, high)
     (tmp_path / "t.csv").write_text(
         "item,score\n" + "".join(f"i{at},{value}\n" for at, value in enumerate(values))
     )

@@ -8,6 +8,7 @@ import re
 import time
 
 import pytest
+from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,8 @@ from toolkit.judges.focus import (
 )
 from toolkit.judges.segments import Segment, segments
 
+CASES = cases(__file__)
+
 
 def cut(text: str) -> list[str]:
     return [piece.of(text) for piece in segments(text)]
@@ -31,21 +34,7 @@ def kinds(text: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "expected",
-    [
-        ["Isolate the host.", "Then image it."],
-        ["Use a blocker, e.g. a write blocker, first.", "Keep it, i.e. do not wipe it.", "Ever."],
-        ["It calls foo.com.", "Block 10.0.0.1.", "It is v1.2.3.", "Done."],
-        ["The U.S. Department of Defense asks.", "They sit in the U.S.", "The host does not."],
-        ["Ask Dr. Lam.", "J. Smith signs.", "Acme Inc. Australia pays."],
-        ["Is it safe?", "No.", "See No. 7 and Art. 33 first."],
-        ["Wait... maybe not.", "Wait...", "Then go.", "Really?!", "Yes!"],
-        ['He said "stop."', "Then he left.", '"Why?" she asked.'],
-        ["They met at 3 p.m. AEST.", "It ran at 02:14.", "38 GB left."],
-        ["The log is empty.", "svc_backup wrote none.", "`ps` shows it."],
-        ["Run `grep a. b` now.", "**Isolate.**", "*Now.*", "(Do this.)", "[Then that.]"],
-        ["Check logs, hosts, etc. for traces.", "No stop at all"],
-        ["क्या यह सुरक्षित है।", "नहीं।"],
-    ],
+    CASES["sentences"],
     ids=lambda expected: expected[0],
 )
 def test_sentences_end_where_a_reader_ends_them(expected):

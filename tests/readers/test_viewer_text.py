@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 
 import pytest
 import regex
+from cases import cases
 from hostile_study import ATTACKS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,14 +22,10 @@ from toolkit.viewer.markdown import LONGEST, TAGS, markdown_html
 from toolkit.viewer.visible import escaped, marked_text, spans_in_order, visible
 from toolkit.words import is_unseen
 
+CASES = cases(__file__)
 
-@pytest.mark.parametrize(("text", "seen"), [
-    ("", ""), ("a\tb\nc", "a\tb\nc"), ("a\r\nb\rc", "a\nb[U+000D]c"),
-    ("\x1b[31mred\x9b", "[U+001B][31mred[U+009B]"),
-    ("\u202egpj.exe\u2066\u200b", "[U+202E]gpj.exe[U+2066][U+200B]"),
-    ("\U000e0041\U000e0100", "[U+E0041][U+E0100]"), ("\ue000\ud800\u2028", "[U+E000][U+D800][U+2028]"),
-    ("\x00\x7f", "[U+0000][U+007F]"), ("Größe 漢字 👩 é", "Größe 漢字 👩 é"),
-])  # fmt: skip
+
+@pytest.mark.parametrize(("text", "seen"), CASES["seen"])  # fmt: skip
 def test_what_acts_or_hides_is_a_sign_and_the_rest_stays(text, seen):
     """Escapes, overrides, invisible and private signs are named; letters of any script stay."""
     assert visible(text) == seen
@@ -59,12 +56,7 @@ def test_selectors_and_joiners_stay_where_they_change_what_is_seen(text):
     assert visible(text) == text
 
 
-@pytest.mark.parametrize(("text", "seen"), [
-    ("❤\ufe0f\ufe0f", "❤\ufe0f[U+FE0F]"), ("1\ufe0f", "1[U+FE0F]"), ("a\ufe0f\u20e3", "a[U+FE0F]\u20e3"),
-    ("👍\U000e0100", "👍[U+E0100]"), ("👩\u200d\u200d👩", "👩[U+200D][U+200D]👩"), ("👩\u200da", "👩[U+200D]a"),
-    ("a\u200cb", "a[U+200C]b"), ("م\u200c\u200cخ", "م[U+200C][U+200C]خ"), ("م\u200c ", "م[U+200C] "),
-    ("م\u200dخ", "م[U+200D]خ"), ("क्\u200d ", "क्[U+200D] "), ("\U0001f3f4\U000e0067\U000e007f", "🏴[U+E0067][U+E007F]"),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "seen"), CASES["joined"])  # fmt: skip
 def test_selectors_and_joiners_that_could_carry_a_text_are_signs(text, seen):
     """After a letter, twice, or where nothing is joined."""
     assert visible(text) == seen
@@ -145,17 +137,7 @@ class Inert(HTMLParser):
     handle_decl = handle_pi = unknown_decl = handle_comment
 
 
-PIECES = (
-    *ATTACKS.values(), "<", "</", ">", "/>", "<svg/onload=", "<math><mtext>", "<style>", "<template>",
-    "<textarea>", "<xmp>", "<!--", "--!>", "<![CDATA[", "]]>", "<?php", "<!DOCTYPE",
-    "<ol start=1 onclick=x>", "<mark onclick=x>", "</mark>", "<li>", "<details open ontoggle=x>", "&lt;",
-    "&#60;", "&#x3c", "&colon;", "'", '"', "`", "``", "```\n", "```html\n", "~~~x onload=1\n", "    ", "\t",
-    "\n", "\n\n", "\r", "\x00", "\x0c", "\x1b]8;;http://e\x07", "[a](", "](", ")",
-    '[r]: javascript:x "title"\n', "> [name]: http://address\n", "- [name]: http://address\n", "[r]", "![",
-    "<http://e.x/onclick=x>", "* ", "1. ", "99999999999. ", "> ", "# ", "====\n", "---\n", "***", "__",
-    "~~", "|", "|-|-|\n", "\\", "\\<", "$$", "\ue000", "\ue001", "\ud800", "\u202e", "\u2028", " word ",
-    "\u017fcript", "<\u0130mg>", "<a\nhref=x>", "<<script>>", "x" * 99,
-)  # fmt: skip
+PIECES = CASES["pieces"]  # fmt: skip
 
 
 def test_replies_are_inert_and_whole():
@@ -196,17 +178,7 @@ def test_a_parser_that_fails_leaves_the_text(monkeypatch):
     assert markdown_html("**a** <b>", [(0, 5)]) == "<pre><mark>**a**</mark> &lt;b&gt;</pre>"
 
 
-@pytest.mark.parametrize(("text", "sentence"), [
-    ("Isolate it. **Then** image it. Done.", "**Then** image it."),
-    ("1. First of all.\n2. **Second** one.\n", "2. **Second** one."),
-    ("- [ ] Open task here.\n- Other.", "- [ ] Open task here."),
-    ("> Quoted words here.\n> More.", "Quoted words here."),
-    ("| a | b |\n|---|---|\n| cell one | cell two |\n", "| cell one | cell two |"),
-    ("See `rm -rf` now. Then [go](http://a.example/b.c?d) on.", "Then [go](http://a.example/b.c?d) on."),
-    ("**Bold start. And end.** After.", "And end.**"), ("_All of it._ Rest.", "_All of it._"),
-    ("# T\n\nLine one\ngoes on here. Next.", "Line one\ngoes on here."),
-    ("a <b>x</b>. Next & more.", "Next & more."),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "sentence"), CASES["sentence"])  # fmt: skip
 def test_a_sentence_is_marked_where_it_stands_and_its_markdown_still_drawn(text, sentence):
     """The mark holds the words of the sentence and no others."""
     start = text.index(sentence)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import cases
 from small_study import STUDY
 from stub_server import Fault, StubServer
 
@@ -32,6 +33,8 @@ from toolkit.hallucination.votes import (
 from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
 from toolkit.study import Study
+
+CASES = cases(__file__)
 
 SEED = tomllib.loads((Path(__file__).parent / "data" / "seed_004.toml").read_text("utf-8"))
 SEED_ITEM = LabelledItem(**SEED["item"])
@@ -138,14 +141,7 @@ def test_the_score_is_the_share_of_yes_among_the_readable_replies() -> None:
     assert verdict.call_ids == tuple(request.identity() for request in requests)
 
 
-@pytest.mark.parametrize(("said", "mode", "decision", "score", "reason"), [
-    (("yes",), "boolean", True, 1.0, None), (("no",), "boolean", False, 0.0, None),
-    (("yes", "no", "?"), "boolean", None, 0.5, "split"),
-    (("Hm.", "", "Hm."), "boolean", None, None, "no verdict: 'Hm.'; empty"),
-    (("0.9", "0.4", "0.8"), "score", True, 0.7, None), (("0.1", "0.2", "NaN"), "score", False, 0.15, None),
-    (("0.1", "0.2", "0.7", "0.6", "0.9"), "score", None, 0.5, "split"),
-    (("1.2", "7/10"), "score", None, None, "out of range: .*; not a score: .*"),
-])  # fmt: skip
+@pytest.mark.parametrize(("said", "mode", "decision", "score", "reason"), CASES["decided"])  # fmt: skip
 def test_the_votes_that_can_be_read_decide_or_nobody_does(said, mode, decision, score, reason) -> None:
     """A tie is no decision and says split; without a readable vote there is no score, and never zero."""
     verdict, _ = voted(*said, mode=mode)

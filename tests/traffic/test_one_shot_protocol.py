@@ -8,6 +8,7 @@ from functools import partial
 from itertools import product
 
 import pytest
+from cases import cases
 
 from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.judges.request import JudgeSpec
@@ -20,6 +21,8 @@ from toolkit.traffic.measures import Answer as AnswerOfQuestion
 from toolkit.traffic.one_shot import experiments_frame
 from toolkit.traffic.questions import Question, load_prompts, load_questions
 from toolkit.traffic.sample import load_sample
+
+CASES = cases(__file__)
 
 OneShotTest = partial(one_shot.OneShotTest, answer_format="text")
 JUDGE = JudgeSpec("primary", "judge-a", "scripted", "judge-a")
@@ -183,12 +186,7 @@ def test_free_text_without_judges_runs_and_has_no_verdict():
     assert test.aggregate_measurements(measured)[0].estimate is None
 
 
-@pytest.mark.parametrize(("text", "invents", "meets", "verdict", "matched", "calls"), [
-    ("A beacon of 10.66.66.66.", "yes: it invents", "yes", "hallucinated", None, 1),
-    ("A beacon.", "no", "Yes, it does.", "expected", True, 2), ("A beacon.", "no.", "**No**", "unexpected", False, 2),
-    ("A beacon.", "no", "It names a beacon.", None, None, 2), ("A beacon.", "Hmm", "yes", None, None, 1),
-    ("A beacon.", "", "yes", None, None, 1), ("  ", "yes", "yes", "unexpected", False, 0),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "invents", "meets", "verdict", "matched", "calls"), CASES["judged"])  # fmt: skip
 def test_judges_decide_and_an_unreadable_judge_is_missing(text, invents, meets, verdict, matched, calls):
     """Right and invented is a hallucination; an empty reply needs no judge; what a judge wrote is in the reason."""
     test, ask = free(questions=[OPEN]), panel(invents, meets)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import cases
 
 from toolkit.errors import InputError
 from toolkit.prompt_test import MeasuredTestItem, Measurement, TestItem, mean_result
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.proportions import rate_mean
 from toolkit.stats.result import Estimate
+
+CASES = cases(__file__)
 
 
 def measured(*values: float | None, repeats: int = 1) -> list[MeasuredTestItem]:
@@ -30,10 +33,7 @@ def test_repeats_of_an_item_do_not_narrow_the_interval() -> None:
     assert dict(often.n) == {"items": 3, "measurements": 30}
 
 
-@pytest.mark.parametrize(("values", "mean", "says"), [
-    ((3.0, None, 5.0), 4.0, ""), ((), None, "there is no measurement"), ((None, None), None, "no reply"),
-    ((1.0,), 1.0, ""), ((1.0, 1.0), 1.0, ""),
-])  # fmt: skip
+@pytest.mark.parametrize(("values", "mean", "says"), CASES["missing"])  # fmt: skip
 def test_missing_measurements_leave_the_mean_and_are_counted(values, mean, says) -> None:
     """Nothing missing becomes a zero; where nothing is left, or nothing varies, the reason stands beside it."""
     result, present = mean_result("mean", measured(*values), "x"), len(values) - values.count(None)
@@ -47,11 +47,10 @@ def test_missing_measurements_leave_the_mean_and_are_counted(values, mean, says)
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (0, 5), (-1, 1)])
 @pytest.mark.parametrize("shares", [(0.0, 0.0, 1.0), (0.0, 0.0, 0.0), (1.0, 1.0), (0.5, 1.0, 1.0, 0.9)])
 def test_a_mean_with_bounds_is_a_share_of_them_and_has_an_interval_at_their_ends(shares, low, high) -> None:
-    """That of `rate_mean`, on any scale; Student's t, cut off at the bounds, has none where all are equal."""
+    """That of `rate_mean` of items, on any scale; Student's t, cut off at the bounds, has none where all are equal."""
     values = [low + (high - low) * share for share in shares]
     found = mean_result("share", measured(*values, repeats=3), "x", bounds=(low, high))
-    labels = [place for place in range(len(shares)) for _ in range(3)]
-    oracle = rate_mean(Estimate("", None), np.repeat(shares, 3), labels)
+    oracle = rate_mean(Estimate("", None), shares, range(len(shares)))
     ends = [low + (high - low) * end for end in (oracle.estimate, oracle.low, oracle.high)]
     assert [found.estimate, found.low, found.high] == pytest.approx(ends)
     assert low <= found.low < found.high <= high

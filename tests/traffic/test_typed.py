@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from cases import cases
 
 from toolkit.errors import InputError
 from toolkit.files import checked
@@ -19,6 +20,8 @@ from toolkit.traffic.one_shot import OneShotTest, experiments_frame
 from toolkit.traffic.questions import Question, load_questions
 from toolkit.traffic.sample import load_sample
 from toolkit.traffic.typed import Expected, Verdict, expectation, typed_verdict
+
+CASES = cases(__file__)
 
 QUESTIONS = {question.id: question for question in load_questions()}
 POSTS = {"method": "POST"}
@@ -80,57 +83,7 @@ def test_the_subject_of_every_shipped_question_is_the_expected_answer(name: str)
     assert verdict(name, right | {"rows": rows}).verdict == "expected"
 
 
-HOLDS = [
-    # every measure, its value over all rows of the filter
-    ("login_post", claim(2, "count", POSTS)), ("login_post", claim(0, "count", {"method": "PUT"}, [])),
-    ("login_post", claim(1, "distinct", POSTS, [9, 14], column="uri")),
-    ("login_post", claim("/login", "value", POSTS, column="uri")),
-    ("login_post", claim("/login", "first", ANY, [4], column="uri")),
-    ("login_post", claim("/static/site.css", "last", ANY, column="uri")),
-    ("login_post", claim([200, 401, 302, 200, 200], "list", {}, column="status")),
-    ("login_post", claim([302, 401, 200], "set", {}, column="status")),
-    ("login_post", claim([], "list", {"uri": "/nothing"}, [], column="status")),
-    ("slow_download", claim(45706, "sum", SERVER, unit="bytes", column="payload_length")),
-    ("slow_download", claim(45.7, "sum", SERVER, unit="kB", column="payload_length")),
-    ("slow_download", claim("44.6 KiB", "sum", SERVER, column="payload_length")),
-    ("slow_download", claim(1289.6, "mean", SERVER, column="length")),
-    ("slow_download", claim(1514, "max", {}, [6], column="length")),
-    ("login_post", claim(1.3, "duration", POSTS, [9, 14], "s")),
-    ("login_post", claim(1300, "duration", POSTS, unit="ms")),
-    ("login_post", claim(1300050, "duration", POSTS, unit="us")),
-    ("beaconing", claim(1.97, "mean_interval", POLLS, unit="seconds")),
-    ("beaconing", claim(0.727, "share", {"status": 204}, among={"status": "*"})),
-    ("beaconing", claim(0.2, "share", {"number": 6}, [6, 9, 16, 19, 22], among={"number": [6, 9, 16, 19, 22]})),
-    ("beaconing", claim("72.7%", "share", {"status": 204}, among={"status": "*"})),
-    ("beaconing", claim(73, "share", {"status": 204}, unit="%", among={"status": "*"})),
-    ("login_post", claim("no", "exists", {"status": 500}, [])),
-    # a URL with the host of the rows
-    ("login_post", claim("http://portal.example/login", "value", POSTS, column="uri")),
-    ("login_post", claim("HTTP://Portal.Example:80/login", "first", ANY, [4], column="uri")),
-    ("login_post", claim("portal.example/static/site.css", "last", ANY, column="uri")),
-    ("plain_gets", claim("http://intranet.example", "first", ANY, column="uri")),
-    ("plain_gets", claim(["http://intranet.example/news?page=2", "/news"], "list", {"number": [8, 16]}, column="uri")
-     | {"value": ["/news", "http://intranet.example/news?page=2"]}),
-    ("sql_injection", claim(1, "count", {"uri": "http://shop.example/products?id=3' OR '1'='1"}, [18])),
-    # filters
-    ("login_post", claim(3, "count", {"status": [200, 401], "number": {"max": 20}}, [6, 11, 19])),
-    ("login_post", claim(19, "count", {"method": None})),
-    ("login_post", claim(5, "count", {"status": {"min": 200}})),
-    ("sql_injection", claim(1, "count", {"uri": "/products?id=3' OR '1'='1"}, [18])),
-    ("login_post", claim(1, "count", {"time": 0.9205}, [11])),
-    ("login_post", claim(1, "count", {"tcp_flags": "ACK, SYN"}, [2])),
-    # pairs of requests and responses, and rows that may be cited beside those of the filter
-    ("login_post", claim(401, "value", {"answers": 9}, [9, 11], column="status")),
-    ("login_post", claim("POST", "value", {"answered_by": 16}, ["14"], column="method")),
-    ("login_post", claim(11, "value", {"number": 9}, column="answered_by")),
-    ("login_post", claim([4, 9, 14, 18, 20], "list", {"status": "*"}, column="answers")),
-    ("sql_injection", claim([500, 200], "list", {"answers": [14, 18]}, [14, "16-16", "25"], column="status")),
-    # forms of rows and values
-    ("slow_download", claim(3, "count", {"number": {"max": 3}}, ["1-3"])),
-    ("slow_download", claim(3, "count", {"number": {"max": 3}}, "1–2, 3")),
-    ("login_post", claim("2 requests", "count", POSTS)), ("login_post", claim("2", "count", POSTS, ["all"])),
-    ("login_post", claim(["/login"], "value", POSTS, column="uri")),
-]  # fmt: skip
+HOLDS = CASES["holds"]  # fmt: skip
 
 
 @pytest.mark.parametrize(("sample", "held"), HOLDS, ids=str)
@@ -140,51 +93,7 @@ def test_a_claim_that_the_sample_gives_holds(sample: str, held: dict[str, Any]) 
     assert result.invented == ()
 
 
-FALSE = [
-    # value
-    ("login_post", claim(3, "count", POSTS), "it says 3, the sample gives 2"),
-    ("login_post", claim(True, "count", POSTS), "says yes"),
-    ("login_post", claim("1,97", "count", POSTS), "says 1,97"),
-    ("login_post", claim(2, "count", POSTS, unit="s"), "s is no unit of count"),
-    ("slow_download", claim(45700, "sum", SERVER, column="payload_length"), "sample gives 45706"),
-    ("slow_download", claim(45.706, "sum", SERVER, unit="KiB", column="payload_length"), "gives 45706"),
-    ("login_post", claim(1.31, "duration", POSTS, unit="s"), "gives 1.300050164"),
-    ("beaconing", claim(0.74, "share", {"status": 204}, among={"status": "*"}), "gives 0.727272727"),
-    ("beaconing", claim(72.7, "share", {"status": 204}, among={"status": "*"}), "gives 0.727272727"),
-    # order and members of a list
-    ("login_post", claim([401, 200, 302, 200, 200], "list", {}, column="status"), "says [401, 200"),
-    ("login_post", claim([200, 401, 302], "list", {}, column="status"), "sample gives [200, 401, 302, 200, 200]"),
-    ("login_post", claim([], "list", {"status": 200}, [], column="uri") | {"value": ["/x"]}, "says [/x]"),
-    # another host, scheme, path or port than those of the rows
-    ("login_post", claim("http://evil.example/login", "value", POSTS, column="uri"), "says http://evil.example/login"),
-    ("login_post", claim("https://portal.example/login", "value", POSTS, column="uri"), "says https:"),
-    ("login_post", claim("http://portal.example:8080/login", "value", POSTS, column="uri"), "says http:"),
-    ("beaconing", claim("http://updates.example/lunch", "value", {"number": 14}, column="uri"), "gives /lunch"),
-    ("beaconing", claim(1, "count", {"uri": "http://updates.example/lunch"}), "has uri http://updates.example/lunch"),
-    # rows
-    ("login_post", claim(2, "count", POSTS, [9]), "the cited rows give 1"),
-    ("login_post", claim(2, "count", POSTS, [9, 14, 18]), "row 18 is not what the filter says"),
-    ("login_post", claim(2, "count", POSTS, [9, 14, 25]), "no row 25"),
-    ("login_post", claim(2, "count", POSTS, ["9-999999999"]), "no row 25"),
-    ("login_post", claim(2, "count", POSTS, [-9, 14]), "no row -9"),
-    ("login_post", claim("portal.example", "value", {}, [4, 5], column="host"), "empty in a cited row"),
-    ("login_post", claim("no", "exists", {"status": 500}, [6]), "row 6"),
-    ("login_post", claim("yes", "exists", {"status": 200}, []), "cited rows give no"),
-    # subject
-    ("login_post", claim(2, "count", {"server": "nginx"}), "no column 'server'"),
-    ("login_post", claim(2, "count", {"method": "PUT"}), "no row of the sample has method PUT"),
-    ("login_post", claim(1, "count", {"status": {"min": 500, "max": 599}}), "status from 500 to 599"),
-    ("login_post", claim("/login", "value", ANY, column="uri"), "3 different values"),
-    ("login_post", claim(5, "sum", POSTS, column="uri"), "holds no numbers"),
-    ("login_post", claim("x", "first", {"status": 302}, column="uri"), "no row that the filter selects has a value"),
-    ("login_post", claim(0, "mean_interval", {"status": 302}), "needs more rows"),
-    ("login_post", claim(0, "share", {"status": 302}, among={"status": 999}), "status 999"),
-    ("login_post", claim(0, "share", {"status": 500}, among={"status": 200, "method": "GET"}), "no row is among"),
-    # relation
-    ("login_post", claim(302, "value", {"answers": 9}, column="status"), "sample gives 401"),
-    ("login_post", claim(401, "value", {"answers": 9}, [11, 14], column="status"), "row 14"),
-    ("login_post", claim(1, "count", {"answers": 5}), "answers 5"),
-]  # fmt: skip
+FALSE = CASES["false"]  # fmt: skip
 
 
 @pytest.mark.parametrize(("sample", "false", "why"), FALSE, ids=str)
@@ -195,28 +104,7 @@ def test_a_claim_that_the_sample_or_its_rows_do_not_give_makes_a_hallucination(s
     assert result.why.startswith("claim 1 (")
 
 
-@pytest.mark.parametrize(("name", "first", "becomes"), [
-    ("login_post_seconds_between", claim(1.34, "duration", POSTS), "expected"),  # tolerance of the question
-    ("login_post_seconds_between", claim(1340, "duration", POSTS, unit="ms"), "expected"),
-    ("login_post_seconds_between", claim(1, "duration", POSTS), "expected"),
-    ("login_post_seconds_between", claim(1.36, "duration", POSTS), "hallucinated"),
-    ("login_post_seconds_between", claim(2, "count", POSTS), "unexpected"),  # another kind of quantity
-    ("beaconing_interval", claim(2, "count", {"number": [1, 2]}), "unexpected"),
-    ("beaconing_polls", claim(9, "distinct", POLLS, column="uri"), "expected"),  # the value decides
-    ("beaconing_polls", claim(2, "mean_interval", POLLS), "unexpected"),
-    ("slow_download_server", claim("192.0.2.23", "first", {}, column="source"), "unexpected"),
-    ("slow_download_closes", claim("client", "choice", {"number": 63}, [63]), "expected"),
-    ("slow_download_closes", claim("server", "choice", {"number": 65}, [65]), "unexpected"),
-    ("slow_download_closes", claim("client", "choice", {"number": 63}, []), "hallucinated"),
-    ("redirects_and_404s_server_error", claim(False, "exists", {"status": {"min": 500}}, []), "expected"),
-    ("redirects_and_404s_server_error", claim("yes", "exists", {"status": 404}), "unexpected"),
-    ("login_post_statuses", claim([200, 401, 302, 200, 200], "list", {}, column="status"), "expected"),
-    ("login_post_status_order", claim([200, 302, 401], "set", {}, column="status"), "unexpected"),
-    ("slow_download_uri", claim("http://files.example/exports/audit.csv", "value", ANY, column="uri"), "expected"),
-    ("plain_gets_curl", claim("/Health", "value", {"uri": "/health"}, column="uri"), "hallucinated"),
-    ("sql_injection_error", claim("/products?id=3'", "value", {"answered_by": 16}, column="uri"), "expected"),
-    ("login_post_flow", claim("/home", "value", {"number": 18}, column="uri"), "unexpected"),
-])  # fmt: skip
+@pytest.mark.parametrize(("name", "first", "becomes"), CASES["first"])  # fmt: skip
 def test_the_first_claim_answers_a_closed_question(name: str, first: dict[str, Any], becomes: str) -> None:
     assert verdict(name, first).verdict == becomes
     if becomes == "expected":  # a second claim answers nothing, and has no tolerance
@@ -260,22 +148,7 @@ def test_fences_prose_repetition_and_flat_claims_are_read(text: str) -> None:
     (DOUBLED, "a key twice"), ('{"claims": [], "claims": []}', "a key twice"), ("{" * 20_000, "no JSON"),
     ('{"a":' * 3_900, "deeper than 100"), ("[" * 19_000, "no JSON"), ("x" * 20_001, "longer than 20,000"),
     ('{"claims": [' + '{"value": [' * 60 + "1" + "]}" * 60 + "]}", "deeper than 100"),
-    *((json.dumps({"claims": [GOOD, wrong]}), why) for wrong, why in (
-        ({"value": 2, "rows": [1]}, "claim 2 has no of"), (GOOD | {"value": None}, "claim 2 has no value"),
-        (GOOD | {"rows": None}, "no rows"),
-        (GOOD | {"of": {"measure": "median"}}, "unknown measure 'median'"),
-        (GOOD | {"of": "POST"}, "unknown measure"),
-        (GOOD | {"of": {"measure": "value", "filter": {}}}, "needs a column"),
-        (claim(1, "share", {}), "among"),
-        (claim(1, "count", "all"), "must be an object"), (claim({"a": 1}, "count", {}), "value is an object"),
-        (claim(1, "count", {}, ["row 9"]), "'row 9' is no row number"),
-        (claim(1, "count", {}, ["9-7"]), "no row number"),
-        (claim(1, "count", {}, [1.5]), "no row number"), (claim(1, "count", {}, [True]), "no row number"),
-        (claim(1, "count", {}, {}), "no row number"),
-        (claim(1, "count", {"status": {"like": 4}}), "filter on status"),
-        (claim(1, "count", {"status": {"min": "a"}}), "filter on status"),
-        (claim(1, "count", {"status": [[200]]}), "filter on status"),
-    )),
+    *((json.dumps({"claims": [GOOD, wrong]}), why) for wrong, why in CASES["wrong"]),
 ])  # fmt: skip
 def test_what_cannot_be_read_is_missing_with_its_reason(text: str, why: str) -> None:
     begin = time.process_time()
@@ -317,22 +190,7 @@ def test_many_ranges_of_a_large_sample_are_read_once() -> None:
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("answer", "why"), [
-    ({"type": "integer"}, "exactly one of"),
-    ({"type": "integer", "value": 2, "measure": "count"}, "exactly one of"),
-    ({"type": "integer", "measure": "counts"}, "Input should be"),
-    ({"type": "size", "value": 2}, "Input should be"),
-    ({"type": "text", "measure": "value"}, "needs a column"),
-    ({"type": "integer", "measure": "count", "column": "uri"}, "takes no column"),
-    ({"type": "share", "measure": "share"}, "needs among"),
-    ({"type": "one_of", "value": "a"}, "needs choices"),
-    ({"type": "one_of", "value": "a", "choices": ["b"]}, "none of the choices"),
-    ({"type": "claims", "value": 1}, "needs claims"),
-    ({"type": "claims", "claims": [{"measure": "count", "rows": 1}]}, "unknown key 'rows'"),
-    ({"type": "text", "value": "a", "filter": {"uri": 1}}, "needs a measure"),
-    ({"type": "duration", "value": 1, "unit": "fortnight"}, "unit 'fortnight' is none"),
-    ({"type": "integer", "value": 1, "tolerance": -1}, "greater than or equal to 0"),
-])  # fmt: skip
+@pytest.mark.parametrize(("answer", "why"), CASES["unusable"])  # fmt: skip
 def test_an_answer_that_cannot_be_used_is_refused_in_one_line(answer: dict[str, Any], why: str) -> None:
     with pytest.raises(InputError, match=why) as caught:
         checked(
@@ -342,15 +200,7 @@ def test_an_answer_that_cannot_be_used_is_refused_in_one_line(answer: dict[str, 
     assert str(caught.value).startswith("q.toml, question 1, answer")
 
 
-@pytest.mark.parametrize(("answer", "why"), [
-    ({"type": "integer", "measure": "distinct", "column": "server"}, "no column 'server'"),
-    ({"type": "integer", "measure": "count", "filter": {"status": {"like": 4}}}, "filter on status"),
-    ({"type": "text", "measure": "value", "column": "uri"}, "3 different values"),
-    ({"type": "text", "value": 4}, "not of the type text"),
-    ({"type": "status", "measure": "value", "column": "uri", "filter": {"number": 4}}, "not of the type status"),
-    ({"type": "integer", "measure": "count", "filter": {"method": ["POST", "PUT"]}}, "has method PUT"),
-    ({"type": "claims", "claims": [{"measure": "first", "column": "uri", "filter": {"number": 99}}]}, "no row that"),
-])  # fmt: skip
+@pytest.mark.parametrize(("answer", "why"), CASES["not_given"])  # fmt: skip
 def test_an_answer_that_the_sample_does_not_give_is_refused_before_any_call(answer, why) -> None:
     question = checked(Question, {"id": "q", "sample": "login_post", "text": "?", "answer": answer}, "q")
     with pytest.raises(InputError, match=why) as caught:
@@ -358,23 +208,7 @@ def test_an_answer_that_the_sample_does_not_give_is_refused_before_any_call(answ
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("answer", "first", "becomes"), [
-    ({"type": "duration", "value": 1300, "unit": "ms", "tolerance": 50}, claim(1.34, "duration", POSTS), "expected"),
-    ({"type": "duration", "value": 1300, "unit": "ms", "tolerance": 10}, claim(1.3, "duration", POSTS), "expected"),
-    ({"type": "duration", "value": 1.3}, claim(1300, "duration", POSTS, unit="ms"), "expected"),
-    ({"type": "number", "value": 1.3}, claim(1.3, "duration", POSTS), "expected"),
-    ({"type": "integer", "value": 1}, claim(1, "duration", POSTS), "unexpected"),
-    ({"type": "number", "value": 3, "tolerance": 1}, claim(2, "count", POSTS), "expected"),
-    ({"type": "number", "value": 4, "tolerance": 1}, claim(2, "count", POSTS), "unexpected"),
-    ({"type": "number", "value": 3, "tolerance": 1}, claim(3, "count", POSTS), "hallucinated"),  # a count is exact
-    ({"type": "share", "value": 20, "unit": "%"}, claim(0.2, "share", {"status": 401}, among=ANSWERED), "expected"),
-    ({"type": "status", "value": 401}, claim("401", "value", {"answers": 9}, column="status"), "expected"),
-    ({"type": "list", "value": [401, 302]}, claim([302, 401], "set", {"answers": [9, 14]}, column="status"),
-     "unexpected"),
-    ({"type": "set", "value": [401, 302]}, claim([302, 401], "set", {"answers": [9, 14]}, column="status"), "expected"),
-    ({"type": "yes_no", "value": "no"}, claim(False, "exists", {"status": 500}), "expected"),
-    ({"type": "host", "value": "portal.example"}, claim("PORTAL.example", "value", {}, column="host"), "expected"),
-])  # fmt: skip
+@pytest.mark.parametrize(("answer", "first", "becomes"), CASES["literal"])  # fmt: skip
 def test_a_literal_value_is_met_in_any_unit_of_its_kind(answer, first, becomes) -> None:
     question = Question(id="q", sample="login_post", text="?", answer=Answer.model_validate(answer))
     basis = expectation(question, table("login_post"))

@@ -59,12 +59,13 @@ def compare_hallucination(
     if not items:
         raise InputError("hallucination: there is no item; give a labelled set")
     if bare := [item.item_id for item in items if item.hallucinated is None]:
-        count = f"{len(bare)} of {len(items)} items have no label"
-        raise InputError(f"hallucination: {count}, first {bare[0]!r}; leave them out")
+        raise InputError(
+            f"hallucination: {len(bare)} of {len(items)} items have no label, first {bare[0]!r}; leave them out"
+        )
     if twice := [name for name, count in Counter(item.item_id for item in items).items() if count > 1]:
         raise InputError(f"hallucination: item {twice[0]!r} is there twice; give each its own item_id")
     keys = [(judge, mode) for judge in plan.judges.values() for mode in dict.fromkeys(modes)]
-    verdicts: dict[tuple[str, str, str], HallucinationVerdict] = {}
+    verdicts = {}
 
     async def work(ask: Ask, stop: threading.Event) -> BudgetReached | None:
         async def judge_one(request: tuple[LabelledItem, JudgeSpec, Mode]) -> None:
@@ -158,7 +159,7 @@ class HallucinationComparison:
         rows = []
         for verdict in self.verdicts:
             item, decision = by_id[verdict.item_id], verdict.decision
-            row: dict[str, Any] = {name: getattr(item, name) for name in ("item_id", "domain", "topic")}
+            row = {name: getattr(item, name) for name in ("item_id", "domain", "topic")}
             row |= {name: getattr(verdict, name) for name in _WHO}
             row |= {"hallucinated": item.hallucinated, "decision": decision}
             row["correct"] = None if decision is None else decision == item.hallucinated
@@ -193,8 +194,8 @@ class HallucinationComparison:
     def outcome(self) -> dict[str, Any]:
         """What `toolkit.report.show.need_whole` asks for: votes planned and failed, why, and the budget."""
         planned, failures = len(self.items) * len(self.deciders) * self.k, self.failures
-        counts = {"planned": planned, "failed": sum(failures.values())}
-        return counts | {"failures": failures, "budget": self.budget}
+        failed = sum(failures.values())
+        return {"planned": planned, "failed": failed, "failures": failures, "budget": self.budget}
 
     def verdict(self) -> str:
         """Return which judges are shown to be right more often than the baselines that read nothing, and how often."""
@@ -214,7 +215,7 @@ class HallucinationComparison:
         items, hallucinated = len(self.items), sum(bool(item.hallucinated) for item in self.items)
         share = f"prevalence {hallucinated / items:.3f}"
         lines = [self.verdict(), f"labelled  {hallucinated} of {items} items are hallucinated ({share})"]
-        rows: list[dict[str, Any]] = []
+        rows = []
         for row in (*self.deciders, *self.baselines):
             estimates = row.estimates()
             rows.append({name: getattr(row, name) for name in (*_WHO, *_COSTS)})

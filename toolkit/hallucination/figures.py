@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from toolkit.report import captions, style
 from toolkit.report.figure import ALONE, About, FigureWithCaption
-from toolkit.report.tables import Keyed, Table, estimates_table
+from toolkit.report.tables import Table, estimates_table
 from toolkit.stats.detection.deciders import Decider, deciders_frame
 from toolkit.stats.result import Estimate
 from toolkit.words import counted
@@ -105,7 +105,7 @@ def hallucination_table(
 ) -> Table:
     """Return one row per judge and mode, and per baseline: rates, agreement with the labels, and cost."""
     everyone = (*deciders, *baselines)
-    keyed: list[Keyed] = []
+    keyed = []
     for decider in everyone:
         rates = {name: decider.found.rate(name) for name in (*RATES, "F1")}
         cells = rates | {"kappa": decider.kappa, "AUD": Estimate("", decider.aud, unit="AUD")}

@@ -11,11 +11,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from toolkit.errors import InputError
+from toolkit.files import read_toml
 from toolkit.table_files import read_rows
 from toolkit.words import choices, name_fault
 
@@ -43,28 +43,18 @@ class LabelledItem:
 
 OWN: Final = tuple(column.name for column in fields(LabelledItem))
 TRUTHFUL: Final = ("Question", "Best Answer", "Correct Answers", "Incorrect Answers")
-_HALUEVAL: Final[tuple[tuple[str | None, str | None, str, str], ...]] = (
-    # question, documents, right text, hallucinated text
-    ("question", "knowledge", "right_answer", "hallucinated_answer"),
-    ("dialogue_history", "knowledge", "right_response", "hallucinated_response"),
-    (None, "document", "right_summary", "hallucinated_summary"),
-    # question, documents, text, label
-    ("question", "knowledge", "answer", "hallucination"),
-    ("dialogue_history", "knowledge", "response", "hallucination"),
-    (None, "document", "summary", "hallucination"),
-    ("user_query", None, "chatgpt_response", "hallucination"),
-    ("user_query", None, "chatgpt_response", "hallucination_label"),
-)
+_FOLDER: Final = Path(__file__).parent / "data"
+_HALUEVAL: Final = read_toml(_FOLDER / "halueval.toml")["kind"]
 
 
 def read_items(path: str | Path) -> tuple[LabelledItem, ...]:
     """Read labelled answers: the shipped set by its name, a file of our own, HaluEval's, or TruthfulQA's."""
     file = Path(path)
     if str(path) == SHIPPED:
-        file = Path(str(resources.files("toolkit.hallucination"))) / "data" / "security_hallucinations.jsonl"
+        file = _FOLDER / "security_hallucinations.jsonl"
     if not file.suffix:
         raise InputError(f"{path}: is no labelled set; name a file with its ending, or {SHIPPED!r}")
-    items: dict[str, LabelledItem] = {}
+    items = {}
     for line, cells in read_rows(file):
         row = _Row(f"{file}, line {line}", cells)
         for item in _row_items(row, f"{Path(path).stem}-{line}"):
@@ -91,7 +81,7 @@ def some_items(items: Sequence[LabelledItem], limit: int | None, seed: int) -> t
     if limit is None or limit >= len(items):
         return tuple(items)
     rng = random.Random(seed)
-    ranked: list[tuple[float, int]] = []
+    ranked = []
     for label in (True, False, None):
         positions = [position for position, item in enumerate(items) if item.hallucinated is label]
         rng.shuffle(positions)
@@ -149,19 +139,18 @@ def _row_items(row: _Row, item_id: str) -> Iterator[LabelledItem]:
     if columns >= set(TRUTHFUL):
         yield from _truthful(row, item_id)
         return
-    for question, documents, answer, counterpart in _HALUEVAL:
-        if not {question, documents, answer, counterpart} - {None} <= columns:
+    for kind in _HALUEVAL:
+        if not columns.issuperset(kind.values()):
             continue
-        question_text = SUMMARIZE if question is None else row.text(question)
-        document = None if documents is None else row.text(documents)
-        if not counterpart.startswith("hallucinated"):
-            yield LabelledItem(
-                item_id, question_text, row.text(answer), None, document, row.label(counterpart)
-            )
+        question = row.text(kind["question"]) if "question" in kind else SUMMARIZE
+        document = row.text(kind["documents"]) if "documents" in kind else None
+        answer = row.text(kind["answer"])
+        if "label" in kind:
+            yield LabelledItem(item_id, question, answer, None, document, row.label(kind["label"]))
             return
-        for ending, column in (("right", answer), ("hallucinated", counterpart)):
-            text, invented = row.text(column), column == counterpart
-            yield LabelledItem(f"{item_id}-{ending}", question_text, text, None, document, invented)
+        for ending, text in (("right", answer), ("hallucinated", row.text(kind["hallucinated"]))):
+            invented = ending == "hallucinated"
+            yield LabelledItem(f"{item_id}-{ending}", question, text, None, document, invented)
         return
     raise InputError(
         f"{row.where}: the columns {', '.join(sorted(columns)) or '(none)'} are of no known kind; "

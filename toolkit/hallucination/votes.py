@@ -11,7 +11,7 @@ import asyncio
 import math
 import re
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, get_args
 
@@ -62,7 +62,7 @@ def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tup
     else:
         shape = "open_without_reference" if item.reference is None else "open"
     values = {"definition": words["definition"], "given": words["given"][shape], "fenced": words["fenced"]}
-    names: Mapping[str, str] = words["texts"]
+    names = words["texts"]
     texts = {name: text for field, name in names.items() if (text := getattr(item, field)) is not None}
     if mode in words["last_words"]:  # every text is fenced by a code that it cannot know
         before = "\n".join(text for name, text in texts.items() if name != names["answer"])
@@ -121,6 +121,9 @@ class _Line(NamedTuple):
     unquoted: str  # with holes for what it quotes; empty where it quotes all
 
 
+Lines = Sequence[_Line]
+
+
 def yes_or_no(text: str) -> bool | None:
     """Read the verdict of a judge's reply to a closed question; ``None`` when it is neither yes nor no, or both."""
     value = read_vote(text, "boolean").value
@@ -176,9 +179,7 @@ def _decision(text: str) -> tuple[bool, str] | None:
     return None if no and _NO_NOTHING.match(match["rest"]) else (not no, match["rest"])
 
 
-def _verdict(
-    lines: Sequence[_Line], verdicts: Sequence[float | None], cut: bool, reason: str
-) -> tuple[int, float]:
+def _verdict(lines: Lines, verdicts: Sequence[float | None], cut: bool, reason: str) -> tuple[int, float]:
     """Return the verdict and its line: the first that is not quoted, or else the last, if no line announces it."""
     # After "The answer says:" a line is the answer's; and at the token limit it may go on.
     indices = [index for index, line in enumerate(lines) if line.unquoted]
@@ -190,7 +191,7 @@ def _verdict(
     return last, verdict
 
 
-def _first_word(lines: Sequence[_Line], cut: bool) -> Vote:
+def _first_word(lines: Lines, cut: bool) -> Vote:
     decisions = [_decision(line.unquoted) for line in lines]
     alone = [
         decision[0] if decision and len(line.unquoted) <= _SHORT and not decision[1].strip(" .!") else None
@@ -207,7 +208,7 @@ def _first_word(lines: Sequence[_Line], cut: bool) -> Vote:
     return Vote(float(value), explanation=_explanation(lines, index, remark))
 
 
-def _last_line(lines: Sequence[_Line], cut: bool) -> Vote:
+def _last_line(lines: Lines, cut: bool) -> Vote:
     index = max((index for index, line in enumerate(lines) if line.unquoted), default=0)
     labelled = _VERDICT.match(_plain(lines[index].unquoted).lstrip(_QUOTE_MARK))
     decision = labelled and _decision(labelled["word"])
@@ -216,7 +217,7 @@ def _last_line(lines: Sequence[_Line], cut: bool) -> Vote:
     return Vote(float(decision[0]), explanation=_explanation(lines, index))
 
 
-def _score(lines: Sequence[_Line], cut: bool) -> Vote:
+def _score(lines: Lines, cut: bool) -> Vote:
     matches = [_NUMBER.fullmatch(_plain(line.unquoted)) for line in lines]
     numbers = [float(match["number"]) if match else None for match in matches]
     index, value = _verdict(lines, numbers, cut, "not a score")
@@ -229,7 +230,7 @@ def _score(lines: Sequence[_Line], cut: bool) -> Vote:
     return Vote(value + 0.0, explanation=_explanation(lines, index))  # -0.0 becomes 0.0
 
 
-def _explanation(lines: Sequence[_Line], verdict: int, word: str = "") -> str | None:
+def _explanation(lines: Lines, verdict: int, word: str = "") -> str | None:
     texts = [*(line.text for line in lines[:verdict]), word, *(line.text for line in lines[verdict + 1 :])]
     return storable("\n".join(text for text in texts if _plain(text))) or None
 
@@ -307,9 +308,9 @@ async def majority_vote(
     judges: Sequence[JudgeSpec], request_of: Callable[[JudgeSpec], ModelRequest], ask: Ask
 ) -> tuple[bool | None, str, tuple[str, ...]]:
     """Ask every judge one question with yes or no; return the majority or None, what judges wrote, and the calls."""
-    votes: list[bool] = []
-    remarks: list[str] = []
-    calls: list[str] = []
+    votes = []
+    remarks = []
+    calls = []
     for judge in judges:
         request = request_of(judge)
         calls.append(request.identity())

@@ -38,6 +38,11 @@ _EXACT: Final = json.JSONDecoder(
 """Numbers are read as they are written: 1.10 may be the name of a version."""
 
 
+Options = Sequence[str]
+Score = Callable[[Any, KeyedItem], Mapping[str, float]]
+Chance = Callable[[KeyedItem], float | None]
+
+
 class Unread(Exception):
     """Why a stated answer cannot be taken."""
 
@@ -140,11 +145,11 @@ class Scorer:
 
     name: str
     measures: tuple[tuple[str, str], ...]
-    form: Callable[[KeyedItem, Sequence[str]], str]
+    form: Callable[[KeyedItem, Options], str]
     check: Callable[[KeyedItem], str | None]
-    read: Callable[[str, KeyedItem, Sequence[str]], Read]
-    score: Callable[[Any, KeyedItem], Mapping[str, float]]
-    chance: Callable[[KeyedItem], float | None] = lambda item: None
+    read: Callable[[str, KeyedItem, Options], Read]
+    score: Score
+    chance: Chance = lambda item: None
     needs_key: bool = True
 
 
@@ -153,9 +158,9 @@ def make_scorer(
     measures: Mapping[str, str],
     asked: Callable[[KeyedItem], str],
     key: Callable[[KeyedItem], Any],
-    parse: Callable[[Any, KeyedItem, Sequence[str]], Any],
-    score: Callable[[Any, KeyedItem], Mapping[str, float]],
-    chance: Callable[[KeyedItem], float | None] = lambda item: None,
+    parse: Callable[[Any, KeyedItem, Options], Any],
+    score: Score,
+    chance: Chance = lambda item: None,
 ) -> Scorer:
     """Return a scorer that asks for what `asked` says; `key` and `parse` raise `Unread` for what they cannot take."""
 
@@ -168,16 +173,16 @@ def make_scorer(
             return f"its answer is not usable ({fault}); correct it, or name another scorer"
         return None
 
-    def form(item: KeyedItem, displayed: Sequence[str]) -> str:
+    def form(item: KeyedItem, displayed: Options) -> str:
         return listed(displayed) + _HOW + asked(item) + "."
 
-    def read(text: str, item: KeyedItem, displayed: Sequence[str]) -> Read:
+    def read(text: str, item: KeyedItem, displayed: Options) -> Read:
         return read_answer(text, lambda value: parse(value, item, displayed))
 
     return Scorer(name, tuple(measures.items()), form, check, read, score, chance)
 
 
-def listed(options: Sequence[str]) -> str:
+def listed(options: Options) -> str:
     """Return options with the letters they are answered by, a line each."""
     lines = (f"\n{letter}) {option}" for letter, option in zip(ascii_uppercase, options, strict=False))
     return "".join(lines) + "\n" * bool(options)

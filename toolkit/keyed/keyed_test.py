@@ -14,9 +14,10 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.hallucination.votes import majority_vote
 from toolkit.judges.request import JudgeSpec
+from toolkit.judges.rubric import shipped_words
 from toolkit.keyed.answers import SHARE, Read, plain
 from toolkit.keyed.refusals import BY_PROVIDER, refusal_request
-from toolkit.keyed.scorers import LETTERS, SCORERS, Scorer, check_table
+from toolkit.keyed.scorers import LETTERS, SCORERS, check_table
 from toolkit.keyed.scorers import scorer as find_scorer
 from toolkit.keyed.table import KeyedItem, keeps_order, load_keyed
 from toolkit.models.base import Ask
@@ -43,11 +44,7 @@ if TYPE_CHECKING:
     from toolkit.study_file import StudyFile
 
 UNREADABLE: Final = "without a readable answer"
-_TYPES: Final = {
-    **dict.fromkeys(("run_id", "model", "base"), "string"), "repeat": "Int64",
-    **dict.fromkeys(("key", "answer", "reason"), "string"), **dict.fromkeys(("chance", "majority"), "float64"),
-    **dict.fromkeys(("options", "position", "chosen_position"), "Int64"),
-}  # fmt: skip
+_TYPES: Final = dict(shipped_words("answers", "keyed"))
 """Columns of answers beside the scores of a scorer and what a run has."""
 
 
@@ -74,7 +71,7 @@ class KeyedTest(PromptResponseTest):
             raise InputError(f"dataset: {study.dataset!r} has no key; name a table that has one")
         self.table = load_keyed(Path(study.dataset), columns)
         settings = {} if tolerance is None else {"tolerance": tolerance}
-        self.scorer: Scorer = find_scorer(scorer, folder, self.table.items, **settings)
+        self.scorer = find_scorer(scorer, folder, self.table.items, **settings)
         check_table(self.table, self.scorer)
         labels = {label for item in self.table.items for label in item.answers}
         if scorer == "label" and len({plain(label).casefold() for label in labels}) < len(labels):
@@ -85,16 +82,18 @@ class KeyedTest(PromptResponseTest):
         self.asks_judges, self.judges = ask_judges, tuple(judges)
         taken = {*_TYPES, *KINDS["runs"], UNREADABLE}
         if clashes := [name for name, _ in self.scorer.measures if name in taken]:
-            message = f"scorer {scorer}: {clashes[0]!r} is a column of every answer; name its score otherwise"
-            raise InputError(message)
+            raise InputError(
+                f"scorer {scorer}: {clashes[0]!r} is a column of every answer; name its score otherwise"
+            )
         self.licence = licence
         items = self.table.items
         if study.bases is not None:
             if study.bases > len(items):
-                message = f"the table has {len(items)} questions; ask for at most as many"
-                raise InputError(f"bases = {study.bases}: {message}")
-            chosen = set(random.Random(study.seed).sample(range(len(items)), study.bases))
-            items = tuple(item for number, item in enumerate(items) if number in chosen)
+                raise InputError(
+                    f"bases = {study.bases}: the table has {len(items)} questions; ask for at most as many"
+                )
+            chosen = random.Random(study.seed).sample(range(len(items)), study.bases)
+            items = tuple(items[number] for number in sorted(chosen))
         # Options in another order make another prompt, so that each repeat has prompts of its own.
         mixed = (item for item in items if len(item.options) > 1 and not keeps_order(item))
         self.shuffled = tuple(item.item_id for item in mixed)
@@ -167,9 +166,10 @@ class KeyedTest(PromptResponseTest):
             return {}
         scores, main = self.scorer.score(read.value, item), self.scorer.measures[0][0]
         if not 0 <= scores[main] <= 1:
-            problem = f"gives {scores[main]:g} for item {item.item_id}, and {main}, its first score, is"
-            message = f"scorer {self.scorer.name}: {problem} a share; divide it by the most there can be"
-            raise InputError(message)
+            raise InputError(
+                f"scorer {self.scorer.name}: gives {scores[main]:g} for item {item.item_id}, and {main}, its first "
+                "score, is a share; divide it by the most there can be"
+            )
         return scores
 
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
@@ -214,17 +214,24 @@ def answers_frame(
         if is_choice:
             letters = LETTERS[: len(item.options)]
             key = next(letter for letter in letters if test.scorer.score(letter, item)["correct"] == 1)
-        row: dict[str, Any] = {"run_id": reply.run_id, "base": item.item_id}
-        row |= {"model": reply.model, "repeat": reply.repeat}
-        row |= {"key": as_text(key), "answer": as_text(read.value), "reason": read.reason}
-        row |= dict.fromkeys(measures) | dict(test.scores(read, item))
-        row |= {"chance": test.scorer.chance(item), "majority": test.majority(item), "options": len(options)}
+        row = {
+            "run_id": reply.run_id,
+            "base": item.item_id,
+            "model": reply.model,
+            "repeat": reply.repeat,
+            "key": as_text(key),
+            "answer": as_text(read.value),
+            "reason": read.reason,
+            "chance": test.scorer.chance(item),
+            "majority": test.majority(item),
+            "options": len(options),
+        }
+        row |= test.scores(read, item)
         for name, value in (("position", key), ("chosen_position", read.value)):
-            row[name] = None
             if is_choice and isinstance(value, str):
                 row[name] = options.index(item.options[LETTERS.index(value)])
         rows.append(row)
-    types = {**_TYPES, **dict.fromkeys(measures, "float64")}
+    types = _TYPES | dict.fromkeys(measures, "float64")
     answers = pd.DataFrame(rows, columns=list(types)).astype(types)
     answers = answers.merge(runs[["run_id", "cluster", "category", "aud_cost"]], on="run_id", how="left")
     answers.attrs["score"] = measures[0]

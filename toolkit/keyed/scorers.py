@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dis
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import signature
 from pathlib import Path
 from string import ascii_uppercase as LETTERS
@@ -14,6 +13,7 @@ from typing import Any, Final
 from toolkit.errors import InputError, StudyError
 from toolkit.keyed.answers import (
     SHARE,
+    Options,
     Read,
     Scorer,
     Unread,
@@ -25,7 +25,7 @@ from toolkit.keyed.answers import (
     set_scores,
 )
 from toolkit.keyed.refusals import refusal_scorer
-from toolkit.keyed.table import KeyedItem, KeyedTable
+from toolkit.keyed.table import Items, KeyedItem, KeyedTable
 from toolkit.keyed.values import (
     cvss_scorer,
     identifier_scorer,
@@ -40,7 +40,7 @@ from toolkit.words import choices, one_line
 _LETTERED: Final = re.compile(r"\(?([A-Za-z])[).:]?(?:(?:\s+[-–—:]|(?<=[).:]))?\s+(.+))?", re.DOTALL)
 
 
-def choice_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
+def choice_scorer(items: Items = ()) -> Scorer:
     """Return the scorer of one option of several; the value is its letter in the file, whatever order was shown."""
 
     def key(item: KeyedItem) -> int:
@@ -63,7 +63,7 @@ def choice_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
     )
 
 
-def set_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
+def set_scorer(items: Items = ()) -> Scorer:
     """Return the scorer of all right options of several; chance is that of a set drawn from all that are not empty."""
 
     def key(item: KeyedItem) -> set[int]:
@@ -102,7 +102,7 @@ def _key(item: KeyedItem, *, several: bool = False) -> set[int]:
     return _options(item.answers if len(item.answers) > 1 else item.answers[0], options)
 
 
-def _lettered(value: Any, options: Sequence[str]) -> Iterator[tuple[int, str | None]]:
+def _lettered(value: Any, options: Options) -> Iterator[tuple[int, str | None]]:
     """Yield the place of the option whose letter an answer begins with, and the text after it, if any."""
     for text in (*layers(value), plain(value)) if isinstance(value, str) else ():
         match = _LETTERED.fullmatch(text)
@@ -111,22 +111,22 @@ def _lettered(value: Any, options: Sequence[str]) -> Iterator[tuple[int, str | N
             yield index, match[2]
 
 
-def _option(value: Any, options: Sequence[str]) -> int:
+def _option(value: Any, options: Options) -> int:
     """Return the place of the option that an answer names by letter, by letter and text, or by its whole text."""
-    places = set(matches(value, options))
+    indexes = set(matches(value, options))
     letters = {
         index for index, text in _lettered(value, options) if not text or index in matches(text, options)
     }
     # With a letter, a text may be that of several.
-    places = letters if letters & places else letters | places
-    if not places:
+    indexes = letters if letters & indexes else letters | indexes
+    if not indexes:
         raise Unread(f"no option: {quoted(value)}")
-    if len({options[place] for place in places}) > 1:
+    if len({options[index] for index in indexes}) > 1:
         raise Unread(f"several options: {quoted(value)}; the letter tells which")
-    return min(places)
+    return min(indexes)
 
 
-def _options(value: Any, options: Sequence[str]) -> set[int]:
+def _options(value: Any, options: Options) -> set[int]:
     """Return the places of all options that an answer names: a list, "ACD", "A, C" or "A and C"."""
     if isinstance(value, list):
         return {_option(part, options) for part in value}
@@ -138,13 +138,13 @@ def _options(value: Any, options: Sequence[str]) -> set[int]:
         raise
 
 
-def _listed(value: Any, options: Sequence[str]) -> set[int]:
+def _listed(value: Any, options: Options) -> set[int]:
     """Return the places of the options whose letters a text lists; none where it has anything else."""
     text = plain(value) if isinstance(value, str) else ""
     letters = [part.strip("()") for part in re.split(r"\s*(?:[,;/&\s]|\band\b)\s*", text) if part]
     letters = list(text) if re.fullmatch("[A-Z]{2,26}", text) else letters
-    places = {LETTERS.find(letter.upper()) if len(letter) == 1 else -1 for letter in letters}
-    return places if all(0 <= place < len(options) for place in places) else set()
+    indexes = {LETTERS.find(letter.upper()) if len(letter) == 1 else -1 for letter in letters}
+    return indexes if all(0 <= index < len(options) for index in indexes) else set()
 
 
 def _letters(item: KeyedItem, options: Iterable[str]) -> str:
@@ -152,17 +152,17 @@ def _letters(item: KeyedItem, options: Iterable[str]) -> str:
     return "".join(sorted(LETTERS[item.options.index(option)] for option in options))
 
 
-_MAKERS: Final[Mapping[str, Callable[..., Scorer]]] = {
+_MAKERS: Final = {
     make().name: make
     for make in (
         choice_scorer, set_scorer, number_scorer, identifier_scorer, cvss_scorer, label_scorer, yes_no_scorer,
         refusal_scorer,
     )
 }  # fmt: skip
-SCORERS: Final[Mapping[str, Scorer]] = {name: make() for name, make in _MAKERS.items()}
+SCORERS: Final = {name: make() for name, make in _MAKERS.items()}
 
 
-def scorer(name: str, folder: Path, items: Sequence[KeyedItem] = (), **settings: Any) -> Scorer:
+def scorer(name: str, folder: Path, items: Items = (), **settings: Any) -> Scorer:
     """Return the scorer that a study names, for the items it is used on and with the settings of its options.
 
     A user's own is ``file.py:function`` or ``module:function``: a function of the reply's text and the item that
@@ -177,8 +177,9 @@ def scorer(name: str, folder: Path, items: Sequence[KeyedItem] = (), **settings:
         return maker(items, **settings)
     source, _, function_name = name.rpartition(":")
     if not source or not function_name:
-        message = f"options.scorer: {name!r} is not known; {choices(name, _MAKERS)} or file.py:function"
-        raise StudyError(message)
+        raise StudyError(
+            f"options.scorer: {name!r} is not known; {choices(name, _MAKERS)} or file.py:function"
+        )
     with code_of_users(f"options.scorer: {name!r} cannot be imported"):
         function = getattr(module_of_users(source, folder, "options.scorer"), function_name, None)
     if not callable(function):
@@ -194,21 +195,19 @@ def check_table(table: KeyedTable, scorer: Scorer) -> None:
 
 
 def _own_scorer(name: str, function: Callable[[str, KeyedItem], Any]) -> Scorer:
-    measures: Mapping[str, str] = getattr(function, "measures", {"score": "none"})
+    measures = getattr(function, "measures", {"score": "none"})
     short = name.rpartition(":")[2]
     advice = f'{short}.measures = {{"name": "unit"}}'
     texts = [*measures, *measures.values()] if isinstance(measures, Mapping) else []
     if not texts or not all(isinstance(text, str) and text for text in texts):
         raise StudyError(f"options.scorer: {short}.measures is {measures!r}; write {advice}")
 
-    def read(text: str, item: KeyedItem, displayed: Sequence[str]) -> Read:
+    def read(text: str, item: KeyedItem, displayed: Options) -> Read:
         with code_of_users(f"scorer {name} failed on item {item.item_id}", InputError):
             try:
                 value = function(text, item)
-            except BaseException as error:
-                if isinstance(error, Exception) or _is_pressed(error):
-                    raise
-                return Read(None, f"the scorer failed: {type(error).__name__}: {one_line(str(error), 80)}")
+            except SystemExit as error:
+                return Read(None, f"the scorer failed: SystemExit: {one_line(str(error), 80)}")
             if value is None:
                 return Read(None, "the scorer gives no score")
             numbers = value if isinstance(value, Mapping) else {next(iter(measures)): value}
@@ -230,12 +229,3 @@ def _own_scorer(name: str, function: Callable[[str, KeyedItem], Any]) -> Scorer:
         read,
         lambda value, item: dict(zip(measures, value, strict=True)),
     )
-
-
-def _is_pressed(error: BaseException) -> bool:
-    """Return whether an error is Ctrl-C, which comes at any instruction, and none that code raised itself."""
-    trace = error.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    raised = trace and trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
-    return isinstance(error, KeyboardInterrupt) and not raised

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,19 +16,13 @@ from string import ascii_uppercase as LETTERS
 from typing import Any, Final
 
 from toolkit.errors import InputError
-from toolkit.files import read_json, sha256_of
+from toolkit.files import read_json, read_toml, sha256_of
 from toolkit.table_files import ROW_FILES, read_rows, usual_columns
 from toolkit.words import choices, counted, name_fault, one_line, suggestion
 
-USUAL: Final[Mapping[str, tuple[str, ...]]] = {
-    "prompt": ("prompt", "question", "question_text"),
-    "options": ("choices", "options", "answers"),
-    "answer": ("answer", "gt", "solution", "label", "correct_answer", "correct_options", "output"),
-    "id": ("id", "question_id", "item_id"),
-    "cluster": ("url", "document", "source"),
-    "group": ("topic", "category", "bucket"),
-}
+USUAL: Final = read_toml(Path(__file__).parent / "data" / "columns.toml")
 """What columns are for, and what published sets call them, in small letters."""
+Row = Mapping[str, Any]
 _LETTER_COLUMN: Final = re.compile(r"(?:(?:option|choice|answer)[ _-])?([a-z])", re.IGNORECASE)
 _FIELD: Final = re.compile(r"\{([^{}]+)\}")
 _PLACES: Final = re.compile(
@@ -56,6 +51,9 @@ class KeyedItem:
         return self.answer if isinstance(self.answer, list) else [self.answer] if self.answer else []
 
 
+Items = Sequence[KeyedItem]
+
+
 @dataclass(frozen=True)
 class KeyedTable:
     """The items of a file, its SHA-256, what was taken for what, and what a reader of results should know."""
@@ -63,11 +61,11 @@ class KeyedTable:
     name: str
     items: tuple[KeyedItem, ...]
     sha256: str
-    columns: Mapping[str, Any]
+    columns: Row
     notes: tuple[str, ...] = ()
 
 
-def load_keyed(path: Path, columns: Mapping[str, Any] | None = None) -> KeyedTable:
+def load_keyed(path: Path, columns: Row | None = None) -> KeyedTable:
     """Read a table of questions with their key.
 
     ``columns`` says which column is the ``prompt``, ``options``, ``answer``, ``id``, ``cluster`` and ``group``, where a
@@ -81,9 +79,9 @@ def load_keyed(path: Path, columns: Mapping[str, Any] | None = None) -> KeyedTab
     items = [_item(f"{path}, row {line}", number, line, row, roles) for number, (line, row) in numbered]
     if isinstance(roles.get("answer"), list):
         items = _collected(path, items)
-    lines: dict[str, list[str]] = {}
+    lines = defaultdict(list)
     for item in items:
-        lines.setdefault(item.item_id, []).append(str(item.row))
+        lines[item.item_id].append(str(item.row))
     if twice := [name for name in lines if len(lines[name]) > 1]:
         name = one_line(twice[0], _CUT)
         raise InputError(
@@ -115,7 +113,7 @@ def keeps_order(item: KeyedItem) -> bool:
     )
 
 
-def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
+def _rows(path: Path) -> list[tuple[int, Row]]:
     """Return the rows of a file, each with its line, or its number in the list of a JSON file."""
     if path.suffix.lower() == ".json":
         content = read_json(path)
@@ -126,8 +124,9 @@ def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
                 if isinstance(part, list) and isinstance((part or [0])[0], Mapping)
             ]
             if len(lists) > 1:
-                message = f"{path}: has lists of objects in {', '.join(lists)}; a table is one of them"
-                raise InputError(message)
+                raise InputError(
+                    f"{path}: has lists of objects in {', '.join(lists)}; a table is one of them"
+                )
             content = content[lists[0]] if lists else None
         if not isinstance(content, list) or not all(isinstance(row, Mapping) for row in content):
             raise InputError(f"{path}: is no list of objects; a table has an object for each question")
@@ -135,19 +134,20 @@ def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
     elif path.suffix.lower() in ROW_FILES:
         rows = list(read_rows(path))
     else:
-        message = f"{path}: is no table that is read (.json, {', '.join(ROW_FILES)}); save it as one of them"
-        raise InputError(message)
+        raise InputError(
+            f"{path}: is no table that is read (.json, {', '.join(ROW_FILES)}); save it as one of them"
+        )
     if not rows:
         raise InputError(f"{path}: has no rows; give a table with a question in each row")
     return rows
 
 
-def _roles(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> dict[str, Any]:
+def _roles(path: Path, rows: Sequence[Row], columns: Row) -> dict[str, Any]:
     """Return what is taken for what: what a study gives, then the usual names; two candidates are one line."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     listed = f"its columns are {one_line(', '.join(names), 200)}"
-    roles: dict[str, Any] = {}
-    claimed: set[str] = set()
+    roles = {}
+    claimed = set()
     for role, column in columns.items():
         if role not in USUAL:
             raise InputError(f"columns.{role}: is not known; {choices(role, USUAL)}")
@@ -156,8 +156,9 @@ def _roles(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, 
             parts = _FIELD.findall(column)
         for part in parts:
             if not isinstance(part, str):
-                message = f"columns.{role}: {one_line(repr(part), _CUT)} is no name of a column; write a text"
-                raise InputError(message)
+                raise InputError(
+                    f"columns.{role}: {one_line(repr(part), _CUT)} is no name of a column; write a text"
+                )
             if part and all(_cell(row, part) is None for row in rows):
                 raise InputError(
                     f"{path}: has no column {part!r} (columns.{role}); {suggestion(part, names)}{listed}"
@@ -186,8 +187,10 @@ def _roles(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, 
             candidates = ["{instruction}\n\n{input}"]
         if len(candidates) > 1:
             first, *more = (json.dumps(candidate, ensure_ascii=False) for candidate in candidates)
-            advice = f"say under [options] which: columns = {{ {role} = {first} }}"
-            raise InputError(f"{path}: {' and '.join([first, *more])} may each be the {role}; {advice}")
+            raise InputError(
+                f"{path}: {' and '.join([first, *more])} may each be the {role}; "
+                f"say under [options] which: columns = {{ {role} = {first} }}"
+            )
         roles |= {role: candidates[0]} if candidates else {}
     if not roles.get("prompt"):
         advice = 'say under [options] which has the question: columns = { prompt = "NAME" }'
@@ -195,7 +198,7 @@ def _roles(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, 
     return {role: column for role, column in roles.items() if column != ""}
 
 
-def _cell(row: Mapping[str, Any], column: str) -> Any:
+def _cell(row: Row, column: str) -> Any:
     """Return the cell of a column, or of a dotted path into objects, `None` where there is none."""
     if column in row:
         return row[column]
@@ -205,16 +208,15 @@ def _cell(row: Mapping[str, Any], column: str) -> Any:
     return value
 
 
-def _item(
-    location: str, number: int, line: int, row: Mapping[str, Any], roles: Mapping[str, Any]
-) -> KeyedItem:
+def _item(location: str, number: int, line: int, row: Row, roles: Row) -> KeyedItem:
     def cell(column: str) -> str:
         return _text(_cell(row, column), f"{location}, {column}")
 
     def filled(field: re.Match[str]) -> str:
         if _cell(row, field[1]) is None:
-            message = f"{location}: has no {field[1]}, which its prompt needs; write it, or take the row out"
-            raise InputError(message)
+            raise InputError(
+                f"{location}: has no {field[1]}, which its prompt needs; write it, or take the row out"
+            )
         return cell(field[1])
 
     def text(role: str) -> str:
@@ -253,16 +255,16 @@ def _text(value: Any, location: str) -> str:
         )
     whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
     text = "" if value is None else str(int(value)) if whole else str(value)
-    if any("\ud800" <= sign <= "\udfff" for sign in text):
+    if re.search("[\ud800-\udfff]", text):
         raise InputError(
             f"{location}: holds half of a character (a lone surrogate), which cannot be sent; correct it"
         )
     return text
 
 
-def _options(row: Mapping[str, Any], column: str | list[str], location: str) -> tuple[str, ...]:
+def _options(row: Row, column: str | list[str], location: str) -> tuple[str, ...]:
     """Return the texts of an item's options; empty ones at the end are none, one before others is a fault."""
-    cells: Any = [_cell(row, name) for name in column] if isinstance(column, list) else _cell(row, column)
+    cells = [_cell(row, name) for name in column] if isinstance(column, list) else _cell(row, column)
     if isinstance(cells, Mapping):
         if sorted(cells) != list(LETTERS[: len(cells)]):
             raise InputError(
@@ -277,13 +279,13 @@ def _options(row: Mapping[str, Any], column: str | list[str], location: str) -> 
     while texts and not texts[-1]:
         texts.pop()
     if "" in texts or len(texts) > len(LETTERS):
-        fault = f"{len(texts)} options are more than 26"
-        fault = f"option {texts.index('') + 1} is empty" if "" in texts else fault
+        many = f"{len(texts)} options are more than 26"
+        fault = f"option {texts.index('') + 1} is empty" if "" in texts else many
         raise InputError(f"{location}: {fault}; correct it, or take the row out")
     return tuple(texts)
 
 
-def _collected(path: Path, items: Sequence[KeyedItem]) -> list[KeyedItem]:
+def _collected(path: Path, items: Items) -> list[KeyedItem]:
     """Return one item an id, its key all answers of its rows; the rows must ask the same."""
     first: dict[str, KeyedItem] = {}
     answers: dict[str, dict[str, None]] = {}
@@ -306,7 +308,7 @@ def _without_marks(item: KeyedItem) -> KeyedItem:
         if len(bare) < 2 or set(bare) & set(item.options):
             continue
         letters = {
-            text: LETTERS[place] for place, pair in enumerate(pairs) for text in pair if text not in bare
+            text: LETTERS[index] for index, pair in enumerate(pairs) for text in pair if text not in bare
         }
         named = [letters.get(answer, answer) for answer in item.answers]
         return replace(

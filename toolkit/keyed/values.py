@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
@@ -12,8 +12,10 @@ from typing import Any, Final
 from unicodedata import decimal
 
 from toolkit.errors import StudyError
+from toolkit.judges.rubric import shipped_words
 from toolkit.keyed.answers import (
     SHARE,
+    Options,
     Scorer,
     Unread,
     layers,
@@ -23,13 +25,13 @@ from toolkit.keyed.answers import (
     quoted,
     set_scores,
 )
-from toolkit.keyed.table import KeyedItem
+from toolkit.keyed.table import Items, KeyedItem
 from toolkit.table_files import number_of
 
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-def matches(value: Any, names: Sequence[str]) -> list[int]:
+def matches(value: Any, names: Options) -> list[int]:
     """Return the places of the names that an answer may mean: by exact text, else but for marks, capitals or digits.
 
     >>> names = ("-p", "-P", "1,000")
@@ -38,8 +40,8 @@ def matches(value: Any, names: Sequence[str]) -> list[int]:
     """
     layered = dict.fromkeys(layers(value)) if isinstance(value, str) else ()
     for fold, form in [(str, text) for text in layered] + [(fold, fold(value)) for fold in _FOLDS if layered]:
-        if form and (places := [place for place, name in enumerate(names) if fold(name) == form]):
-            return places
+        if form and (indexes := [index for index, name in enumerate(names) if fold(name) == form]):
+            return indexes
     return []
 
 
@@ -51,16 +53,16 @@ def _digits(text: str) -> object:
     return None
 
 
-_FOLDS: Final[tuple[Callable[[str], Any], ...]] = (plain, lambda text: plain(text).casefold(), _digits)
+_FOLDS: Final = (plain, lambda text: plain(text).casefold(), _digits)
 
 
-def label_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
+def label_scorer(items: Items = ()) -> Scorer:
     """Return the scorer of one of the labels that the keys of the items have; exact text comes before what is alike."""
     labels = {text: text for item in items for text in item.answers}
     return _label_scorer("label", labels, f"one of: {', '.join(sorted(labels))}")
 
 
-def yes_no_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
+def yes_no_scorer(items: Items = ()) -> Scorer:
     """Return the scorer of yes or no; true and false are read as these."""
     return _label_scorer("yes_no", {"yes": "yes", "true": "yes", "no": "no", "false": "no"}, "yes or no")
 
@@ -69,9 +71,9 @@ def _label_scorer(name: str, labels: Mapping[str, str], answer: str) -> Scorer:
     names = tuple(labels)
 
     def label(value: Any) -> str:
-        if len(places := matches(value, names)) != 1:
-            raise Unread(f"{'several labels' if places else 'no label'}: {quoted(value)}")
-        return labels[names[places[0]]]
+        if len(indexes := matches(value, names)) != 1:
+            raise Unread(f"{'several labels' if indexes else 'no label'}: {quoted(value)}")
+        return labels[names[indexes[0]]]
 
     return make_scorer(
         name,
@@ -92,7 +94,7 @@ _NUMBER: Final = re.compile(
 )
 
 
-def number_scorer(items: Sequence[KeyedItem] = (), tolerance: Mapping[str, float] | None = None) -> Scorer:
+def number_scorer(items: Items = (), tolerance: Mapping[str, float] | None = None) -> Scorer:
     """Return the scorer of a number, right within a tolerance that is ``absolute`` or ``relative`` to the key.
 
     A comma separates thousands, before three digits: 1,5 is unreadable, and so is another unit than the key's.
@@ -100,13 +102,15 @@ def number_scorer(items: Sequence[KeyedItem] = (), tolerance: Mapping[str, float
     kind, size = next(iter((tolerance or {"absolute": 0.0}).items()))
     is_size = isinstance(size, int | float) and not isinstance(size, bool) and 0 <= size < math.inf
     if len(tolerance or {}) > 1 or kind not in ("absolute", "relative") or not is_size:
-        advice = "write { absolute = 0.5 } or { relative = 0.05 }"
-        raise StudyError(f"options.tolerance: {tolerance} is not usable; {advice}")
+        raise StudyError(
+            f"options.tolerance: {tolerance} is not usable; "
+            "write { absolute = 0.5 } or { relative = 0.05 }"
+        )
 
     def key(item: KeyedItem) -> tuple[float, str]:
         return _number(one_key(item))
 
-    def parse(value: Any, item: KeyedItem, displayed: Sequence[str]) -> float:
+    def parse(value: Any, item: KeyedItem, displayed: Options) -> float:
         number, unit = _number(value)
         if unit and unit != key(item)[1]:
             required = key(item)[1] or "none"
@@ -152,14 +156,14 @@ _BETWEEN: Final = re.compile(rf"{_NAME}(?:[,;&/]|,?\s?\bAND\b)\s*|\s+")
 _FORMS: Final = {"T": "Tnnnn or Tnnnn.nnn", "CWE": "CWE-n", "CVE": "CVE-yyyy-nnnn"}
 
 
-def identifier_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
+def identifier_scorer(items: Items = ()) -> Scorer:
     """Return the scorer of identifiers; where an item's key has several, all items may and are scored as sets.
 
     ``parent`` leaves the sub-technique out: T1059.001 and T1059.003 are both T1059.
     """
     several = not items or any(len(_IDENTIFIER.findall(str(item.answer).upper())) > 1 for item in items)
 
-    def parse(value: Any, item: KeyedItem, displayed: Sequence[str]) -> str:
+    def parse(value: Any, item: KeyedItem, displayed: Options) -> str:
         answered = _identifiers(value)
         if strange := {_kind(name) for name in answered} - {_kind(name) for name in _keys(item)}:
             raise Unread(f"other identifiers: {min(strange)} was not asked, {quoted(value)}")
@@ -207,13 +211,11 @@ def _identifiers(value: Any) -> set[str]:
 
 # --- CVSS -------------------------------------------------------------------------------------------------------------
 
-_BASE: Final = {
-    "3": ("AV", "AC", "PR", "UI", "S", "C", "I", "A"),
-    "4": ("AV", "AC", "AT", "PR", "UI", "VC", "VI", "VA", "SC", "SI", "SA"),
-}
+_BASE: Final = shipped_words("cvss", "keyed")
+"""Base metrics of each version of CVSS."""
 
 
-def cvss_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
+def cvss_scorer(items: Items = ()) -> Scorer:
     """Return the scorer of base vectors of CVSS 3.0, 3.1 and 4.0, by the formulas of FIRST (package `cvss`).
 
     ``exact`` compares the base metrics, ``score_error`` is the distance of the base scores in points, ``metrics`` the
@@ -223,7 +225,7 @@ def cvss_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
     def key(item: KeyedItem) -> tuple[str, float]:
         return _vector(one_key(item), "")
 
-    def parse(value: Any, item: KeyedItem, displayed: Sequence[str]) -> str:
+    def parse(value: Any, item: KeyedItem, displayed: Options) -> str:
         return _vector(value, key(item)[0])[0]
 
     def score(value: Any, item: KeyedItem) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from operator import itemgetter
@@ -56,6 +56,10 @@ class Problem:
     prompt_id: str
     what: str
     mend: str
+
+
+Prompts = Sequence[Prompt]
+Problems = Iterator[Problem]
 
 
 def check_summary(source: str | Path, *, every: bool = False) -> Summary:
@@ -127,10 +131,10 @@ def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
     return tuple(sorted(problems, key=lambda problem: position[problem.prompt_id]))
 
 
-def _by_base(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
-    bases: dict[str, list[Prompt]] = {}
+def _by_base(prompts: Prompts) -> dict[str, list[Prompt]]:
+    bases = defaultdict(list)
     for prompt in prompts:
-        bases.setdefault(prompt.base, []).append(prompt)
+        bases[prompt.base].append(prompt)
     return bases
 
 
@@ -145,7 +149,7 @@ def _problem(name: str, prompt: Prompt, **values: Any) -> Problem:
     )
 
 
-def _ranges(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _ranges(prompts: Prompts) -> Problems:
     tokens_by = {encoding: count_all([p.text for p in prompts], encoding) for encoding in ENCODINGS}
     for number, prompt in enumerate(prompts):
         low, high = LENGTH_BINS[prompt.length_bin]
@@ -161,7 +165,7 @@ def _ranges(prompts: Sequence[Prompt]) -> Iterator[Problem]:
             )  # fmt: skip
 
 
-def _bins(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _bins(prompts: Prompts) -> Problems:
     for name, base in _by_base(prompts).items():
         counts = Counter(prompt.length_bin for prompt in base)
         if missing := ", ".join(length_bin for length_bin in LENGTH_BINS if length_bin not in counts):
@@ -172,7 +176,7 @@ def _bins(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 yield _problem("length_twice", duplicate, base=name, count=count, length_bin=length_bin)
 
 
-def _labels(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _labels(prompts: Prompts) -> Problems:
     for base, (first, *others) in _by_base(prompts).items():
         for prompt in others:
             for key in ("scenario", "category"):
@@ -181,8 +185,8 @@ def _labels(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                     yield _problem("labels", prompt, base=base, key=key, first=first.prompt_id, **values)
 
 
-def _containment(prompts: Sequence[Prompt]) -> Iterator[Problem]:
-    pairs: list[tuple[Prompt, Prompt, list[str]]] = []
+def _containment(prompts: Prompts) -> Problems:
+    pairs = []
     for base in _by_base(prompts).values():
         by_bin = {prompt.length_bin: prompt for prompt in base}
         for shorter, longer in pairwise(LENGTH_BINS):
@@ -194,19 +198,20 @@ def _containment(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     # One cause: the texts were not written to contain each other.
     if len(lacking) >= max(SHARED, 0.9 * len(pairs)):
         short, long, missing = lacking[0]
-        counts = {"pairs": len(pairs), "total": sum(len(lines) for _, _, lines in lacking)}
-        values = {"lacking": len(lacking), "shorter": short.prompt_id, "line": missing[0], **counts}
-        yield _problem("containment_of_most", long, **values)
+        yield _problem(
+            "containment_of_most", long, lacking=len(lacking), pairs=len(pairs), shorter=short.prompt_id,
+            line=missing[0], total=sum(len(lines) for _, _, lines in lacking),
+        )  # fmt: skip
         return
     for short, long, missing in lacking:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         yield _problem("containment", long, more=more, shorter=short.prompt_id, line=missing[0])
 
 
-def _repeated_texts(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _repeated_texts(prompts: Prompts) -> Problems:
     first: dict[str, Prompt] = {}
     first_base: dict[frozenset[str], str] = {}
-    copies: set[str] = set()
+    copies = set()
     for base, members in _by_base(prompts).items():
         texts = frozenset(" ".join(prompt.text.split()) for prompt in members)
         if len(members) > 1 and texts in first_base:
@@ -220,7 +225,7 @@ def _repeated_texts(prompts: Sequence[Prompt]) -> Iterator[Problem]:
         first.setdefault(text, prompt)
 
 
-def _filler(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _filler(prompts: Prompts) -> Problems:
     for prompt in prompts:
         sentences = [s for line in _lines(prompt.text) for s in _SENTENCES.split(line)]
         counts = Counter(" ".join(s.casefold().strip("-*.!?; ").split()) for s in sentences)
@@ -248,7 +253,7 @@ _ITEM: Final = re.compile(r"\s*(?:[-*\u2022|>]|\(?\w{1,3}[.)])\s|[^:\n]{1,60}:\s
 """The start of a line of a list: a bullet, a number, a cell, "name: value", or an indented block."""
 
 
-def _scars(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _scars(prompts: Prompts) -> Problems:
     for prompt in prompts:
         if doubled := _DOUBLED.search(prompt.text):
             context = " ".join(prompt.text[max(0, doubled.start() - 20) : doubled.end() + 30].split())
@@ -261,7 +266,7 @@ def _scars(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 break
 
 
-def _tasks(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _tasks(prompts: Prompts) -> Problems:
     for base in _by_base(prompts).values():
         tasks = [(p, p.text.rpartition(TASK)[2].strip()) for p in base if TASK in p.text]
         for prompt, task in tasks:
@@ -269,15 +274,15 @@ def _tasks(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 yield _problem("task", prompt, first=tasks[0][0].prompt_id)
 
 
-def _content(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _content(prompts: Prompts) -> Problems:
     for prompt in prompts:
         for look in (scars_in, dates_in, sums_in, technical_in):
             for kind, fault, mend in dict.fromkeys(look(prompt.text)):
                 yield Problem(kind, prompt.prompt_id, fault, mend)
 
 
-def _near_copies(prompts: Sequence[Prompt]) -> Iterator[Problem]:
-    reported: set[str] = set()
+def _near_copies(prompts: Prompts) -> Problems:
+    reported = set()
     for members in by_bin(prompts).values():
         plain = [" ".join(prompt.text.split()) for prompt in members]
         alike = np.tril(jaccard(plain), -1)
@@ -291,7 +296,7 @@ def _near_copies(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 yield _problem("near_copy", first, share=share, other=second.prompt_id, location=location)
 
 
-def _boilerplate(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _boilerplate(prompts: Prompts) -> Problems:
     bases: dict[str, dict[str, Prompt]] = defaultdict(dict)
     for prompt in prompts:
         for line in _lines(prompt.text):
@@ -304,7 +309,7 @@ def _boilerplate(prompts: Sequence[Prompt]) -> Iterator[Problem]:
             yield _problem("boilerplate", first, count=len(by_base), sentence=sentence)
 
 
-def _elements(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _elements(prompts: Prompts) -> Problems:
     firsts = [base[0] for base in _by_base(prompts).values()]
     for key in ("elements", "csf"):
         lacking = [prompt for prompt in firsts if key not in prompt.metadata]
@@ -319,7 +324,7 @@ def _elements(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 yield _problem("element_of_two", prompt, element=element)
 
 
-def _cues(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _cues(prompts: Prompts) -> Problems:
     for shortest, *others in _by_base(prompts).values():
         given = _stems(shortest.text)
         lines = dict.fromkeys(line for prompt in others for line in _lines(prompt.text))
@@ -336,7 +341,7 @@ def _stems(text: str) -> set[str]:
     return {word[:6] for word in re.findall(r"[a-z][a-z-]{3,}", text.casefold())}
 
 
-def _references(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _references(prompts: Prompts) -> Problems:
     for name, base in _by_base(prompts).items():
         references = [str(prompt.metadata.get("reference", "")).split() for prompt in base]
         if any(reference != references[0] for reference in references):
@@ -346,53 +351,41 @@ def _references(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 yield _problem("reference", prompt)
 
 
-def _fingerprints(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _fingerprints(prompts: Prompts) -> Problems:
     """A property of the dataset, so each is reported once; with few bases a share says little."""
     bases = list(_by_base(prompts).values())
     if len(bases) < FINGERPRINT_BASES:
         return
-    for most, words, value_of in _PATTERNS:
-        values = [value_of(base) for base in bases]
+    habits = [_habits(base) for base in bases]
+    for name, habit in _TEXTS["habits"].items():
+        values = [features[name] for features in habits]
         for value, count in Counter(values).items():
-            if value and count > most * len(bases):
-                first = bases[values.index(value)][-1]
-                pattern = words.format(value)
+            if value and count > habit["most"] * len(bases):
+                first, pattern = bases[values.index(value)][-1], habit["words"].format(value)
                 yield _problem("fingerprint", first, count=count, total=len(bases), pattern=pattern)
 
 
-def _first_words(text: str) -> str:
-    return " ".join(text.split()[:2])
+def _habits(base: Prompts) -> dict[str, Any]:
+    """Return what a base may have in common with many others, by its name in ``problems.toml``."""
+    longest = base[-1].text
+    opening, task = (" ".join(text.split()[:2]) for text in (longest, longest.partition(TASK)[2]))
+    return {"opening": opening, "task": task, "facts": base[0].text.partition(TASK)[0].count("\n- ")}
 
 
-_PATTERNS: Final[tuple[tuple[float, str, Callable[[list[Prompt]], Any]], ...]] = (
-    (0.25, "begin with the words {}", lambda base: _first_words(base[-1].text)),
-    (
-        0.34,
-        "have a task that begins with the words {}",
-        lambda base: _first_words(base[-1].text.partition(TASK)[2]),
-    ),
-    (
-        0.6,
-        "state {} facts in their shortest prompt",
-        lambda base: base[0].text.partition(TASK)[0].count("\n- "),
-    ),
-)
-"""The largest share of bases that may have the same value of a pattern, what such bases do, and the value of a base."""
-
-
-def _balance(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _balance(prompts: Prompts) -> Problems:
     firsts = [base[0] for base in _by_base(prompts).values()]
     for key in ("category", "scenario"):
-        by_label: dict[str, list[Prompt]] = defaultdict(list)
+        by_label = defaultdict(list)
         for prompt in firsts:
             by_label[getattr(prompt, key)].append(prompt)
         for label, members in by_label.items():
             if len(by_label) > EVEN and len(members) > EVEN * len(firsts) / len(by_label):
-                counts = {"count": len(members), "total": len(firsts)}
-                yield _problem("balance", members[0], key=key, label=label, **counts)
+                yield _problem(
+                    "balance", members[0], key=key, label=label, count=len(members), total=len(firsts)
+                )
 
 
-def _readabilities(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _readabilities(prompts: Prompts) -> Problems:
     for base in _by_base(prompts).values():
         grades = [(prompt, readability(prompt.text)) for prompt in base]
         (easiest, low), (hardest, high) = (end(grades, key=itemgetter(1)) for end in (min, max))
@@ -404,7 +397,7 @@ _FACT_SIGN: Final = re.compile(r"`[^`]+`|\d[\d.,:/-]*\d|\d|(?<![\w@-])[\w@-]+(?:
 """What a fact in short must hold too: strings in backticks, numbers, times and dates, addresses."""
 
 
-def _arms(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _arms(prompts: Prompts) -> Problems:
     for base, members in _by_base(prompts).items():
         texts = {prompt.metadata.get("length_arm") or prompt.length_bin: prompt for prompt in members}
         arms = [name for name in LENGTH_ARMS if name in texts]
@@ -413,29 +406,23 @@ def _arms(prompts: Sequence[Prompt]) -> Iterator[Problem]:
         elif arms:
             facts = {name: _facts(prompt.text) for name, prompt in texts.items()}
             for name in ("neutral_m", "neutral_l"):
-                yield from _neutral(
-                    texts[name], texts[LENGTH_ARMS[name]], facts[name], facts["S"], facts["L"]
-                )
+                arm, like = texts[name], texts[LENGTH_ARMS[name]]
+                lost = [fact for fact in facts["S"] if fact not in facts[name]]
+                more = [fact for fact in facts[name] if fact in facts["L"] and fact not in facts["S"]]
+                for kind, listed in (("arm_lacks", lost), ("arm_adds", more)):
+                    if listed:
+                        yield _problem(kind, arm, facts=counted(len(listed), "facts"), fact=listed[0])
+                share = arm.token_count / like.token_count - 1
+                if abs(share) > ALIKE:
+                    yield _problem(
+                        "arm_length", arm, tokens=arm.token_count, encoding=BINNED_BY, share=share, most=ALIKE,
+                        expected=like.token_count, like=like.prompt_id,
+                        direction="shorter" if share > 0 else "longer",
+                    )  # fmt: skip
             yield from _short(texts["short_l"], facts["short_l"], facts["L"])
 
 
-def _neutral(
-    arm: Prompt, like: Prompt, facts: Sequence[str], short_facts: Sequence[str], long_facts: Sequence[str]
-) -> Iterator[Problem]:
-    lost = [fact for fact in short_facts if fact not in facts]
-    more = [fact for fact in facts if fact in long_facts and fact not in short_facts]
-    for name, listed in (("arm_lacks", lost), ("arm_adds", more)):
-        if listed:
-            yield _problem(name, arm, facts=counted(len(listed), "facts"), fact=listed[0])
-    share = arm.token_count / like.token_count - 1
-    if abs(share) > ALIKE:
-        yield _problem(
-            "arm_length", arm, tokens=arm.token_count, encoding=BINNED_BY, share=share, most=ALIKE,
-            expected=like.token_count, like=like.prompt_id, direction="shorter" if share > 0 else "longer",
-        )  # fmt: skip
-
-
-def _short(arm: Prompt, facts: Sequence[str], long_facts: Sequence[str]) -> Iterator[Problem]:
+def _short(arm: Prompt, facts: Sequence[str], long_facts: Sequence[str]) -> Problems:
     if len(facts) != len(long_facts):
         yield _problem("arm_count", arm, facts=counted(len(facts), "facts"), expected=len(long_facts))
         return
@@ -447,8 +434,9 @@ def _short(arm: Prompt, facts: Sequence[str], long_facts: Sequence[str]) -> Iter
             if signs
         )
         if differences:
-            values = {"differences": differences, "fact": short, "long": one_line(long, 80)}
-            yield _problem("arm_facts", arm, number=number, **values)
+            yield _problem(
+                "arm_facts", arm, number=number, differences=differences, fact=short, long=one_line(long, 80)
+            )
 
 
 def _facts(text: str) -> list[str]:

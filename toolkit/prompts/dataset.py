@@ -11,7 +11,8 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -196,13 +197,15 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
     else:
         name, (version, rows) = path.stem, _table(path, faults)
     rows = [row for row in rows if length_arms or row[1].length_arm is None]
-    prompts: list[Prompt] = []
+    prompts = []
     locations: dict[str, str] = {}
     counts = count_all([row.text for _, row, _ in rows])
     for (location, row, extra), tokens in zip(rows, counts, strict=True):
         if row.prompt_id in locations:
-            problem = f"'{row.prompt_id}' is already used in {locations[row.prompt_id]}"
-            faults.append(f"{location}: key 'prompt_id': {problem}")
+            faults.append(
+                f"{location}: key 'prompt_id': "
+                f"'{row.prompt_id}' is already used in {locations[row.prompt_id]}"
+            )
         low, high = LENGTH_BINS[row.length_bin]
         if check_ranges and not low <= tokens <= high:
             faults.append(
@@ -216,8 +219,7 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
         suffix = _ARM_SUFFIXES[row.length_arm] if row.length_arm else row.length_bin.lower()
         base = row.base or row.prompt_id.removesuffix(f"_{suffix}")
         metadata = {"data_sources": [], "academic_grade": bool(extra), "base_scenario": base, **extra}
-        metadata |= {"reference": row.reference} if row.reference else {}
-        metadata |= {"length_arm": row.length_arm} if row.length_arm else {}
+        metadata |= row.model_dump(include={"reference", "length_arm"}, exclude_none=True)
         labels = (row.scenario, row.category, row.length_bin)
         prompts.append(Prompt(row.prompt_id, row.text, *labels, tokens, version, base, metadata))
     if faults:
@@ -225,22 +227,22 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
     return Dataset(name, version, tuple(prompts), digest_of(prompts), date, focus)
 
 
-def _usable(check: Callable[[Any], Any], parts: Iterable[Any], faults: list[str]) -> Iterator[Any]:
-    """Yield what a check makes of each part of a dataset, and put down the faults of the others."""
-    for part in parts:
-        try:
-            yield check(part)
-        except InputError as error:
-            faults += error.faults
+@contextmanager
+def _collecting(faults: list[str]) -> Iterator[None]:
+    """Put down the faults of a part of a dataset, so that those of the others are told too."""
+    try:
+        yield
+    except InputError as error:
+        faults += error.faults
 
 
 def _bases(folder: Path, faults: list[str]) -> Iterator[_SourcedRow]:
-    def base_of(path: Path) -> tuple[Any, ...]:
-        base = checked(_Base, read_toml(path), str(path))
-        return path, base, _arms(base, str(path))
-
     paths = sorted(path for path in folder.glob("*.toml") if path.name != INDEX)
-    bases = list(_usable(base_of, paths, faults))
+    bases = []
+    for path in paths:
+        with _collecting(faults):
+            base = checked(_Base, read_toml(path), str(path))
+            bases.append((path, base, _arms(base, str(path))))
     if not paths:
         raise InputError(f"{folder}: no dataset here, expected one .toml file a base")
     for path, base, arms in sorted(bases, key=lambda item: (scenario_rank(item[1].scenario), item[1].base)):
@@ -290,22 +292,22 @@ def compose(opening: str, facts: Iterable[str], task: str) -> str:
 
 def _table(path: Path, faults: list[str]) -> tuple[str, list[_SourcedRow]]:
     versions: dict[str, str] = {}
+    rows: list[_SourcedRow] = []
     optional = {name for name, column in _Row.model_fields.items() if not column.is_required()}
-
-    def row_of(numbered: tuple[str, dict[str, Any]]) -> _SourcedRow:
-        location, cells = numbered
+    for location, cells in _rows(path):
         # An empty cell of an optional column is like a missing key.
         filled = {name: cells[name] for name in cells if cells[name] or name not in optional}
-        return location, checked(_Row, filled, location), {}
-
-    rows = list(_usable(row_of, _rows(path), faults))
-    for location, row, _ in rows:
-        versions.setdefault(row.dataset_version or path.stem, location)
+        with _collecting(faults):
+            row = checked(_Row, filled, location)
+            rows.append((location, row, {}))
+            versions.setdefault(row.dataset_version or path.stem, location)
     if not (rows or faults):
         faults.append(f"{path}: no prompt in it, expected one a row")
     if len(versions) > 1:
-        message = f"key 'dataset_version' must be the same in every row, found {', '.join(versions)}"
-        faults.append(f"{list(versions.values())[1]}: {message}")
+        faults.append(
+            f"{list(versions.values())[1]}: "
+            f"key 'dataset_version' must be the same in every row, found {', '.join(versions)}"
+        )
     return next(iter(versions), ""), rows
 
 
@@ -314,8 +316,9 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         content = read_json(path)
         listed = content.get("prompts") if isinstance(content, dict) else content
         if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
-            message = "no list of prompts in it, expected one, or an object with the key 'prompts'"
-            raise InputError(f"{path}: {message}")
+            raise InputError(
+                f"{path}: no list of prompts in it, expected one, or an object with the key 'prompts'"
+            )
         numbered = ((f"{path}, prompt {number}", cells) for number, cells in enumerate(listed, 1))
     else:
         numbered = ((f"{path}, line {line}", cells) for line, cells in read_rows(path))
@@ -360,7 +363,7 @@ def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
     {'a': 'a', 'b': 'a', 'c': 'a', 'd': 'd'}
     """
     above: dict[str, str] = {}
-    first: dict[tuple[str, str], str] = {}
+    first: dict[Any, str] = {}
 
     def top(base: str) -> str:
         while above[base] != base:
@@ -369,9 +372,8 @@ def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
 
     for prompt in prompts:
         above.setdefault(prompt.base, prompt.base)
-        keys = [("text", " ".join(prompt.text.split()))]
-        keys += [("cluster", str(prompt.metadata["cluster"]))] if "cluster" in prompt.metadata else []
-        for shared in [first.setdefault(key, prompt.base) for key in keys]:
+        keys = [("text", " ".join(prompt.text.split())), ("cluster", prompt.metadata.get("cluster"))]
+        for shared in [first.setdefault(key, prompt.base) for key in keys if key[1]]:
             name, child = sorted((top(shared), top(prompt.base)))
             above[child] = name
     return {base: top(base) for base in above}

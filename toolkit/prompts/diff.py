@@ -53,8 +53,7 @@ def diff_summary(before: str | Path, after: str | Path) -> Summary:
     kinds = Counter(change.kind for change in changes)
     counts = {kind: kinds[kind] for kind in ("added", "removed", "changed")}
     totals = ", ".join(f"{counted(count, 'prompts')} {kind}" for kind, count in counts.items())
-    listed = {"changes": [asdict(change) for change in changes]}
-    fields = {"before": _named(old), "after": _named(new), **counts, **listed}
+    fields = {"before": _named(old), "after": _named(new)} | counts | {"changes": [*map(asdict, changes)]}
     lines = []
     for change in changes:
         lines.append(one_line(f"{change.kind}: {change.prompt_id}", 200))
@@ -66,5 +65,5 @@ def diff_summary(before: str | Path, after: str | Path) -> Summary:
 
 def _named(dataset: Dataset) -> dict[str, str]:
     date = dataset.date.isoformat() if dataset.date else ""
-    details = {"version": dataset.version, "digest": dataset.digest, "date": date, "focus": dataset.focus}
-    return {"name": dataset.name, **details}
+    names = ("name", "version", "digest", "date", "focus")
+    return {name: getattr(dataset, name) for name in names} | {"date": date}

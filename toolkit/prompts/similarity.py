@@ -32,5 +32,5 @@ def jaccard(texts: Sequence[str]) -> np.ndarray:
     )
     shared = (membership @ membership.T).toarray().astype(float)
     sizes = np.diff(ends)
-    either: np.ndarray = sizes[:, None] + sizes[None, :] - shared
+    either = sizes[:, None] + sizes[None, :] - shared
     return shared / np.maximum(either, 1)

@@ -13,39 +13,16 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.scores.fields import several_names
+from toolkit.scores.fields import TEXTS, several_names
 from toolkit.table_files import MISSING, number_of, usual_columns
-from toolkit.words import LENGTH_BINS, SCALE, choices, counted, one_line, suggestion, visible_name
+from toolkit.words import LENGTH_BINS, choices, counted, one_line, suggestion, visible_name
 
-USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "base": ("base", "item", "item_id", "question_id", "doc_id", "sample_id", "task_id", "target", "id", "example"),
-    "model": ("model", "model_name", "system", "system_id", "generator", "llm"),
-    "judge": ("judge", "rater", "annotator", "evaluator", "grader", "scorer", "worker", "rater_id", "annotator_id"),
-    "score": ("score", "rating", "value", "grade", "points"),
-    "dimension": ("dimension", "criterion", "aspect", "attribute", "metric"),
-    "repeat": ("repeat", "epoch", "repetition", "attempt", "trial"),
-    "length_bin": ("length_bin", "length", "bin"),
-    "cluster": ("cluster", "group", "document", "topic"),
-    "scenario": ("scenario", "category"),
-    "aud_cost": ("aud_cost", "cost_aud", "aud"),
-    "output_tokens": ("output_tokens", "completion_tokens"),
-    "human": ("human", "is_human", "rater_type", "judge_type"),
-    "failure": ("failure", "error"),
-    "judge_repeat": ("judge_repeat",),
-}  # fmt: skip
+USUAL_NAMES: Final = TEXTS["usual"]
 """Names under which columns are known, the plainest first; the first that is there is taken."""
-MEANING: Final[Mapping[str, str]] = {
-    "base": "item", "model": "model that answered", "judge": "judge", "score": "score", "dimension": "dimension",
-    "repeat": "repeat of the model", "length_bin": "prompt length (S, M, L)", "cluster": "cluster of items",
-    "scenario": "scenario", "aud_cost": "cost of an answer in AUD", "output_tokens": "tokens of the answer",
-    "human": "whether a person rated", "failure": "why there is no score", "judge_repeat": "repeat of the judge",
-}  # fmt: skip
+MEANING: Final = TEXTS["meaning"]
 LOCATION: Final = ["place", "number"]
 """Names of the index of rows that were read from files."""
-_PEOPLE: Final = frozenset(
-    {"1", "1.0", "true", "yes", "human", "person", "people", "expert", "turker", "crowd"}
-)
-_JUDGES: Final = frozenset({"0", "0.0", "false", "no", "llm", "model", "judge", "ai", "machine", "automatic"})
+_PEOPLE, _JUDGES = (frozenset(TEXTS["rated"][name]) for name in ("people", "judges"))
 _RANGES_APART: Final = 10
 _LARGEST: Final = 1e9
 """Beyond it the sums of squares lose the differences between scores."""
@@ -55,9 +32,7 @@ _COUNTED: Final = re.compile(
 """Names of columns that plainly are one judge each."""
 _COMMA: Final = re.compile(r"[+-]?\d+(,\d{1,2})? ?%?", re.ASCII)
 """With three digits after it a comma may separate thousands."""
-_SCALES: Final = ((0.0, 1.0), (1.0, 5.0), SCALE, (1.0, 7.0), (1.0, 10.0), (0.0, 10.0), (0.0, 100.0))
-_CODES: Final = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0)
-"""What people and programs write for a score that is missing."""
+_SCALES, _CODES = (TEXTS["numbers"][name] for name in ("scales", "codes"))
 _NAMES: Final = ("base", "model", "judge", "dimension")
 """Columns that every row needs: a text in them is a name, ``NA`` and ``none`` too."""
 MOST_JUDGES: Final = 1000
@@ -81,7 +56,7 @@ def take_columns(
     }
     if rows.empty:
         raise InputError(f"{source}: holds no rows; give one row a score")
-    names: list[str] = rows.columns.tolist()
+    names = rows.columns.tolist()
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InputError(f"{source}: has the column {one_line(twice[0], 80)!r} more than once; keep one")
     for ours, theirs in chosen.items():
@@ -94,20 +69,20 @@ def take_columns(
             raise InputError(
                 f"{source}: has no column {theirs!r}; {suggestion(theirs, names)}it has {_listed(names)}"
             )
-    columns: dict[str, str] = {}
+    columns = {}
     for ours, candidates in usual_columns(names, USUAL_NAMES, [*chosen.values()]).items():
         item = "item" if ours == "base" else ours
-        alike = [name for name in candidates if name.casefold() == candidates[0].casefold()]
         if ours in chosen:
-            columns |= {ours: chosen[ours]} if chosen[ours] else {}
-        elif len(alike) > 1:
+            candidates = [chosen[ours]] if chosen[ours] else []
+        alike = [name for name in candidates if name.casefold() == candidates[0].casefold()]
+        if len(alike) > 1:
             raise InputError(
                 f"{source}: the columns {', '.join(sorted(map(repr, alike)))} may each be the {item}; say which by "
                 f"--column {item}=NAME"
             )
-        elif candidates:
+        if candidates:
             columns[ours] = candidates[0]
-        if ours in ("base", "score") and ours not in columns:
+        elif ours in ("base", "score"):
             raise InputError(
                 f"{source}: no column is known as the {item} (found: {_listed(names)}); name it with "
                 f"--column {item}=NAME"
@@ -128,13 +103,11 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
     """
     names = [visible_name(str(name)) for name in rows]
     rows = rows.set_axis(names, axis=1)
-    usual = {name.lower() for name in names}
-    if not judges and not usual.intersection((*USUAL_NAMES["score"], *USUAL_NAMES["judge"])):
-        judges = [name for name in names if _COUNTED.fullmatch(name)]
-        judges = judges if len(judges) > 1 else []
+    wide = [name for name in names if _COUNTED.fullmatch(name)]
+    is_long = {*USUAL_NAMES["score"], *USUAL_NAMES["judge"]} & {name.lower() for name in names}
+    judges = [visible_name(str(name)) for name in judges or (() if is_long or len(wide) < 2 else wide)]
     if not judges:
         return rows, []
-    judges = [visible_name(str(name)) for name in judges]
     if len(judges) > MOST_JUDGES:
         raise InputError(
             f"{source}: {len(judges):,} columns would be a judge each, more than the {MOST_JUDGES:,} that are read; "
@@ -143,8 +116,9 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
     counts = Counter(names)
     for name in judges:
         if counts[name] != 1:
-            message = f"{source}: has no column {name!r} of its own for a judge; it has {_listed(names)}"
-            raise InputError(message)
+            raise InputError(
+                f"{source}: has no column {name!r} of its own for a judge; it has {_listed(names)}"
+            )
     if doubled := [name for name in ("judge", "score") if name in names]:
         raise InputError(
             f"{source}: has a column {doubled[0]!r} and a column for each judge; leave out one or the other"
@@ -209,9 +183,12 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
             notes += [f"{MEANING[name]}: {note}"] if note else []
         elif name == "human":
             words = [str(value).strip().lower() for value in cells]
-            if odd_words := [at for at, word in enumerate(words) if word not in _PEOPLE | _JUDGES]:
-                fault = "does not say whether a person rated; write human or llm"
-                raise refuse(odd_words[0], f"{one_line(repr(cells[odd_words[0]]), 80)} {fault}")
+            for at, word in enumerate(words):
+                if word not in _PEOPLE | _JUDGES:
+                    raise refuse(
+                        at,
+                        f"{one_line(repr(cells[at]), 80)} does not say whether a person rated; write human or llm",
+                    )
             checked[name] = [word in _PEOPLE for word in words]
         else:
             labels = [_label(value, name, at, refuse) for at, value in enumerate(cells)]
@@ -238,9 +215,11 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
         if name in checked and (empty := checked[name].isna().to_numpy()).any():
             raise refuse(int(empty.argmax()), f"the {MEANING[name]} is empty; every row needs one")
     if "length_bin" in checked and (odd := ~checked["length_bin"].isin(list(LENGTH_BINS))).any():
-        length = checked["length_bin"][odd].iloc[0]
-        fault = f"length {length!r} is none of {', '.join(LENGTH_BINS)}{_DECLINE}length_bin=)"
-        raise refuse(int(odd.to_numpy().argmax()), fault)
+        at = int(odd.to_numpy().argmax())
+        raise refuse(
+            at,
+            f"length {checked['length_bin'][at]!r} is none of {', '.join(LENGTH_BINS)}{_DECLINE}length_bin=)",
+        )
     for name in ("repeat", "judge_repeat"):
         if name in checked:
             checked[name] = pd.factorize(checked[name], sort=True)[0]
@@ -261,11 +240,9 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
 
 
 def _empty(value: Any) -> bool:
-    if value is None or value is pd.NA or value is pd.NaT:
-        return True
-    if isinstance(value, float | np.floating):
-        return math.isnan(value)
-    return isinstance(value, str) and value.strip().lower() in MISSING
+    if isinstance(value, str):
+        return value.strip().lower() in MISSING
+    return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 
 
 _DECLINE: Final = ", or leave the column out (--column "
@@ -280,7 +257,7 @@ def _label(value: Any, name: str, at: int, refuse: Any) -> str | None:
     listed = name == "judge" and text[:2] in ("['", '["') and text.endswith("]")
     if listed or isinstance(value, Mapping | list | tuple | set | frozenset | bytes | np.ndarray):
         raise refuse(at, f"the {MEANING[name]} {one_line(text, 80)} is no name; write a text or a number")
-    if any("\ud800" <= sign <= "\udfff" or sign == "\0" for sign in text):
+    if re.search("[\ud800-\udfff\0]", text):
         raise refuse(at, f"the {MEANING[name]} {text!r} holds what is no text; write it in Unicode")
     return visible_name(text) or None
 
@@ -305,7 +282,7 @@ def _key(value: Any) -> str | float:
 
 def parse_values(values: Mapping[Any, Any]) -> dict[str | float, float | None]:
     """Return what scores are worth by their text; nothing, an empty text and NaN say that a score is missing."""
-    worths: dict[str | float, float | None] = {}
+    worths = {}
     for value, number in values.items():
         worths[_key(value)] = None if _empty(number) else _number(number)
         if not abs(worths[_key(value)] or 0.0) <= _LARGEST:
@@ -359,41 +336,34 @@ def check_scale(scores: pd.Series, scale: tuple[float, float], rows: pd.DataFram
 
 def _plain_numbers(values: list[Any]) -> tuple[list[Any], str]:
     """Return a column as numbers are written here, where every cell of it is written otherwise, and how."""
-    texts = [value.strip() for value in values if isinstance(value, str) and not _empty(value)]
-    if not texts or len(texts) < sum(not _empty(value) for value in values):
+    filled = [value for value in values if not _empty(value)]
+    texts = [value.strip() for value in filled if isinstance(value, str)]
+    if not texts or len(texts) < len(filled):
         return values, ""
+    notes = []
     if {text.lower() for text in texts} <= {"true", "false"}:
-        return [
-            value if _empty(value) else float(value.strip().lower() == "true") for value in values
-        ], "True is 1"
-    percent = all(text.endswith("%") for text in texts)
-    comma = any("," in text for text in texts) and all(map(_COMMA.fullmatch, texts))
-    if not percent and not comma:
-        return values, ""
-    plain = [
-        value if _empty(value) else value.strip().removesuffix("%" * percent).rstrip() for value in values
-    ]
-    notes = ["percentages, 85% is 85"] * percent + ["decimal commas"] * comma
-    if comma:
-        plain = [value if _empty(value) else value.replace(",", ".") for value in plain]
-    return plain, "; ".join(notes)
+        notes, texts = ["True is 1"], [str(int(text.lower() == "true")) for text in texts]
+    if all(text.endswith("%") for text in texts):
+        notes.append("percentages, 85% is 85")
+        texts = [text[:-1] for text in texts]
+    if "," in "".join(texts) and all(map(_COMMA.fullmatch, texts)):
+        notes.append("decimal commas")
+        texts = [text.replace(",", ".") for text in texts]
+    read = iter(texts)
+    return [value if _empty(value) else next(read) for value in values], "; ".join(notes)
 
 
 def _numbers(values: Sequence[Any], name: str, refuse: Any) -> list[float]:
     """Return a column of numbers, missing ones as NaN."""
-    numbers = []
-    for at, value in enumerate(values):
-        number = math.nan
-        if not _empty(value):
-            number = _number(value)
-            if not abs(number) <= _LARGEST:
-                raise refuse(
-                    at,
-                    f"{MEANING[name]} {one_line(repr(value), 80)} is no number that can be calculated with; write it "
-                    "like 4.5 or leave it empty"
-                    + (", or say what it is worth (--values A=4)" if name == "score" else ""),
-                )
-        numbers.append(number)
+    numbers = [math.nan if _empty(value) else _number(value) for value in values]
+    if (large := np.abs(numbers) > _LARGEST).any():
+        at = int(large.argmax())
+        raise refuse(
+            at,
+            f"{MEANING[name]} {one_line(repr(values[at]), 80)} is no number that can be calculated with; write it "
+            "like 4.5 or leave it empty"
+            + (", or say what it is worth (--values A=4)" if name == "score" else ""),
+        )
     return numbers
 
 

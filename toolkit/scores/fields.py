@@ -15,16 +15,17 @@ import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError
-from toolkit.files import DAMAGED_ZIP
+from toolkit.files import DAMAGED_ZIP, read_toml
 from toolkit.table_files import number_of
 from toolkit.words import one_line
 
-LETTERS: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
-"""Letters of inspect_ai: correct, incorrect, partially correct and no answer (``value_to_float`` of inspect_ai)."""
-WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+TEXTS: Final = read_toml(Path(__file__).parent / "words.toml")
+"""What others call things, and what they write for a value."""
+LETTERS, WORDS = TEXTS["letters"], TEXTS["words"]
 _NAMED: Final = 4
 CUT: Final = 80
 Rows = list[dict[str, Any]]
+Json = Mapping[str, Any]
 
 
 @dataclass
@@ -55,18 +56,19 @@ def reading(path: Path, location: str, writer: str) -> Iterator[None]:
         yield
     except (*DAMAGED_ZIP, RecursionError, ArithmeticError, pa.ArrowException) as error:
         reason = one_line(f"{type(error).__name__}: {error}", 200)
-        message = f"{path}{location}: cannot {writer} ({reason}); correct it, or write it again"
-        raise InputError(message) from None
+        raise InputError(
+            f"{path}{location}: cannot {writer} ({reason}); correct it, or write it again"
+        ) from None
 
 
-def table(value: Any, label: str) -> Mapping[str, Any]:
+def table(value: Any, label: str) -> Json:
     """Return a JSON object as it is; raises ``TypeError`` for another value."""
     if not isinstance(value, Mapping):
         raise TypeError(f"{label} is {one_line(repr(value), CUT)}, no object")
     return value
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
+def mapping(value: Any) -> Json:
     """Return a JSON object as it is, and an empty one for another value."""
     return value if isinstance(value, Mapping) else {}
 

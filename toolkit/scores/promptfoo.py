@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.scores.fields import (
     CUT,
+    Json,
     Read,
     Rows,
     checked_count,
@@ -53,7 +55,7 @@ def read_promptfoo(path: Path, results: Any, metric: str | None) -> Read:
     names = dict.fromkeys(name for result in listed for name in mapping(mapping(result).get("namedScores")))
     if metric is not None and metric not in names:
         raise InputError(f"{path}: has no metric {metric}; it has {several_names(names) or 'none'}")
-    rows: Rows = []
+    rows = []
     prompts: dict[str, dict[tuple[Any, Any], int]] = {}
     for number, result in enumerate(listed, 1):
         with reading(path, f", result {number}", "be read as promptfoo writes it"):
@@ -72,28 +74,28 @@ def read_promptfoo(path: Path, results: Any, metric: str | None) -> Read:
                 "prompt": key,
                 "score": None if failure else parse_score(value, metric or "score"),
                 "failure": failure,
-                "number": number,
                 "index": result.get("testIdx"),
             }
             prompts.setdefault(row["model"], {}).setdefault(key, len(prompts[row["model"]]) + 1)
         rows.append(row)
     _name_tests(rows)
-    counts: Counter[tuple[str, str]] = Counter()
-    for row in sorted(rows, key=lambda row: (row["index"] or 0, row["number"])):
+    repeats = defaultdict[Any, Iterator[int]](count)
+    for row in sorted(rows, key=lambda row: row["index"] or 0):
         several = prompts[row["model"]]
         if len(several) > 1:
             labels = [named for named, _ in several]
-            short = all(isinstance(name, str) and len(name) <= _PROMPT for name in labels)
-            short = short and len({*labels}) == len(labels)
+            short = len({*labels}) == len(labels) and all(
+                isinstance(name, str) and len(name) <= _PROMPT for name in labels
+            )
             row["model"] += f", {row['prompt'][0]}" if short else f", prompt {several[row['prompt']]}"
-        row["repeat"] = counts[row["base"], row["model"]]
-        counts[row["base"], row["model"]] += 1
+        row["repeat"] = next(repeats[row["base"], row["model"]])
     notes = ["costs of promptfoo are in USD and were not taken"]
     if (most := max(map(len, prompts.values()))) > 1:
         notes.append(f"{most} prompts: each with its provider is a model")
-    if repeats := max(counts.values()) - 1:
-        reach = f"up to {repeats + 1} an item and model"
-        notes.append(f"tests with the same variables are repeats of one item: {reach}")
+    if last := max(row["repeat"] for row in rows):
+        notes.append(
+            f"tests with the same variables are repeats of one item: up to {last + 1} an item and model"
+        )
     if graders := sum(1 for row in rows if row["failure"] and row["failure"].startswith("the grader")):
         notes.append(f"{graders} of {len(rows)} scores are missing because their grader failed")
     frame = pd.DataFrame(rows, index=range(1, len(rows) + 1))
@@ -106,7 +108,7 @@ def is_promptfoo_table(header: Collection[str]) -> bool:
     return any(re.match(r"\[[^\]]+\] \S", name) for name in header)
 
 
-def _test_key(result: Mapping[str, Any]) -> tuple[str, str]:
+def _test_key(result: Json) -> tuple[str, str]:
     """Return what tells a test from others and its variables as text; both are empty where nothing tells it."""
     case = mapping(result.get("testCase"))
     variables = {
@@ -124,29 +126,27 @@ def _test_key(result: Mapping[str, Any]) -> tuple[str, str]:
 
 def _name_tests(rows: Rows) -> None:
     """Name the item of each row by the variables of its test; a mark is added where that is no name of its own."""
-    names: dict[str, set[str]] = {}
+    names = defaultdict(set)
     for row in rows:
         key, text = row["test"]
-        names.setdefault(one_line(text, 60), set()).add(key)
-    orders: Counter[Any] = Counter()
+        names[one_line(text, 60)].add(key)
+    orders = defaultdict[Any, Iterator[int]](count)
     for row in rows:
         key, text = row["test"]
         name = one_line(text, 60)
         if not key:  # nothing tells tests apart but their order
-            order = orders[row["model"], row["prompt"]]
-            orders[row["model"], row["prompt"]] += 1
+            order = next(orders[row["model"], row["prompt"]])
             name = f"test {order if row['index'] is None else row['index']}"
         elif not name or name != text or len(names[name]) > 1:
             name = f"{name or 'test'} [{hashlib.sha256(key.encode(errors='replace')).hexdigest()[:8]}]"
         row["base"] = name
 
 
-def _failure(result: Mapping[str, Any]) -> str | None:
+def _failure(result: Json) -> str | None:
     """Return why a result has no score: promptfoo writes 0 where a provider or a grader failed."""
     graded = mapping(result.get("gradingResult"))
-    if result.get("failureReason") == _PROVIDER_FAILED or result.get("score") is None:
-        return "error of the provider"
-    if result.get("error") and not graded:
+    unscored = result.get("failureReason") == _PROVIDER_FAILED or result.get("score") is None
+    if unscored or (result.get("error") and not graded):
         return "error of the provider"
     listed = graded.get("componentResults")
     for part in [graded, *(listed if isinstance(listed, list) else ())]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -25,9 +24,10 @@ from toolkit.scores.columns import Values, worth
 from toolkit.scores.fields import (
     CUT,
     LETTERS,
+    TEXTS,
     WORDS,
+    Json,
     Read,
-    Rows,
     checked_count,
     checked_name,
     is_filled,
@@ -43,44 +43,27 @@ from toolkit.scores.promptfoo import EXPORT, is_promptfoo_table, read_promptfoo
 from toolkit.table_files import ROW_FILES, csv_records, number_of, read_rows, read_text
 from toolkit.words import LENGTH_ARMS, choices, one_line
 
-_RUNNING: Final = (
-    "max_retries",
-    "timeout",
-    "attempt_timeout",
-    "max_connections",
-    "adaptive_connections",
-    "stream_idle_timeout",
-    "cache",
-    "cache_prompt",
-    "batch",
-    "extra_headers",
-    "api_key",
-)
-"""Settings of inspect_ai that change how a model is called, not what it is asked for."""
 _FAILED: Final = "error in the sample"
 _INVALID: Final = "the sample was made invalid"
 _MOST_SAMPLES: Final = 1_000_000
 """A head of a few bytes can plan any number."""
-_LANGFUSE: Final = ("traceid", "name", "value", "source")
 _LANGFUSE_NOTE: Final = (
     "scores of Langfuse: a trace or its observation is an item, the name of a score a dimension, its author or source "
     "a judge; texts and corrections are no scores and are left out"
 )
-_LM_EVAL: Final = ("doc_id", "filter", "target", "arguments", "resps", "filtered_resps")
-"""Keys of a sample of lm-eval that are no metric."""
 _MOST_ROWS: Final = 20_000_000
 """Of a Parquet file: one of a few bytes can claim any number."""
 
 
 def name_methods(logs: Iterable[Read]) -> None:
     """Name the models of logs by the settings in which logs of one model and task differ: each of them is a method."""
-    groups: dict[tuple[str, str], list[Read]] = {}
+    groups = defaultdict(list)
     for log in logs:
         if log.kind == _INSPECT:
-            groups.setdefault((log.rows["model"].iloc[0], log.task), []).append(log)
+            groups[log.rows["model"].iloc[0], log.task].append(log)
     for (model, _), group in groups.items():
-        names = sorted({name for log in group for name in log.settings})
-        differing = [name for name in names if len({log.settings.get(name) for log in group}) > 1]
+        settings = pd.DataFrame([dict(log.settings) for log in group])
+        differing = sorted(settings.columns[settings.nunique(dropna=False) > 1])
         for log in group if differing else ():
             pairs = ((name, log.settings[name]) for name in differing if name in log.settings)
             label = ", ".join(f"{name} {short_name(text)}" for name, text in pairs)
@@ -95,9 +78,9 @@ def read_file(path: Path, metric: str | None, values: Values) -> Read:
     with reading(path, "", "be read as scores"):
         read = _read_file(path, metric, values)
     # Of our own frames: a prompt of a length arm is no M or L to be averaged with.
-    if "length_arm" in read.rows and (of_arm := read.rows["length_arm"].isin(list(LENGTH_ARMS))).any():
-        read.notes.append(f"{int(of_arm.sum())} rows of prompts of length arms are left out")
-        return replace(read, rows=read.rows[~of_arm].drop(columns="length_arm"))
+    if "length_arm" in read.rows and (in_arm := read.rows["length_arm"].isin(list(LENGTH_ARMS))).any():
+        read.notes.append(f"{int(in_arm.sum())} rows of prompts of length arms are left out")
+        read.rows = read.rows[~in_arm].drop(columns="length_arm")
     return read
 
 
@@ -150,20 +133,19 @@ def _parquet(path: Path) -> Read:
 def _table(rows: pd.DataFrame, unit: str = "row", lines: list[int] | None = None) -> Read:
     """Return a table as it is; one that Langfuse exports with our columns, and without its texts."""
     rows = rows.set_axis(lines or range(1, len(rows) + 1))
-    names = {str(name).replace("_", "").lower(): name for name in rows}
-    if not {*_LANGFUSE, "datatype", "stringvalue", "observationid"} <= names.keys():
+    plain = rows.rename(columns=lambda name: str(name).replace("_", "").lower())
+    if not {*TEXTS["langfuse"]["columns"]} <= {*plain}:
         return Read(rows, "a table", tidy=False, unit=unit)
-    trace, name, value, source, kind, text, observation = (
-        rows[names[part]] for part in (*_LANGFUSE, "datatype", "stringvalue", "observationid")
-    )
-    author = rows[names.get("authorusername", names["source"])]
+    author = plain.get("authorusername", plain["source"])
+    pairs = zip(plain["traceid"], plain["observationid"], strict=True)
     rows = rows.assign(
-        item=[f"{at}/{part}" if is_filled(part) else at for at, part in zip(trace, observation, strict=True)],
-        judge=author.where(author.map(is_filled), source),
-        human=source == "ANNOTATION",
-        dimension=name,
-        score=value.mask(kind == "CATEGORICAL", text),  # its value is 0 where nobody said what it is worth
-    )[~kind.isin(("TEXT", "CORRECTION"))]
+        item=[f"{trace}/{part}" if is_filled(part) else trace for trace, part in pairs],
+        judge=author.where(author.map(is_filled), plain["source"]),
+        human=plain["source"] == "ANNOTATION",
+        dimension=plain["name"],
+        # Its value is 0 where nobody said what a category is worth.
+        score=plain["value"].mask(plain["datatype"] == "CATEGORICAL", plain["stringvalue"]),
+    )[~plain["datatype"].isin(("TEXT", "CORRECTION"))]
     rows["judge_repeat"] = rows.groupby(["item", "judge", "dimension"]).cumcount()
     return Read(rows, "a table", [_LANGFUSE_NOTE], tidy=False, unit=unit)
 
@@ -186,11 +168,10 @@ def _lm_eval(
             f"{path}: document {document} is there {times} times under one filter; keep one line a document"
         )
     first = filtered[0][1]
-    if isinstance(first.get("metrics"), list):
-        names = [str(name) for name in first["metrics"]]
-    else:
+    names = first.get("metrics")
+    if not isinstance(names, list):
         plain = [name for name, value in first.items() if isinstance(value, int | float | list)]
-        names = [name for name in plain if name not in _LM_EVAL]
+        names = [name for name in plain if name not in TEXTS["lm_eval"]["keys"]]
     several = list | Mapping | None
     lists = [name for name in names if all(isinstance(row.get(name), several) for _, row in filtered)]
     usable = [name for name in names if name not in lists]
@@ -274,7 +255,7 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         if len(bases) * epochs > _MOST_SAMPLES:
             raise ValueError(f"{len(bases)} samples of {epochs} epochs are more than {_MOST_SAMPLES:,}")
         listed = enumerate(samples, 1)
-    read: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    read = []
     for number, sample in listed:
         with reading(path, f", sample {number}", "be read as inspect_ai writes it"):
             epoch = table(sample, "the sample").get("epoch")
@@ -297,8 +278,10 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
     if status != "success":
         notes.append(f"the log has the status {status}")
     if not scorers:
-        advice = "run the rest (inspect eval-retry) or score it (inspect score) first"
-        raise InputError(f"{path}: no sample of this log has a score (status {status}); {advice}")
+        raise InputError(
+            f"{path}: no sample of this log has a score (status {status}); "
+            "run the rest (inspect eval-retry) or score it (inspect score) first"
+        )
     for reason, fault in ((_FAILED, "have an error besides scores"), (_INVALID, "were made invalid")):
         if lost := [row["base"] for row, by_scorer in read if row["failure"] == reason and by_scorer]:
             several = f"{len(lost)} of {len(read)} samples {fault}"
@@ -331,8 +314,7 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         if metric in (None, judge, name or "score")
     }
     unread = {key: _unread(column, values) for key, column in cells.items()}
-    lettered = False
-    worths: dict[tuple[str, str | None], list[float | None]] = {}
+    worths = {}
     for (judge, name), column in cells.items():
         label = f"{judge}, {name}" if name else judge
         filled = [cell for cell in column if is_filled(cell)]
@@ -353,24 +335,22 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
                 f"{path}, sample {at} ({one_line(row['base'], CUT)}, epoch {row['repeat'] + 1}): the value of {label}, "
                 f"{one_line(repr(cell), CUT)}, is no number; {worths_hint}take another scorer (--metric NAME)"
             )
-        lettered |= any(_is_letter(cell, values) for cell in filled)
         worths[judge, name] = [parse_score(worth(cell, values), label) for cell in column]
-    rows: Rows = [
-        {**row, "judge": judge, "dimension": name, "score": column[at]}
+    rows = [
+        {**row, "judge": judge, "dimension": name or "score", "score": column[at]}
         for at, (row, _) in enumerate(read)
         # A scorer that gave this sample no score has one that is missing, of each of its parts.
         for (judge, name), column in worths.items()
     ]
     frame = pd.DataFrame(rows, index=[number for number in range(1, len(read) + 1) for _ in worths])
-    if frame["dimension"].isna().all():
+    if not any(name for _, name in worths):
         frame = frame.drop(columns="dimension")
-    else:
-        frame["dimension"] = frame["dimension"].fillna("score")
-    notes += ["C is 1, P .5, I and N 0, as inspect_ai counts them"] if lettered else []
+    if any(_is_letter(cell, values) for key in worths for cell in cells[key]):
+        notes.append("C is 1, P .5, I and N 0, as inspect_ai counts them")
     return Read(frame, _INSPECT, notes, unit="sample", settings=_settings(log, head), task=task)
 
 
-def _reduced(log: Mapping[str, Any], reducer: str) -> list[dict[str, Any]]:
+def _reduced(log: Json, reducer: str) -> list[dict[str, Any]]:
     """Return one sample an item, with the values that inspect_ai made of its epochs."""
     values: dict[Any, dict[str, Any]] = {}
     for part in log.get("reductions") or ():
@@ -385,7 +365,7 @@ def _reduced(log: Mapping[str, Any], reducer: str) -> list[dict[str, Any]]:
     return [{"id": identifier, "scores": scores} for identifier, scores in values.items()]
 
 
-def _settings(log: Mapping[str, Any], head: Mapping[str, Any]) -> dict[str, str]:
+def _settings(log: Json, head: Json) -> dict[str, str]:
     """Return how a model answered: two logs of it and a task that differ in this are two methods."""
     plan, config = mapping(log.get("plan")), mapping(head.get("config"))
     settings = {**mapping(plan.get("config")), **mapping(head.get("model_generate_config"))}
@@ -397,7 +377,7 @@ def _settings(log: Mapping[str, Any], head: Mapping[str, Any]) -> dict[str, str]
     return {
         name: json_text(value)
         for name, value in settings.items()
-        if name not in _RUNNING and value not in (None, [])
+        if name not in TEXTS["inspect"]["running"] and value not in (None, [])
     }
 
 
@@ -410,12 +390,12 @@ def _is_letter(value: Any, values: Values) -> bool:
 
 def _unread(cells: Iterable[Any], values: Values) -> tuple[int, Any] | None:
     """Return the first value of a column that is no number, with its place; C among other grades is no "correct"."""
-    odd, letters, is_given = [], [], False
+    odd, letters, is_valued = [], [], False
     for at, cell in enumerate(cells, 1):
         number = worth(cell, values)
         if not is_filled(cell) or number is None:
             continue
-        is_given |= isinstance(cell, str) and number is not cell
+        is_valued |= isinstance(cell, str) and number is not cell
         if _is_letter(cell, values):
             letters.append((at, cell))
         elif isinstance(number, str):
@@ -423,7 +403,7 @@ def _unread(cells: Iterable[Any], values: Values) -> tuple[int, Any] | None:
             odd += [] if is_read else [(at, cell)]
         elif not (isinstance(number, bool | int | float) and is_filled(number)):
             odd.append((at, cell))
-    return next(iter(odd or (letters if is_given else [])), None)
+    return next(iter(odd or (letters if is_valued else [])), None)
 
 
 def _part(path: Path, number: int, judge: str, value: Any, name: str | None) -> Any:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _OF_STUDIES: Final = ("length_and_information", "required_elements", "focus", "reference_effect")
 _STUDIES_ONLY: Final = (*_OF_STUDIES, *BY_KEY, *PAIRWISE)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-_SUFFIXES: Final = frozenset({".csv", ".tsv", ".xlsx", ".parquet", ".jsonl", ".json", ".eval"})
+_SUFFIXES: Final = re.compile(r"(\.(csv|tsv|xlsx|parquet|jsonl|json|eval))+$", re.IGNORECASE)
 
 
 class Scores(Reported):
@@ -100,14 +100,15 @@ class Scores(Reported):
         self._name = name
         self.scale = scale or cells.usual_scale(checked["score"])
         if self.scale[0] >= self.scale[1]:
-            message = f"{name}: scale {self.scale[0]:g} to {self.scale[1]:g} is none; give its low end first"
-            raise InputError(message)
+            raise InputError(
+                f"{name}: scale {self.scale[0]:g} to {self.scale[1]:g} is none; give its low end first"
+            )
         cells.check_scale(checked["score"], self.scale, rows, source)
         self.given_scale = scale is not None
-        self.left: list[str] = [name for name in frame.columns.tolist() if name not in self.taken.values()]
+        self.left = [name for name in frame.columns.tolist() if name not in self.taken.values()]
         self.sources: dict[str, str] = {}
         self._output = Path(output) if output is not None else Path("results") / name
-        self.notes: tuple[str, ...] = tuple(notes)
+        self.notes = tuple(notes)
         *tables, self.dimensions_scored = make_frames(checked, name, source)
         self._runs, self._judgements, self._human = tables
         for table in tables:
@@ -153,22 +154,20 @@ class Scores(Reported):
         if not files:
             raise InputError("scores: no file is named; give one or more")
         named = name or _plain(files[0])
-        parts, notes = [], []
+        several, tables, notes = len(files) > 1, [], list[str]()
         logs = [read_file(file, metric, parse_values(values or {})) for file in files]
         name_methods(logs)
         for file, read in zip(files, logs, strict=True):
             rows = read.rows
-            if not read.tidy and len(files) > 1:
+            if several and not read.tidy:
                 rows, wide = long_rows(rows, judges, str(file))
                 rows, _ = take_columns(rows, columns or {}, str(file))
                 rows = rows_of_metric(rows, metric, str(file))
                 notes += wide
-            parts.append((f"{file}, {read.unit}", rows))
-            notes += [*([f"{file.name} is {read.kind}"] if read.tidy else []), *read.notes]
-        several = len(files) > 1
-        together = pd.concat(
-            [rows for _, rows in parts], keys=[location for location, _ in parts], names=LOCATION
-        )
+            tables.append(rows)
+            notes += [*[f"{file.name} is {read.kind}"] * read.tidy, *read.notes]
+        units = [f"{file}, {read.unit}" for file, read in zip(files, logs, strict=True)]
+        together = pd.concat(tables, keys=units, names=LOCATION)
         together.attrs["file"] = ", ".join(map(str, files))
         chosen = columns
         if several:  # their columns have our names already
@@ -331,10 +330,5 @@ def parse_pairs(texts: Iterable[str], option: str, example: str) -> dict[str, st
 
 def _plain(path: Path) -> str:
     """Return the name of a file as one of scores, which is a file name and a label of LaTeX too."""
-    stem = path.name
-    while Path(stem).suffix.lower() in _SUFFIXES:
-        stem = Path(stem).stem
-    return (
-        "".join(sign if sign.isalnum() and sign.isascii() else "_" for sign in stem).strip("_")[:80]
-        or "scores"
-    )
+    stem = _SUFFIXES.sub("", path.name)
+    return re.sub("[^A-Za-z0-9]", "_", stem).strip("_")[:80] or "scores"

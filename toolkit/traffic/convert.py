@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from toolkit.errors import InputError
-from toolkit.files import sha256_of
+from toolkit.files import read_toml, sha256_of
 from toolkit.table_files import csv_text
 from toolkit.traffic.pseudonyms import Pseudonyms
 from toolkit.traffic.sample import COLUMNS, CUT, NAMES, choose
@@ -30,6 +30,7 @@ from toolkit.words import Summary
 _AT_ONCE: Final = 5_000  # rows that wait for their file to be opened: thousands of streams, one open file
 _STREAM: Final = NAMES.index("stream")
 _ADDRESSES: Final = frozenset({"source", "destination"})
+_NOTES: Final = read_toml(Path(__file__).parent / "notes.toml")
 _TEXTS: Final = frozenset({"host", "uri", "content_type", "user_agent"})
 
 
@@ -86,13 +87,14 @@ def convert(
                     raise
                 damage = str(error)
         if not tables.packets:
-            empty = f"no packet passes the filter {display_filter!r}"
-            empty = empty if display_filter else "it holds no packet"
-            raise InputError(f"{capture}: {empty}; nothing was written")
+            unmatched = f"no packet passes the filter {display_filter!r}"
+            raise InputError(
+                f"{capture}: {unmatched if display_filter else 'it holds no packet'}; nothing was written"
+            )
         tables.flush()
         unchanged = pseudonyms.unchanged if pseudonyms else ()
         note, truncated = _note(tables.packets, special, damage, unchanged), bool(damage or special["cut"])
-        identity: dict[str, object] = {}
+        identity = {}
         if capture_hash:
             identity = {"capture_sha256": sha256_of(capture), "capture_bytes": capture.stat().st_size}
 
@@ -137,26 +139,8 @@ def convert(
 
 def _note(packets: int, special: Counter[str], damage: str, unchanged: Collection[str]) -> str | None:
     """Return what to know about a conversion, as one line."""
-    names = ("several", "tunnelled", "cut", "http2", "sctp")
-    several, tunnelled, cut, http2, sctp = (special[name] for name in names)
-    shows = "of which the table shows the"
-    parts = (
-        (damage, f"{damage}; packets before that, which are in the table: {packets:,}"),
-        (several, f"packets with several HTTP messages: {several:,}, {shows} first"),
-        (
-            tunnelled,
-            f"packets inside a tunnel: {tunnelled:,}, {shows} innermost packet; length is that of the whole frame",
-        ),
-        (unchanged, f"no pseudonym for addresses that name no machine: {', '.join(sorted(unchanged))}"),
-        (
-            cut,
-            f"packets that the capture holds in part (a snap length): {cut:,}; a cell that ends in {CUT} goes on, "
-            "and more may be missing",
-        ),
-        (http2, f"packets of HTTP/2 in clear: {http2:,}; their requests and replies are not decoded"),
-        (sctp, f"packets of SCTP: {sctp:,}; their ports are not decoded"),
-    )
-    return "; ".join(text for counts, text in parts if counts) or None
+    values = {**special, "damage": damage, "unchanged": ", ".join(sorted(unchanged)), "packets": packets}
+    return "; ".join(text.format(**values) for name, text in _NOTES.items() if values.get(name)) or None
 
 
 def _hidden(cells: Sequence[str], pseudonyms: Pseudonyms | None) -> Sequence[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -105,12 +106,13 @@ def _as_groups(rows: Sequence[Scored]) -> list[GroupScore]:
 
 
 def _row(group: GroupScore) -> dict[str, object]:
-    row = {"label": group.label, "missing": group.missing, "experiments": group.experiments}
     scored = group.raw.n.get("methods", 0)
-    row |= {"scored": f"{scored} of {scored + group.raw.missing}"}
-    row |= dict(zip(VERDICTS, (group.i1, group.i0, group.h), strict=True))
-    ends = {"low": group.raw.low, "high": group.raw.high}
-    return row | {"score": group.score.estimate, "raw": group.raw.estimate} | ends
+    row = {
+        "label": group.label, "missing": group.missing, "experiments": group.experiments,
+        "scored": f"{scored} of {scored + group.raw.missing}", "score": group.score.estimate,
+        "raw": group.raw.estimate, "low": group.raw.low, "high": group.raw.high,
+    }  # fmt: skip
+    return row | dict(zip(VERDICTS, (group.i1, group.i0, group.h), strict=True))
 
 
 def _missing_words(groups: Sequence[GroupScore]) -> str:
@@ -124,9 +126,9 @@ def one_shot_figures(
     methods: Sequence[MethodScore], groups: Sequence[GroupScore], *, context: About = ALONE
 ) -> tuple[FigureWithCaption, ...]:
     """Return one figure of the groups, then the methods of each variant and model, 45 a figure at most."""
-    by_panel: dict[tuple[str, str], list[MethodScore]] = {}
+    by_panel = defaultdict(list)
     for method in methods:
-        by_panel.setdefault((method.variant, method.model), []).append(method)
+        by_panel[method.variant, method.model].append(method)
     figures = [one_shot_figure(groups, context=context)]
     for (variant, model), panel in by_panel.items():
         title = f"One-shot test, methods with the prompt {variant} and the model {model}"
@@ -156,10 +158,12 @@ def one_shot_table(rows: Sequence[Scored], *, context: About = ALONE) -> Table:
     groups = _as_groups(rows)
     table_rows = [_row(group) | {"raw": with_interval(group.raw) or None} for group in groups]
     of_methods = bool(rows) and isinstance(rows[0], MethodScore)
-    heads = {"label": "Question" if of_methods else "Methods", "expected": "I1", "unexpected": "I0"}
-    heads |= {"hallucinated": "H", "missing": "Missing", "experiments": "N"}
-    heads |= {} if of_methods else {"scored": "Scored"}
-    heads |= {"score": "Score", "raw": "Raw [interval]"}
+    heads = {
+        "label": "Question" if of_methods else "Methods", "expected": "I1", "unexpected": "I0", "hallucinated": "H",
+        "missing": "Missing", "experiments": "N", "scored": "Scored", "score": "Score", "raw": "Raw [interval]",
+    }  # fmt: skip
+    if of_methods:
+        del heads["scored"]
     n = {"experiments": sum(group.experiments for group in groups)}
     means = "" if of_methods or not rows else ", both means over the methods of a row that are scored"
     caption, notes = context.compose(

@@ -9,15 +9,17 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 from urllib.parse import unquote_plus
 
 from pydantic import Field, model_validator
 
-from toolkit.files import Strict
+from toolkit.files import Strict, read_toml
 from toolkit.traffic.sample import CUT
 from toolkit.words import choices
 
@@ -28,7 +30,7 @@ Measure = Literal[
     "count", "distinct", "value", "first", "last", "list", "set", "sum", "mean", "min", "max",
     "duration", "mean_interval", "share", "exists",
 ]  # fmt: skip
-MEASURES: Final[tuple[str, ...]] = (*get_args(Measure), "choice")
+MEASURES: Final = (*get_args(Measure), "choice")
 OF_COLUMN: Final = frozenset(
     {"distinct", "value", "first", "last", "list", "set", "sum", "mean", "min", "max"}
 )
@@ -39,21 +41,17 @@ _LARGEST: Final = 18
 """Digits before the point of a number that can be of a sample; no arithmetic is done with larger ones."""
 _NUMBER: Final = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.\d{1,40})?(?:[eE][-+]?\d{1,2})?")
 
-_SPELLINGS: Final = {
-    ("time", "1"): ("s", "sec", "second", "seconds"),
-    ("time", "0.001"): ("ms", "millisecond", "milliseconds"),
-    ("time", "0.000001"): ("us", "µs", "μs", "microsecond", "microseconds"),
-    ("time", "60"): ("min", "minute", "minutes"),
-    ("time", "3600"): ("h", "hour", "hours"),
-    ("size", "1"): ("B", "byte", "bytes"),
-    ("size", "1000"): ("kB", "KB"),
-    ("size", "1024"): ("KiB",),
-    ("size", "1000000"): ("MB",),
-    ("size", "1048576"): ("MiB",),
-    ("share", "0.01"): ("%", "percent", "per cent"),
+UNITS: Final = {
+    name: (kind, Decimal(size))
+    for kind, sizes in read_toml(Path(__file__).parent / "units.toml").items()
+    for size, names in sizes.items()
+    for name in names
 }
-UNITS: Final = {name: (kind, Decimal(size)) for (kind, size), names in _SPELLINGS.items() for name in names}
 """The kind of quantity of a unit, and how many seconds, bytes or parts of 1 it is."""
+
+
+Rows = frozenset[int]
+"""Places of rows of a sample."""
 
 
 class Unreadable(Exception):
@@ -143,26 +141,20 @@ class Table:
         self.cells = cells
 
     @cached_property
-    def rows_by_value(self) -> dict[str, dict[Any, frozenset[int]]]:
+    def rows_by_value(self) -> dict[str, dict[Any, Rows]]:
         """The rows of each value of each column, in its canonical form; None is the empty cell."""
-        result = {}
-        for name, column in self.cells.items():
-            rows: dict[Any, set[int]] = {}
-            for index, cell in enumerate(column):
-                rows.setdefault(None if cell is None else canonical(name, cell), set()).add(index)
-            result[name] = {value: frozenset(indices) for value, indices in rows.items()}
-        return result
+        return {
+            name: _rows_by_key(None if cell is None else canonical(name, cell) for cell in column)
+            for name, column in self.cells.items()
+        }
 
     @cached_property
-    def rows_by_url(self) -> dict[str, frozenset[int]]:
+    def rows_by_url(self) -> dict[str, Rows]:
         """The rows of each URL, which is a row's host with its URI."""
-        rows: dict[str, set[int]] = {}
-        for index, (host, uri) in enumerate(zip(*map(self.cells.get, ("host", "uri")), strict=True)):
-            if host is not None and uri is not None:
-                rows.setdefault(_url(f"{host}{uri}"), set()).add(index)
-        return {url: frozenset(indices) for url, indices in rows.items()}
+        pairs = zip(*map(self.cells.get, ("host", "uri")), strict=True)
+        return _rows_by_key("" if None in pair else _url("".join(pair)) for pair in pairs)
 
-    def rows_of_url(self, value: Any) -> frozenset[int]:
+    def rows_of_url(self, value: Any) -> Rows:
         """Return the rows whose host and URI a value names, as ``http://HOST/PATH`` or ``HOST/PATH``."""
         whole = isinstance(value, str) and {"host", "uri"} <= self.cells.keys()
         return self.rows_by_url.get(_url(value), frozenset()) if whole else frozenset()
@@ -173,7 +165,7 @@ class Table:
             raise Refuted(f"the sample has no column {str(name)[:60]!r}")
         return name
 
-    def select(self, conditions: Any) -> tuple[frozenset[int], str]:
+    def select(self, conditions: Any) -> tuple[Rows, str]:
         """Return the rows that a filter selects, and its first condition on a value that no row has."""
         if not isinstance(conditions, Mapping):
             raise Unreadable("its filter is not an object of columns and values")
@@ -184,7 +176,7 @@ class Table:
             absent = absent or missing
         return selected, absent
 
-    def _rows(self, name: str, condition: Any) -> tuple[frozenset[int], str]:
+    def _rows(self, name: str, condition: Any) -> tuple[Rows, str]:
         by_value = self.rows_by_value[name]
         if isinstance(condition, Mapping):
             low, high = (condition.get(end) for end in ("min", "max"))
@@ -209,7 +201,7 @@ class Table:
             missing = missing or ("" if equal else f"{name} {str(spelling)[:80]}")
         return frozenset(selected), missing
 
-    def _between(self, name: str, low: Decimal | None, high: Decimal | None) -> frozenset[int]:
+    def _between(self, name: str, low: Decimal | None, high: Decimal | None) -> Rows:
         return frozenset(
             index
             for index, cell in enumerate(self.cells[name])
@@ -220,7 +212,7 @@ class Table:
         """Return rows in their order, of a column those that have a value."""
         return [row for row in sorted(rows) if column is None or self.cells[column][row] is not None]
 
-    def calculate(self, measure: str, column: str | None, rows: frozenset[int], among: frozenset[int]) -> Any:
+    def calculate(self, measure: str, column: str | None, rows: Rows, among: Rows) -> Any:
         """Return what a measure gives over rows; raise `Refuted` where it gives no value."""
         if measure in OF_COLUMN:
             column = self.column(column)
@@ -265,6 +257,14 @@ def half_digit(number: Decimal) -> Decimal:
     return Decimal(5).scaleb(int(number.as_tuple().exponent) - 1)
 
 
+def _rows_by_key(keys: Iterable[Any]) -> dict[Any, Rows]:
+    """Return the rows of each key."""
+    rows = defaultdict(set)
+    for index, key in enumerate(keys):
+        rows[key].add(index)
+    return {key: frozenset(indices) for key, indices in rows.items()}
+
+
 def _cell(value: Any) -> Any:
     text = str(value)
     if text in ("<NA>", "nan", "None", ""):
@@ -274,11 +274,11 @@ def _cell(value: Any) -> Any:
 
 def _partners(cells: Mapping[str, list[Any]]) -> dict[int, int]:
     """Return the response of each request and the reverse, in order in each stream; 1xx is no final response."""
-    open_requests: dict[Any, list[int]] = {}
+    open_requests = defaultdict(list)
     partner = {}
     for row, stream in enumerate(cells["stream"]):
         if cells["method"][row] is not None:
-            open_requests.setdefault(stream, []).append(row)
+            open_requests[stream].append(row)
             continue
         final = (status := cells["status"][row]) is not None and (status == 101 or not 100 <= status < 200)
         if final and (waiting := open_requests.get(stream)):

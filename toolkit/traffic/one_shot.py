@@ -77,8 +77,9 @@ def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
         row = _experiment_row(item.item, reply.model, reply.repeat) | {"run_id": reply.run_id, "why": reason}
         annotation: Verdict | None = item.annotations.get("verdict", (None,))[0]
         if annotation:
-            row |= {"matched": annotation.matched, "found": annotation.found}
             row |= {
+                "matched": annotation.matched,
+                "found": annotation.found,
                 "verdict": verdict,
                 "why": reason or annotation.why,
                 "invented": "; ".join(annotation.invented),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
-from toolkit.files import parsed, read_text
+from toolkit.files import parsed, read_text, read_toml
 from toolkit.table_files import csv_records, unguard
 from toolkit.viewer.visible import visible
 from toolkit.words import choices, counted
@@ -20,12 +20,8 @@ from toolkit.words import choices, counted
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS: Final = {
-    "number": "Int64", "time": "float64", "source": "string", "destination": "string", "source_port": "Int64",
-    "destination_port": "Int64", "protocol": "string", "length": "Int64", "tcp_flags": "string", "stream": "Int64",
-    "method": "string", "host": "string", "uri": "string", "status": "Int64", "content_type": "string",
-    "user_agent": "string", "payload_length": "Int64",
-}  # fmt: skip
+TABLE: Final = read_toml(Path(__file__).parent / "columns.toml")
+COLUMNS: Final = TABLE["sample"]
 """Name and dtype; time in s since the first packet, lengths in bytes, addresses and ports of the innermost packet."""
 NAMES: Final = tuple(COLUMNS)
 CUT: Final = "[cut]"
@@ -101,8 +97,9 @@ def load_sample(path_or_name: str | Path) -> Sample:
         raise InputError(f"{path}: not a table (it is empty)")
     names, *rows = records
     if not set(names) & set(NAMES):
-        must = f"the first line must name some of {', '.join(NAMES)}"
-        raise InputError(f"{path}: has no column of a sample; {must}")
+        raise InputError(
+            f"{path}: has no column of a sample; the first line must name some of {', '.join(NAMES)}"
+        )
     if len(set(names)) < len(names):
         raise InputError(f"{path}: the first line names a column twice; each name stands for one column")
     for number, row in enumerate(rows, 1):
@@ -132,6 +129,7 @@ def _typed(cells: pd.Series, dtype: str, path: Path) -> pd.Series:
         bad |= numbers.notna() & (numbers % 1 != 0)
     if bad.any():
         at = int(bad.to_numpy().argmax())
-        problem = f"{cells.iloc[at]!r} is not a number of its kind"
-        raise InputError(f"{path}: row {at + 1}, column {cells.name}: {problem}")
+        raise InputError(
+            f"{path}: row {at + 1}, column {cells.name}: {cells.iloc[at]!r} is not a number of its kind"
+        )
     return numbers.astype(dtype)  # type: ignore[call-overload]

@@ -26,18 +26,12 @@ from pyshark.tshark.output_parser.tshark_ek import TsharkEkJsonParser
 
 from toolkit.errors import InputError
 from toolkit.files import similar_file
-from toolkit.traffic.sample import CUT, NAMES
+from toolkit.traffic.sample import CUT, NAMES, TABLE
 
 Record = tuple[str, ...]
 
 SEVERAL: Final = "\r"
-_FIELDS: Final = (
-    "frame.number", "frame.time_relative", "frame.protocols", "ip.src", "ip.dst", "ipv6.src", "ipv6.dst", "eth.src",
-    "eth.dst", "tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport", "_ws.col.protocol", "frame.len", "tcp.flags",
-    "tcp.stream", "http.request.method", "http.host", "http.request.uri", "http.response.code", "http.content_type",
-    "http.user_agent", "tcp.len", "frame.cap_len", "http.request.version", "http.request.line", "http.response.line",
-    "frame.encap_type",
-)  # fmt: skip
+_FIELDS: Final = tuple(TABLE["tshark"]["fields"])
 _AT: Final = {field: index for index, field in enumerate(_FIELDS)}
 _HEADERS: Final = {"host": "host", "user-agent": "user_agent", "content-type": "content_type"}
 # Bit 0 upwards, as in RFC 9293.
@@ -153,8 +147,9 @@ class DamagedCapture(InputError):
 def _find_program(name: str) -> str:
     path = shutil.which(name)
     if path is None:
-        advice = "install Wireshark's command line (apt-get install tshark)"
-        raise InputError(f"{name}: not found on PATH; {advice}")
+        raise InputError(
+            f"{name}: not found on PATH; install Wireshark's command line (apt-get install tshark)"
+        )
     return path
 
 
@@ -207,8 +202,9 @@ def _running_tshark(arguments: Sequence[str], capture: Path) -> Iterator[subproc
         text = text.removeprefix("tshark: ").replace(f'The file "{capture}"', "the file")
         message = printable_line(text).removesuffix(".")
         if code < 0:
-            reason = f"tshark was ended by signal {-code}; {message or 'it gave no reason'}"
-            raise InputError(f"{capture}: {reason}")
+            raise InputError(
+                f"{capture}: tshark was ended by signal {-code}; {message or 'it gave no reason'}"
+            )
         if code:
             raise DamagedCapture(f"{capture}: {message or f'tshark ended with code {code}'}")
 

@@ -22,6 +22,7 @@ from toolkit.traffic.measures import (
     OF_COLUMN,
     Answer,
     Refuted,
+    Rows,
     Subject,
     Table,
     Unreadable,
@@ -44,6 +45,10 @@ _WITH_UNIT: Final = re.compile(r"\s*([-+]?[\d.,]{1,40})\s*(%|[A-Za-zµμ]{1,20})
 _RANGE: Final = re.compile(r"\s*(\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
 
 
+Ranges = tuple[tuple[int, int], ...]
+"""First and last numbers of rows."""
+
+
 @dataclass(frozen=True)
 class TypedClaim:
     """One claim of a reply as it was read, not yet compared with a sample; rows are None for all of its filter."""
@@ -55,7 +60,7 @@ class TypedClaim:
     column: str | None
     filter: Any
     among: Any
-    rows: tuple[tuple[int, int], ...] | None
+    rows: Ranges | None
 
     @cached_property
     def kind(self) -> str:
@@ -114,7 +119,7 @@ def read_claims(text: str) -> tuple[TypedClaim, ...]:
     """
     if len(text) > MAX_TEXT:
         raise Unreadable(f"the reply is longer than {MAX_TEXT:,} characters")
-    objects: list[Any] = []
+    objects = []
     try:
         replied = json_objects(text, _EXACT)
     except TooDeep as fault:
@@ -170,7 +175,7 @@ def _claim(number: int, claim: Any) -> TypedClaim:
 _FLAT: Final = ("measure", "column", "filter", "among")
 
 
-def _ranges(number: int, rows: Any) -> tuple[tuple[int, int], ...] | None:
+def _ranges(number: int, rows: Any) -> Ranges | None:
     ranges = []
     for row in rows if isinstance(rows, list) else [rows]:
         for part in row.split(",") if isinstance(row, str) else [row]:
@@ -255,7 +260,7 @@ def _same(claim: TypedClaim, value: Any, truth: Any, slack: Decimal) -> bool:
 def check(claim: TypedClaim, table: Table, slack: Decimal = Decimal(0)) -> None:
     """Compare one claim with the sample; raise `Refuted` with the reason where it does not hold."""
     rows, absent = table.select(claim.filter)
-    among, absent_among = table.select(claim.among) if claim.measure == "share" else (frozenset[int](), "")
+    among, absent_among = table.select(claim.among) if claim.measure == "share" else (Rows(), "")
     if claim.column is not None:
         table.column(claim.column)
     value = claim.value
@@ -287,7 +292,7 @@ def check(claim: TypedClaim, table: Table, slack: Decimal = Decimal(0)) -> None:
 _NONE: Final = frozenset({"count", "distinct", "share"})
 
 
-def _cited(ranges: tuple[tuple[int, int], ...], table: Table) -> frozenset[int]:
+def _cited(ranges: Ranges, table: Table) -> Rows:
     cited = set()
     following = min((low for low, _ in ranges), default=0)
     for low, high in sorted(ranges):
@@ -349,7 +354,7 @@ class Expected:
                 return subject
         return None
 
-    def _basis(self, subject: Subject | TypedClaim) -> tuple[str, str | None, list[int], frozenset[int]]:
+    def _basis(self, subject: Subject | TypedClaim) -> tuple[str, str | None, list[int], Rows]:
         """Return measure, column and rows; the first, the last and the only value are alike over the same row."""
         measure, column = str(subject.measure), subject.column if subject.measure in OF_COLUMN else None
         rows = self.table.nonempty(column, self.table.select(subject.filter)[0])
@@ -398,8 +403,10 @@ def _fault(claim: TypedClaim, expected: Expected) -> str:
 def expectation(question: Question, table: Table) -> Expected:
     """Return what a question expects of a sample."""
     if question.answer is None:
-        advice = 'a requirement is for free text; give it answer = { ... }, or set answer_format = "text"'
-        raise InputError(f"question {question.id}: {advice}")
+        raise InputError(
+            f"question {question.id}: "
+            'a requirement is for free text; give it answer = { ... }, or set answer_format = "text"'
+        )
     try:
         return Expected(question.answer, question.answer.value_in(table), table)
     except ValueError as error:
