@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from toolkit.secrets import redacted, redacted_json, redacted_words
 from toolkit.store.connection import Store
 from toolkit.store.documents import Batch, Call
 from toolkit.store.documents import Owner as Lock
-from toolkit.store.writer import TOUCH, Duplicate, Unmatched, sealed, utc_now
+from toolkit.store.writer import TOUCH, Duplicate, Fields, Unmatched, sealed, utc_now
 from toolkit.words import total_aud
 
 
@@ -37,7 +37,7 @@ class Claim:
     purpose: str
     worst_aud: float = 0.0
     at: datetime = field(default_factory=utc_now)
-    earlier: tuple[Mapping[str, Any], ...] = ()
+    earlier: tuple[Fields, ...] = ()
     inherited_aud: float = 0.0
 
     @property
@@ -281,7 +281,7 @@ def calls_by_state(
     store: Store,
     study: str,
     fields: Iterable[str] = (),
-    count: Callable[[Mapping[str, Any]], None] | None = None,
+    count: Callable[[Fields], None] | None = None,
 ) -> dict[str, Calls]:
     """Return the calls of a study by their state; ``count`` is handed each of them, with these ``fields`` more."""
     spent: dict[str, list[float | None]] = defaultdict(list)
@@ -343,13 +343,13 @@ def open_batches(store: Store, study: str) -> list[OpenBatch]:
     ]
 
 
-def was_sent(call: Mapping[str, Any]) -> bool:
+def was_sent(call: Fields) -> bool:
     """Return whether a call is claimed and was being sent: if its owner is dead, it may have been billed."""
     # Before this mark, claims did not say; and a truth value may be stored as a number.
     return call["state"] == "claimed" and bool(call.get("sent", True))
 
 
-def answer_of(document: Mapping[str, Any]) -> Answer:
+def answer_of(document: Fields) -> Answer:
     """Return the answer a finished call holds."""
     reply = ModelReply(
         text=document["text"],

@@ -19,6 +19,7 @@ from toolkit.runs.ledger import calls_by_state
 from toolkit.store.connection import Store, open_store
 from toolkit.store.documents import Call, Drift, HumanRating, Judgement, PairVote, Run
 from toolkit.store.filters import leads_and_shared
+from toolkit.store.writer import Fields
 from toolkit.words import counted, total_aud
 
 
@@ -80,7 +81,7 @@ def asked_models(
         _, related = leads_and_shared(plan, store)
         beside = store.find_by(Call, "_id", related, only=_FIELDS)
         calls |= paid_calls | {call["_id"]: call for call in beside}
-    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[Fields]] = defaultdict(list)
     for call in calls.values():
         if call["state"] == "done":
             groups[call["purpose"], call["provider"], call["model"]].append(call)
@@ -109,7 +110,7 @@ def other_models(pairs: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
     return rows
 
 
-def others_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+def others_lines(rows: Iterable[Fields]) -> list[str]:
     """Return a line for each pair of `answered_by_others`."""
     return [
         f"{row['asked']} was asked, {row['answered_by']} answered {counted(row['calls'], 'calls')}"
@@ -133,7 +134,7 @@ def shared_lines(shared: Mapping[str, int], runs: int) -> list[str]:
     ]
 
 
-def _asked(key: tuple[str, str, str], calls: list[Mapping[str, Any]]) -> Asked:
+def _asked(key: tuple[str, str, str], calls: list[Fields]) -> Asked:
     days = sorted(call["updated_at"].date() for call in calls)
     return Asked(
         *key,
@@ -148,7 +149,7 @@ def _asked(key: tuple[str, str, str], calls: list[Mapping[str, Any]]) -> Asked:
     )
 
 
-def booked_rate(call: Mapping[str, Any]) -> float | None:
+def booked_rate(call: Fields) -> float | None:
     """Return the exchange rate that a call was booked with; one that cost nothing has none."""
     return call.get("aud_per_usd") if call.get("aud_cost") else None
 
