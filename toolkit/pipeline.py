@@ -219,12 +219,10 @@ class _Execution:
     def _with_reading(self, indices: Sequence[int]) -> Iterator[tuple[int, Callable[[], _Texts]]]:
         for start in range(0, len(indices), WINDOW):
             window = indices[start : start + WINDOW]
-            reading = cache(partial(self._reading, window))  # when the first of them needs it
+            # When the first of them needs it.
+            reading = cache(lambda window=window: asyncio.ensure_future(self._read(window)))
             for index in window:
                 yield index, reading
-
-    def _reading(self, indices: Sequence[int]) -> _Texts:
-        return asyncio.ensure_future(self._read(indices))
 
     async def _read(self, indices: Sequence[int]) -> dict[str, str]:
         """Return the stored replies that have still to be judged, by the id of their text."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import math
 from collections import defaultdict
 from typing import Any, Final
 
 from toolkit.errors import BudgetReached, InputError
+from toolkit.files import digest
 from toolkit.plan import Plan
 from toolkit.runs.ledger import calls_by_state, claimed_calls, open_batches, was_sent
 from toolkit.runs.owner import Owner, living_owner
@@ -157,7 +156,7 @@ def settle(store: Store, study: str, *, billed: bool, note: str) -> Summary:
     earlier = sorted(settlement["_id"] for settlement in settlements(store, study))
     record = {
         # Named by what it settles: of two that settle the same at once one wins.
-        "_id": hashlib.sha256(json.dumps([study, named, earlier]).encode()).hexdigest(),
+        "_id": digest(study, named, earlier),
         "study": study,
         "at": utc_now(),
         "billed": billed,

@@ -379,6 +379,7 @@ def judge_tokens(
     repair = int(plan.manner.repair)
     got_low, got = experience.limited(request.max_tokens)
     got_most = request.max_tokens * (1 + repair)
+    again = repair * (request.max_tokens + REPAIR_TOKENS)  # a repair shows what the judge said before
     for state, unpaid in unpaid_states:
         prompt = state.run.prompt
         context_text = shown_before(plan.rubric, plan.manner, prompt.text, prompt.context or "")
@@ -391,11 +392,13 @@ def judge_tokens(
             unpaid * calls_of_judge(plan, tokens)
             for tokens in (low / times, expected / times, max(longest, worst / times))
         )
-        # At worst every one is asked once more, and that repair shows the judge what it said before.
-        most = (text + extra + worst) * (1 + repair) + repair * (request.max_tokens + REPAIR_TOKENS)
-        sent = (few * (text + low), some * (text + expected), many * (most * spec.doubt))
-        longest = (text + extra + worst + repair * (request.max_tokens + REPAIR_TOKENS)) * spec.doubt
-        prompts = (text + low, text + expected, longest)
+        once = text + extra + worst  # and at worst every one is asked once more
+        sent = (
+            few * (text + low),
+            some * (text + expected),
+            many * ((once * (1 + repair) + again) * spec.doubt),
+        )
+        prompts = (text + low, text + expected, (once + again) * spec.doubt)
         yield some, sent, (few * got_low, some * got, many * got_most), prompts
 
 

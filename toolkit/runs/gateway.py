@@ -31,6 +31,7 @@ from toolkit.runs.limits import (
     Limiter,
     RetryPolicy,
     Slot,
+    pause,
     turn_away_when,
 )
 from toolkit.runs.progress import duration
@@ -270,7 +271,7 @@ class Gateway:
                         return await self._send(claimed, sending)
                     sending.attempts, sending.unsure_aud, claimed = [], 0.0, Busy()
                 with self._waiting("for an equal one under way" if claimed.is_own else "for another study"):
-                    await self._sleep(POLL_SECONDS)
+                    await pause(POLL_SECONDS, self._stop)
                     self._refuse(sending.endpoint)
                     claimed = await self._claim(sending, purpose)
             return claimed
@@ -380,7 +381,7 @@ class Gateway:
             self.counters.retried += 1
             # The place is given back while waiting, so that others are not held up.
             with self._waiting("to be asked again"):
-                await self._sleep(wait)
+                await pause(wait, self._stop)
 
     async def _attempt(self, claim: Claim, sending: Sending) -> ModelReply:
         request, endpoint = sending.request, sending.endpoint
@@ -513,11 +514,6 @@ class Gateway:
         if self.account:
             self.account.settle(sending.reserved_aud, used_aud)
             sending.reserved_aud = 0.0
-
-    async def _sleep(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0 and not self._stop.is_set():
-            await asyncio.sleep(min(left, POLL_SECONDS))
 
     def _refuse(self, endpoint: Endpoint) -> None:
         """Refuse to send what nobody waits for any more, or a provider would refuse like the one before it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -85,11 +85,9 @@ class Ledger:
 
     def failures(self) -> dict[str, tuple[str, str]]:
         """Return reason and message of every call of this study that failed, by call id."""
-        calls = self.store.each_where(Call, {"study": self.study, "state": "failed"}, only=("failure",))
-        failures = ((call["_id"], call.get("failure") or {}) for call in calls)
         return {
-            call_id: (failure["reason"], failure["message"])
-            for call_id, failure in failures
+            call["_id"]: (failure["reason"], failure["message"])
+            for call, failure in _failures(self.store, self.study)
             if len(failure) == 2
         }
 
@@ -124,14 +122,7 @@ class Ledger:
             inherited += max(stored.get("worst_aud") or 0.0, claim.worst_aud)
         claim = replace(claim, at=stored["created_at"], earlier=earlier, inherited_aud=inherited)
         # As it is if we die too: the lost attempt counts.
-        changes = self._document(
-            claim,
-            "claimed",
-            attempts=[*claim.earlier],
-            sent=True,
-            unsure_aud=claim.inherited_aud,
-            inherited_aud=claim.inherited_aud,
-        )
+        changes = self._document(claim, "claimed", sent=True, inherited_aud=claim.inherited_aud)
         for fixed in ("_id", "created_at", "updated_at"):
             changes.pop(fixed)
         # The owner is part of the condition, so of two that find the same dead owner one wins.
@@ -172,6 +163,8 @@ class Ledger:
         document = self._document(
             claim,
             "done",
+            attempts,
+            unsure_aud,
             text=reply.text,
             finish_reason=reply.finish_reason,
             answered_by=reply.model,
@@ -183,8 +176,6 @@ class Ledger:
             cache_written_tokens=reply.usage.cache_written,
             aud_cost=aud_cost,
             latency_ms=latency_ms,
-            attempts=[*claim.earlier, *attempts],
-            unsure_aud=claim.inherited_aud + unsure_aud,
             **({"reasoning_tokens": count} if (count := reply.usage.reasoning) else {}),
             **({"aud_per_usd": aud_per_usd} if aud_per_usd else {}),
         )
@@ -225,13 +216,8 @@ class Ledger:
         self, claim: Claim, *, reason: str, message: str, attempts: list[dict[str, Any]], unsure_aud: float
     ) -> None:
         """Record that a call got no reply, with every attempt; a later run of the study may claim it again."""
-        document = self._document(
-            claim,
-            "failed",
-            failure={"reason": reason, "message": message},
-            attempts=[*claim.earlier, *attempts],
-            unsure_aud=claim.inherited_aud + unsure_aud,
-        )
+        failure = {"reason": reason, "message": message}
+        document = self._document(claim, "failed", attempts, unsure_aud, failure=failure)
         try:
             await self.store.writer.write("calls", write_of(document), unsaved=self._unsaved)
         except Duplicate:
@@ -245,7 +231,14 @@ class Ledger:
         operation = DeleteMany({"_id": claim.call_id, "owner": self.owner.name})
         await self.store.writer.write("calls", operation)
 
-    def _document(self, claim: Claim, state: str, **fields: Any) -> dict[str, Any]:
+    def _document(
+        self,
+        claim: Claim,
+        state: str,
+        attempts: Iterable[Fields] = (),
+        unsure_aud: float = 0.0,
+        **fields: Any,
+    ) -> dict[str, Any]:
         """Return a call as `toolkit.store.documents.Call` describes it; built by hand because there are so many."""
         request = claim.request
         document: dict[str, Any] = {
@@ -257,6 +250,8 @@ class Ledger:
             "provider": request.provider,
             "model": request.model,
             "worst_aud": claim.worst_aud,
+            "attempts": [*claim.earlier, *attempts],
+            "unsure_aud": claim.inherited_aud + unsure_aud,
             "created_at": claim.at,
             "updated_at": utc_now() if state != "claimed" else claim.at,
             **fields,
@@ -264,7 +259,7 @@ class Ledger:
         if state != "claimed":
             document["request"] = request.canonical()
         if claim.inherited_aud:
-            document.setdefault("inherited_aud", claim.inherited_aud)
+            document["inherited_aud"] = claim.inherited_aud
         return document if state == "claimed" else sealed(document)
 
 
@@ -301,15 +296,18 @@ def calls_by_state(
 
 def unreachable(store: Store, study: str) -> dict[tuple[str, str | None], str]:
     """Return why calls of a study still wait for providers at whose address nothing answered, by both."""
-    calls = store.each_where(
-        Call, {"study": study, "state": "failed"}, only=("provider", "request.endpoint", "failure")
-    )
-    failures = ((call, call.get("failure") or {}) for call in calls)
     return {
         (call["provider"], call["request"].get("endpoint")): failure["message"]
-        for call, failure in failures
+        for call, failure in _failures(store, study)
         if failure.get("reason") == UNREACHABLE
     }
+
+
+def _failures(store: Store, study: str) -> Iterator[tuple[Fields, Fields]]:
+    """Yield the calls of a study that failed, each with its reason and message."""
+    fields = ("provider", "request.endpoint", "failure")
+    for call in store.each_where(Call, {"study": study, "state": "failed"}, only=fields):
+        yield call, call.get("failure") or {}
 
 
 def claimed_calls(store: Store, study: str) -> list[dict[str, Any]]:

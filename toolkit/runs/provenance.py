@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 from collections import Counter, defaultdict
@@ -13,6 +11,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
+from toolkit.files import digest
 from toolkit.models.catalogue import Exchange
 from toolkit.plan import Plan
 from toolkit.runs.ledger import calls_by_state
@@ -38,7 +37,7 @@ def held_of(study: str, folder: Path) -> str:
                     parts.append([document.__name__, str(stored["_id"]), str(stored.get("updated_at", ""))])
         finally:
             store.close()
-    return hashlib.sha256(json.dumps(sorted(parts)).encode()).hexdigest()
+    return digest(*sorted(parts))
 
 
 _FIELDS: Final = (
@@ -73,16 +72,12 @@ def asked_models(
     plan: Plan, store: Store, judge_calls: Iterable[str] = (), *, earlier: bool = True
 ) -> tuple[Asked, ...]:
     """Return every model that answered a call of a study, models under test first, then by provider and name."""
-    calls = {call["_id"]: call for call in store.find_by(Call, "_id", plan.call_ids, only=_FIELDS)}
-    calls |= {call["_id"]: call for call in store.find_by(Call, "_id", judge_calls, only=_FIELDS)}
+    calls = store.find_by(Call, "_id", [*plan.call_ids, *judge_calls], only=_FIELDS)
     if earlier:
-        paid = store.each_where(Call, {"study": plan.study.name}, only=_FIELDS)
-        paid_calls = {call["_id"]: call for call in paid}
-        _, related = leads_and_shared(plan, store)
-        beside = store.find_by(Call, "_id", related, only=_FIELDS)
-        calls |= paid_calls | {call["_id"]: call for call in beside}
+        calls += store.each_where(Call, {"study": plan.study.name}, only=_FIELDS)
+        calls += store.find_by(Call, "_id", leads_and_shared(plan, store)[1], only=_FIELDS)
     groups: dict[tuple[str, str, str], list[Fields]] = defaultdict(list)
-    for call in calls.values():
+    for call in {call["_id"]: call for call in calls}.values():
         if call["state"] == "done":
             groups[call["purpose"], call["provider"], call["model"]].append(call)
     ordered = sorted(groups, key=lambda key: (key[0] != "run", *key))
