@@ -97,27 +97,19 @@ def test_a_server_that_hangs_or_drips_is_timed_out(provider, kind, make_request)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_server_that_is_not_there_is_a_broken_connection(provider, make_request):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
-        error = failure(provider, make_request(), url=url)
-    assert (error.reason, error.retryable) == ("unreachable", True)
-
-
-@pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_name_without_an_address_and_a_connection_that_nobody_takes_were_never_sent(
+def test_a_name_without_an_address_and_a_connection_that_is_refused_or_that_nobody_takes_were_never_sent(
     provider, make_request, monkeypatch
 ):
     monkeypatch.setattr(transport, "CONNECT_SECONDS", 0.3)
-    with socket.socket() as full, contextlib.ExitStack() as stack:
-        full.bind(("127.0.0.1", 0))
+    with socket.socket() as full, socket.socket() as free, contextlib.ExitStack() as stack:
+        for place in (full, free):
+            place.bind(("127.0.0.1", 0))
         full.listen(0)
         for _ in range(8):  # until the queue of those that wait to be taken is full
             waiting = stack.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(full.getsockname())
-        for host in ("no-such-host.invalid", f"127.0.0.1:{full.getsockname()[1]}"):
+        for host in ("no-such-host.invalid", *(f"127.0.0.1:{s.getsockname()[1]}" for s in (full, free))):
             error = failure(provider, make_request(), url=f"http://{host}")
             assert (error.reason, error.retryable) == ("unreachable", True), host
 
@@ -196,7 +188,6 @@ def long(value):
 
 WIRE_FAULTS = {
     "a chunk of no size": chunked(b"zz\r\n" + REPLY + b"\r\n0\r\n\r\n"),
-    "a chunk below zero": chunked(ONE_CHUNK.replace(b"%x" % len(REPLY), b"-5", 1)),
     "a chunk of 2**76 bytes": chunked(b"f" * 19 + b"\r\n" + REPLY),
     "a chunk that does not end": chunked(b"%x\r\n%sxx0\r\n\r\n" % (len(REPLY), REPLY)),
     "chunks that break off": chunked(ONE_CHUNK[:-5]),
@@ -205,29 +196,19 @@ WIRE_FAULTS = {
     "a name over 8,190 bytes": wire(b"a" * 8200 + b": x"),
     "5,000 headers": wire(*(b"X-%d: y" % n for n in range(5000))),
     "bytes after close": wire(b"Connection: close") + b"GARBAGE",
-    "bytes after a reply": wire() + b"GARBAGE",
     "a length that is no number": long(b"abc"),
-    "a length below zero": long(b"-1"),
-    "a length with a sign": long(b"+%d" % len(REPLY)),
     "two lengths": wire(b"Content-Length: 5"),
-    "two equal lengths": wire(b"Content-Length: %d" % len(REPLY)),
-    "lengths in a list": long(b"%d, %d" % (len(REPLY), len(REPLY))),
     "a length of 30 digits": long(b"9" * 30),
     "no length in it": long(b""),
     "a short length": long(b"10"),
     "a long length": long(b"%d" % (len(REPLY) + 9)),
     "a length and chunks": wire(CHUNKED, body=ONE_CHUNK),
     "NUL in a header": wire(b"X-A: a\x00b"),
-    "NUL in a name": wire(b"X\x00A: b"),
     "a bare CR": wire(b"X-A: a\rb"),
     "a header without a colon": wire(b"X-A"),
     "a name with a space": wire(b"X A: b"),
     "a status that is no number": wire(status=b"HTTP/1.1 abc OK"),
-    "a status of four digits": wire(status=b"HTTP/1.1 1000 OK"),
-    "a status below zero": wire(status=b"HTTP/1.1 -200 OK"),
-    "a status of 0": wire(status=b"HTTP/1.1 000 OK"),
     "no version": wire(status=b"200 OK"),
-    "version 9.9": wire(status=b"HTTP/9.9 200 OK"),
     "no head": REPLY,
     "nothing": b"",
     "half a head": b"HTTP/1.1 200 OK\r\nContent-Ty",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -35,9 +35,8 @@ JUDGES_OF_OTHER_WORDS = ('provider = "scripted", usd', 'provider = "scripted", t
 
 
 @pytest.fixture
-def opened(study_file: Callable[..., Path]) -> Iterator[Callable[..., Study]]:
+def opened(study_file: Callable[..., Path]) -> Callable[..., Study]:
     """Open a study of six runs whose models have a price, with the file's text changed as told."""
-    studies: list[Study] = []
 
     def load(settings: str = "", judges: str = "", changes: Sequence[tuple[str, str]] = ()) -> Study:
         path = study_file(settings, judges)
@@ -47,13 +46,9 @@ def opened(study_file: Callable[..., Path]) -> Iterator[Callable[..., Study]]:
             assert old in text
             text = text.replace(old, new)
         path.write_text(text)
-        studies.append(Study.load(path))
-        return studies[-1]
+        return Study.load(path)
 
-    yield load
-    for study in studies:
-        if "store" in vars(study):
-            study.store.close()
+    return load
 
 
 def row(frame: pd.DataFrame, who: str) -> pd.Series:

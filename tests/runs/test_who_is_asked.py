@@ -73,7 +73,6 @@ def test_the_estimate_counts_what_will_be_asked(tmp_path: Path, store_folder: Pa
         assert by_model(server) == frame["calls"].tolist()
         after = study.estimate()
         assert (after["calls"].tolist(), after["paid_calls"].tolist()) == ([0] * 4, [6] * 4)
-        study.store.close()
 
 
 def test_equal_replies_share_judges_that_do_not_see_the_task(tmp_path: Path, store_folder: Path) -> None:
@@ -96,7 +95,6 @@ def test_equal_replies_share_judges_that_do_not_see_the_task(tmp_path: Path, sto
         study.execute(progress=False)
         assert by_model(server, since) == left["calls"].tolist()
         assert study.estimate()["paid_calls"].tolist() == [6, 2, 2, 2]
-        study.store.close()
 
 
 @pytest.mark.parametrize(("confirm", "asks"), [(0.01, True), (0.03, False)])
@@ -115,7 +113,6 @@ def test_no_more_is_confirmed_than_the_budget_lets_out(
                 confirm_needed(frame, confirm)
         else:
             confirm_needed(frame, confirm)
-        study.store.close()
 
 
 DAY = "2026-01-31"
@@ -247,4 +244,3 @@ def test_calls_and_cost_are_those_of_the_frame(tmp_path: Path, store_folder: Pat
     assert sum(one.calls for one in said) == len(calls)
     assert sum(one.aud for one in said) == pytest.approx(calls["aud_cost"].sum(), rel=1e-12)
     assert calls["aud_cost"].sum() > 0
-    study.store.close()
