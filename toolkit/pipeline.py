@@ -82,6 +82,7 @@ def run_plan(
         execution = partial(
             _Execution, plan=plan, runs=runs, store=store, gateway=gateway, stop=stop, replay=replay
         )
+        free = partial(execution, runs=plan.runs, only_judge=False, free=len(runs))
         reached, failed_before = None, {}
         try:
             gateway.open()
@@ -93,7 +94,7 @@ def run_plan(
                 take_up(store, plan.output)
                 keep_decision(plan, store)
                 batches = _batches(plan, gateway, stop, shown=progress)
-                await _write_free(execution(runs=plan.runs, only_judge=False, free=len(runs)))
+                await _write_free(free())
             if batches and not only_judge:
                 await _ask_in_batches(plan, runs, store, batches)
                 asking = execution(only_judge=False, only_ask=True)
@@ -102,7 +103,7 @@ def run_plan(
                 await batches.fill(judge_calls(plan, store, states_ahead(plan, store)[: len(runs)]), "judge")
             work = execution(only_judge=only_judge or bool(batches))
             if reached:  # what batches brought of judges
-                await _write_free(execution(runs=plan.runs, only_judge=False, free=len(runs)))
+                await _write_free(free())
             reached = reached or await work.run(shown=progress)
             failed_before = failed_before or work.failed_before
             if not (reached or stop.is_set()):

@@ -19,6 +19,8 @@ from toolkit.store.documents import Call
 from toolkit.study import Study
 from toolkit.study_file import Budget, Judges
 
+pytestmark = pytest.mark.usefixtures("store_folder")
+
 AUD_PER_TOKEN = 1.5444 / 1e6
 
 
@@ -28,7 +30,7 @@ def _keyed_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_a_study_in_batches_costs_half_and_asks_nothing_singly(tmp_path, store_folder, provider) -> None:
+def test_a_study_in_batches_costs_half_and_asks_nothing_singly(tmp_path, provider) -> None:
     """Six runs in one batch, eighteen judgements in one for each judge, at half the tokens' price."""
     with StubServer(answer=plain) as server:
         study = Study.load(batch_study(tmp_path, server, provider=provider))
@@ -41,7 +43,7 @@ def test_a_study_in_batches_costs_half_and_asks_nothing_singly(tmp_path, store_f
         assert len(server.batches) == 4
 
 
-def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path: Path, store_folder: Path) -> None:
+def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path: Path) -> None:
     """Every third line fails, is missing or expires: those calls alone are sent singly, at the full price."""
     lines: list[str] = []
 
@@ -69,7 +71,7 @@ def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path: Path, store_fold
     ],
 )
 def test_a_process_that_ends_leaves_its_batch_to_the_next(
-    tmp_path: Path, store_folder: Path, provider: str, sent: signal.Signals, code: int
+    tmp_path: Path, provider: str, sent: signal.Signals, code: int
 ) -> None:
     """Killed or stopped while it waits: the next process polls the same batch, and nothing is sent twice."""
     with StubServer(answer=plain, batch_polls=10**9) as server:
@@ -158,7 +160,7 @@ def leave_open(study: Study, server: StubServer) -> float:
 
 @pytest.mark.full
 @pytest.mark.parametrize("provider", ["anthropic", pytest.param("openai", marks=pytest.mark.full)])
-def test_collecting_an_open_batch_needs_no_new_budget(tmp_path, store_folder, provider) -> None:
+def test_collecting_an_open_batch_needs_no_new_budget(tmp_path, provider) -> None:
     """Four starts: nothing is unsure, and what the batch may cost is held once, in a budget of hardly more."""
     with StubServer(answer=plain) as server:
         loaded = Study.load(batch_study(tmp_path, server, provider=provider))
@@ -189,7 +191,7 @@ def test_an_open_batch_is_booked_once_however_often_its_study_is_started(
         collect(study, server)
 
 
-def test_a_study_that_asks_singly_now_waits_for_its_open_batch(tmp_path: Path, store_folder: Path) -> None:
+def test_a_study_that_asks_singly_now_waits_for_its_open_batch(tmp_path: Path) -> None:
     """The mode was changed meanwhile: what is paid for is collected, and the rest is asked singly."""
     with StubServer(answer=plain) as server:
         study = Study.load(batch_study(tmp_path, server, provider="anthropic", settings="budget.aud = 5.0"))
@@ -201,7 +203,7 @@ def test_a_study_that_asks_singly_now_waits_for_its_open_batch(tmp_path: Path, s
         assert booked(single) == pytest.approx(bill(server))
 
 
-def test_a_key_that_is_refused_while_a_batch_is_open_loses_nothing(tmp_path, store_folder) -> None:
+def test_a_key_that_is_refused_while_a_batch_is_open_loses_nothing(tmp_path) -> None:
     """What the batch may cost stays held, and the next start with a good key collects it."""
     with StubServer(answer=plain) as server:
         study = unjudged(Study.load(batch_study(tmp_path, server, provider="openai")), 5.0)
@@ -241,7 +243,7 @@ ODD: dict[str, tuple[str, object]] = {
     ],
 )
 def test_answers_of_a_batch_that_cannot_be_had_are_booked_and_asked_singly(
-    tmp_path: Path, store_folder: Path, capfd: pytest.CaptureFixture[str], provider: str, odd: str
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], provider: str, odd: str
 ) -> None:
     """The provider counts six answers and never shows them: they are looked for, then paid for again; both count."""
     with StubServer(answer=plain) as server:

@@ -20,7 +20,7 @@ from toolkit.models.registry import open_model
 from toolkit.models.transport import retry_after
 
 CANARY = "sk-canary0123456789abcdefCANARY"
-PROVIDERS = ("openai", "anthropic")
+each_provider = pytest.mark.parametrize("provider", ["openai", "anthropic"])
 
 
 def spec_at(provider, url):
@@ -48,7 +48,7 @@ def failure(provider, request, *faults, url=None, seconds=5.0):
     return caught.value
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_provider
 @pytest.mark.parametrize(
     ("status", "reason", "retryable", "fatal"),
     [
@@ -73,7 +73,7 @@ def test_every_status_has_its_reason(provider, status, reason, retryable, fatal,
     assert error.retry_after is None
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_provider
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
@@ -89,14 +89,14 @@ def test_a_broken_reply_may_be_asked_again(provider, fault, reason, make_request
     assert (error.reason, error.retryable, error.fatal_for_provider) == (reason, True, False)
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_provider
 @pytest.mark.parametrize("kind", ["hang", "drip"])
 def test_a_server_that_hangs_or_drips_is_timed_out(provider, kind, make_request):
     error = failure(provider, make_request(), Fault(kind), seconds=0.3)
     assert (error.reason, error.retryable) == ("timeout", True)
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_provider
 def test_a_name_without_an_address_and_a_connection_that_is_refused_or_that_nobody_takes_were_never_sent(
     provider, make_request, monkeypatch
 ):
@@ -114,7 +114,7 @@ def test_a_name_without_an_address_and_a_connection_that_is_refused_or_that_nobo
             assert (error.reason, error.retryable) == ("unreachable", True), host
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_provider
 @pytest.mark.parametrize("status", [429, 503])
 def test_the_servers_wish_to_wait_is_passed_on(provider, status, make_request):
     assert failure(provider, make_request(), Fault(status=status, retry_after="7")).retry_after == 7.0
@@ -281,7 +281,7 @@ def reachable(error):
     return objects
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_provider
 def test_a_malformed_http_reply_is_a_broken_connection_that_holds_nothing_of_the_client(
     provider, make_request
 ):
@@ -305,7 +305,7 @@ ODD_REPLIES = {
 }
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_provider
 def test_a_paid_reply_in_odd_json_is_read(provider, make_request):
     bodies = (wire(b"Connection: close", body=body) for body in ODD_REPLIES)
     replies = answered_with(provider, make_request(), *bodies)

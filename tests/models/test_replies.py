@@ -10,7 +10,7 @@ from toolkit.models.base import Usage
 from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_model
 
-PROVIDERS = ("openai", "anthropic")
+each_provider = pytest.mark.parametrize("provider", ["openai", "anthropic"])
 
 
 def read(provider, request, raw):
@@ -122,14 +122,14 @@ def test_no_reply_that_broke_off_is_whole(make, words, finish, defect, make_requ
         {"choices": 7, "content": {}},
     ],
 )
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_provider
 def test_json_that_is_no_reply_is_a_malformed_body(provider, raw, make_request):
     with pytest.raises(ModelError) as caught:
         read(provider, make_request(), raw)
     assert (caught.value.reason, caught.value.retryable) == ("malformed_body", True)
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_provider
 @pytest.mark.parametrize(
     "empty",
     [
@@ -165,7 +165,7 @@ def test_an_error_beside_no_text_is_that_error(empty, error, reason, provider, m
     assert not caught.value.billed
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each_provider
 def test_an_error_beside_tokens_may_be_billed_and_one_beside_a_text_is_none(provider, make_request):
     error = {"error": {"code": 502}, "choices": [], "content": []}
     thought = openai(None, reasoning="hm") if provider == "openai" else anthropic({"thinking": "hm"})
@@ -217,29 +217,29 @@ def test_the_providers_own_count(raw, usage, make_request):
 
 
 WORDS = "isolate " * 900  # a token each
+
+
 # A shape of usage, and the least that is booked for the words: input (of 200 tokens), output, and whether it is marked.
+def counted(got, **more):
+    return {"prompt_tokens": 200, "completion_tokens": got, **more}
+
+
 GAPS = {
     "output absent": ({"prompt_tokens": 200}, 200, 900, True),
     "reasoning beside": (
-        {"prompt_tokens": 200, "completion_tokens": 900, "reasoning_tokens": 1500, "total_tokens": 2600},
+        counted(900, reasoning_tokens=1500, total_tokens=2600),
         *(200, 2400, False),
     ),
     "reasoning in details": (
-        {
-            **{"prompt_tokens": 200, "completion_tokens": 900, "total_tokens": 2600},
-            "completion_tokens_details": {"reasoning_tokens": 1500},
-        },
+        counted(900, total_tokens=2600, completion_tokens_details={"reasoning_tokens": 1500}),
         *(200, 2400, False),
     ),
     "reasoning beside, no total": (
-        {"prompt_tokens": 200, "completion_tokens": 900, "reasoning_tokens": 1500},
+        counted(900, reasoning_tokens=1500),
         *(200, 2400, False),
     ),
     "reasoning within": (
-        {
-            **{"prompt_tokens": 200, "completion_tokens": 2400, "total_tokens": 2600},
-            "completion_tokens_details": {"reasoning_tokens": 1500},
-        },
+        counted(2400, total_tokens=2600, completion_tokens_details={"reasoning_tokens": 1500}),
         *(200, 2400, False),
     ),
     "reasoning, output absent": (
@@ -255,17 +255,17 @@ GAPS = {
     "cut in text": ({"prompt_tokens": "200", "completion_tokens": "1500"}, 200, 1500, True),
     "fractions": ({"prompt_tokens": 200.0, "completion_tokens": 1500.5}, 200, 1501, True),
     "2^70": ({"prompt_tokens": 2**70, "completion_tokens": 1}, 200, 900, True),
-    "2^39": ({"prompt_tokens": 200, "completion_tokens": 2**39}, 200, 2000, True),
+    "2^39": (counted(2**39), 200, 2000, True),
     "2^39 in all": (dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), 2**39), 200, 2000, True),
     "2^39 of reasoning": (
-        {"prompt_tokens": 200, "completion_tokens": 900, "reasoning_tokens": 2**39}, 200, 2000, True
+        counted(900, reasoning_tokens=2**39), 200, 2000, True
     ),
     "2^39 of total": (
-        {"prompt_tokens": 200, "completion_tokens": 900, "total_tokens": 2**39}, 200, 2000, True
+        counted(900, total_tokens=2**39), 200, 2000, True
     ),
-    "a million": ({"prompt_tokens": 200, "completion_tokens": 10**6}, 200, 2000, True),
+    "a million": (counted(10**6), 200, 2000, True),
     "a million in total": (
-        {"prompt_tokens": 200, "completion_tokens": 900, "total_tokens": 10**6},
+        counted(900, total_tokens=10**6),
         *(200, 2000, True),
     ),
     "infinite": ({"prompt_tokens": math.inf, "completion_tokens": math.inf}, 200, 2000, True),
@@ -274,15 +274,13 @@ GAPS = {
         for odd in (None, "", [], False, {}, "text", 7, [{"prompt_tokens": 200}])
     },
     **{
-        f"output {odd!r}": ({"prompt_tokens": 200, "completion_tokens": odd}, 200, 900, True)
+        f"output {odd!r}": (counted(odd), 200, 900, True)
         for odd in (None, "", [], {}, False, True, -5, math.nan, -math.inf, "many", "-5", "４")
     },
     **{
         f"details {odd!r}": (
-            {
-                **{"prompt_tokens": 200, "completion_tokens": 900, "total_tokens": odd},
-                **{"prompt_tokens_details": odd, "completion_tokens_details": odd, "reasoning_tokens": odd},
-            },
+            counted(900, total_tokens=odd, reasoning_tokens=odd)
+            | dict.fromkeys(("prompt_tokens_details", "completion_tokens_details"), odd),
             *(200, 900, False),
         )
         for odd in (None, "", [], False, -5)

@@ -13,7 +13,7 @@ import pytest
 
 from toolkit.judges.request import judge_request, repair_request
 from toolkit.models.base import Message, ModelReply, ModelRequest, Usage
-from toolkit.models.catalogue import Exchange, model_spec
+from toolkit.models.catalogue import model_spec
 from toolkit.models.prices import aud_cost, price_of
 from toolkit.models.tokens import count_tokens
 from toolkit.runs import estimate
@@ -384,14 +384,3 @@ def test_a_context_that_is_too_small_is_said(opened: Callable[..., Study]) -> No
         f'provider = "scripted", {PRICE}, context_tokens = 1000 }}',
     )
     assert set(opened(changes=[prices]).estimate().attrs["contexts"]) == {"judge-a", "judge-b", "judge-c"}
-
-
-def test_an_old_exchange_rate_is_said_where_something_costs(
-    opened: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After 90 days, and not on the ninetieth."""
-    study = opened()
-    for days, said in ((90, False), (91, True)):
-        day = (datetime.now(UTC) - timedelta(days=days)).date()
-        monkeypatch.setattr("toolkit.plan.table_exchange", lambda day=day: Exchange(1.5, day, "test"))
-        assert (f"is of {day}" in estimate_summary(study.estimate()).text) == said

@@ -26,6 +26,8 @@ from toolkit.store.documents import Call, Run
 from toolkit.study import Study
 from toolkit.study_file import Limit
 
+pytestmark = pytest.mark.usefixtures("store_folder")
+
 
 class Stream(io.StringIO):
     """Standard error as a terminal or a file."""
@@ -51,6 +53,12 @@ def stderr(monkeypatch: pytest.MonkeyPatch, *, terminal: bool = False) -> Stream
     stream = Stream(terminal)
     monkeypatch.setattr(sys, "stderr", stream)
     return stream
+
+
+def quick_log(monkeypatch: pytest.MonkeyPatch) -> Stream:
+    """Put a log in its place that gets ten lines a second."""
+    monkeypatch.setitem(progress.SECONDS_BETWEEN, "log", 0.1)
+    return stderr(monkeypatch)
 
 
 def test_a_log_gets_a_line_every_half_minute_and_the_final_state(
@@ -179,12 +187,9 @@ def test_durations(seconds: float, says: str) -> None:
     assert duration(seconds) == says
 
 
-def test_who_waits_for_another_study_is_told(
-    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_waits_for_another_study_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another study has three calls under way and nothing comes back: the line says so while no step happens."""
-    log = stderr(monkeypatch)
-    monkeypatch.setitem(progress.SECONDS_BETWEEN, "log", 0.1)
+    log = quick_log(monkeypatch)
     until = time.monotonic() + 60
     said = "waiting: 3 calls for another study, 3 calls for a reply]"
     with StubServer(holds=lambda: said not in log.getvalue() and time.monotonic() < until) as server:
@@ -213,15 +218,13 @@ def test_who_waits_for_another_study_is_told(
 )
 def test_who_waits_for_a_limit_is_told(
     tmp_path: Path,
-    store_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     fault: Fault | None,
     settings: dict[str, Any],
     words: str,
 ) -> None:
     """The provider asks for a pause, or the study's own limit is reached: the line says whose it is and how long."""
-    log = stderr(monkeypatch)
-    monkeypatch.setitem(progress.SECONDS_BETWEEN, "log", 0.1)
+    log = quick_log(monkeypatch)
     monkeypatch.setattr(gateway, "Limiter", partial(Limiter, minute=3.0))
     with StubServer(faults=[fault]) as server:
         study = unjudged_study(tmp_path, server.openai_url, concurrency=1, **settings)
@@ -241,15 +244,13 @@ def test_who_waits_for_a_limit_is_told(
 )
 def test_a_wish_to_wait_too_long_is_told_and_holds_up_no_other_provider(
     tmp_path: Path,
-    store_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     status: int,
     retry_after: str,
     words: str,
 ) -> None:
     """One provider is asked once and left for this run, the other is asked to its end; the next run asks again."""
-    log = stderr(monkeypatch)
-    monkeypatch.setitem(progress.SECONDS_BETWEEN, "log", 0.1)
+    log = quick_log(monkeypatch)
     told = re.compile(rf"answerer asks for {words} and is not asked again in this run")
     until = time.monotonic() + 60
     refusal = Fault(status=status, retry_after=retry_after)
@@ -269,11 +270,10 @@ def test_a_wish_to_wait_too_long_is_told_and_holds_up_no_other_provider(
 
 @pytest.mark.parametrize("concurrency", [1, 20])
 def test_the_runs_of_a_dead_server_wait_and_hold_up_no_other(
-    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch, concurrency: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, concurrency: int
 ) -> None:
     """After ten refused connections nothing goes there: nothing failed, nothing is booked, and who looks is told."""
-    log = stderr(monkeypatch)
-    monkeypatch.setitem(progress.SECONDS_BETWEEN, "log", 0.1)
+    log = quick_log(monkeypatch)
     monkeypatch.setattr(gateway, "RetryPolicy", partial(RetryPolicy, first_wait=0.01, longest_wait=0.02))
     until, said = time.monotonic() + 60, "is unreachable, and its calls wait for the next start"
     with (
@@ -305,7 +305,7 @@ def test_the_runs_of_a_dead_server_wait_and_hold_up_no_other(
             assert "waiting" not in {**study.status(), **again.to_dict()}
 
 
-def test_the_judgements_of_a_dead_judge_wait(tmp_path: Path, store_folder: Path) -> None:
+def test_the_judgements_of_a_dead_judge_wait(tmp_path: Path) -> None:
     """Replies are asked for, paid for and kept, and two judges judge them."""
     with StubServer(answer=plain) as server, socket.socket() as dead:
         dead.bind(("127.0.0.1", 0))
@@ -322,13 +322,10 @@ def test_the_judgements_of_a_dead_judge_wait(tmp_path: Path, store_folder: Path)
 
 
 @pytest.mark.full
-def test_who_waits_for_a_batch_is_told(
-    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_waits_for_a_batch_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A provider may take a day for a batch: the line says that it is a batch that is waited for."""
     monkeypatch.setenv("BATCH_KEY", "sk-batch-of-a-test")
-    monkeypatch.setitem(progress.SECONDS_BETWEEN, "log", 0.1)
-    log = stderr(monkeypatch)
+    log = quick_log(monkeypatch)
     said = "waiting: 6 calls for a batch of its provider]"
     until = time.monotonic() + 60
 

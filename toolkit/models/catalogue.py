@@ -26,6 +26,12 @@ OTHER_TOKENIZER = 1.5
 """At worst our count is this much too low where the tokenizer is not public; it covers what we have seen."""
 
 
+Room = tuple[str, str | None]
+"""A provider and an address: what shares limits."""
+Key = tuple[str, str, str | None]
+"""Provider, model and endpoint: what a request names a model by."""
+
+
 @cache
 def toml_table(name: str) -> dict[str, Any]:
     """Return one of the tables beside this file: ``catalogue``, ``prices``, ``finish_reasons`` or ``statuses``."""
@@ -105,7 +111,7 @@ class ModelSpec:
         return self.sampling_supported or self.reasoning_effort in self.sampling_at
 
     @cached_property
-    def room(self) -> tuple[str, str | None]:
+    def room(self) -> Room:
         """What shares limits: one provider at one address."""
         return self.provider, self.endpoint
 

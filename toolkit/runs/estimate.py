@@ -332,9 +332,15 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
 
 def experience_of(plan: Plan, store: Store, spec: ModelSpec, purpose: str) -> Experience:
     """Return what the study's own done calls of a model were like, or what is assumed of it."""
-    key: dict[str, Any] = {"provider": spec.provider, "model": spec.model, "request.endpoint": spec.endpoint}
-    key["request.options"] = spec.options  # at another effort replies are of another length
-    done_calls = {"study": plan.study.name, "state": "done", "purpose": purpose, **key}
+    done_calls = {
+        "study": plan.study.name,
+        "state": "done",
+        "purpose": purpose,
+        "provider": spec.provider,
+        "model": spec.model,
+        "request.endpoint": spec.endpoint,
+        "request.options": spec.options,  # at another effort replies are of another length
+    }
     documents = store.each_where(Call, done_calls, only=("output_tokens", "latency_ms"), limit=SAMPLE)
     replies = [(call["output_tokens"], call["latency_ms"]) for call in documents]
     if len(replies) < ENOUGH_CALLS:

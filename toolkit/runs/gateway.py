@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.models.base import Answer, Model, ModelReply, ModelRequest
-from toolkit.models.catalogue import ModelSpec, has_batches
+from toolkit.models.catalogue import Key, ModelSpec, Room, has_batches
 from toolkit.models.prices import Price, aud_cost, price_of, worst_cost
 from toolkit.models.registry import open_model
 from toolkit.models.usage import text_tokens, worst_usage
@@ -52,7 +52,7 @@ class Endpoint:
     batch: bool = False
 
     @cached_property
-    def key(self) -> tuple[str, str, str | None]:
+    def key(self) -> Key:
         """What a request names this model by."""
         return self.spec.provider, self.spec.model, self.spec.endpoint
 
@@ -62,9 +62,9 @@ def worst_aud(request: ModelRequest, endpoint: Endpoint) -> float:
     return worst_cost(worst_usage(endpoint.spec, request), endpoint.price, utc_now().date())
 
 
-def limiters(endpoints: Iterable[Endpoint]) -> dict[tuple[str, str | None], Limiter]:
+def limiters(endpoints: Iterable[Endpoint]) -> dict[Room, Limiter]:
     """Return one limiter for each provider at one address, with the narrowest limits of the models it serves."""
-    rooms: dict[tuple[str, str | None], list[Endpoint]] = {}
+    rooms: dict[Room, list[Endpoint]] = {}
     for endpoint in endpoints:
         rooms.setdefault(endpoint.spec.room, []).append(endpoint)
 
@@ -134,12 +134,12 @@ class Gateway:
     ) -> None:
         self.ledger = ledger
         self.endpoints = {endpoint.key: endpoint for endpoint in endpoints}
-        self._models: dict[tuple[str, str, str | None], Model] = {}
+        self._models: dict[Key, Model] = {}
         self._limiters = limiters(self.endpoints.values())
         self._turning_away: asyncio.Task[None] | None = None
         # Why a room, or one model, is not asked again.
         self._stopped: dict[tuple[str | None, ...], ModelError] = {}
-        self._refusals: Counter[tuple[str, str | None]] = Counter()  # of connections in a row, by room
+        self._refusals: Counter[Room] = Counter()  # of connections in a row, by room
         self._reached: BudgetReached | None = None
         self.free = False  # whether nobody is asked, and what the ledger has is handed out
         # What models billed above the worst case of a call, as a factor of it, by provider and model.
@@ -173,16 +173,13 @@ class Gateway:
         limits = (limiter.held_up(room[0]) for room, limiter in self._limiters.items())
         calls = (f"{n} call{'s' * (n > 1)} {reason}" for reason, n in self._waits.items() if n)
         closed = (
-            f"{key[1]} asks for {duration(error.retry_after)} and is not asked again in this run"
-            for key, error in self._stopped.items()
-            if error.retry_after
-        )
-        away = (
-            f"{provider} at {address or 'its address'} is unreachable, and its calls wait for the next start"
-            for (provider, address, *_), error in self._stopped.items()
+            f"{provider} at {name or 'its address'} is unreachable, and its calls wait for the next start"
             if error.reason == UNREACHABLE
+            else f"{name} asks for {duration(error.retry_after)} and is not asked again in this run"
+            for (provider, name, *_), error in self._stopped.items()
+            if error.reason == UNREACHABLE or error.retry_after
         )
-        return ", ".join([*filter(None, limits), *calls, *closed, *away])
+        return ", ".join([*filter(None, limits), *calls, *closed])
 
     @contextlib.contextmanager
     def _waiting(self, reason: str) -> Iterator[None]:
@@ -526,7 +523,7 @@ class Gateway:
             raise ModelError(f"{stopped}{again}", reason=stopped.reason)
 
 
-def _key_of(request: ModelRequest) -> tuple[str, str, str | None]:
+def _key_of(request: ModelRequest) -> Key:
     return request.provider, request.model, request.endpoint
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from pymongo import DeleteMany, InsertOne, UpdateOne
 
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
+from toolkit.models.catalogue import Key, Room
 from toolkit.runs.limits import UNREACHABLE
 from toolkit.runs.owner import Owner, is_alive
 from toolkit.runs.unsaved import UNSAVED, add_call, write_of
@@ -25,7 +26,7 @@ from toolkit.secrets import redacted, redacted_json, redacted_words
 from toolkit.store.connection import Store
 from toolkit.store.documents import Batch, Call
 from toolkit.store.documents import Owner as Lock
-from toolkit.store.writer import TOUCH, Duplicate, Fields, Unmatched, sealed, utc_now
+from toolkit.store.writer import TOUCH, Document, Duplicate, Fields, Unmatched, sealed, utc_now
 from toolkit.words import total_aud
 
 
@@ -147,7 +148,7 @@ class Ledger:
         *,
         aud_cost: float,
         latency_ms: float,
-        attempts: list[dict[str, Any]],
+        attempts: list[Document],
         unsure_aud: float = 0.0,
         aud_per_usd: float | None = None,
     ) -> Answer:
@@ -193,7 +194,7 @@ class Ledger:
     async def note(
         self,
         claim: Claim,
-        attempts: list[dict[str, Any]],
+        attempts: list[Document],
         unsure_aud: float,
         *,
         worst_aud: float,
@@ -213,7 +214,7 @@ class Ledger:
             raise Taken from None
 
     async def fail(
-        self, claim: Claim, *, reason: str, message: str, attempts: list[dict[str, Any]], unsure_aud: float
+        self, claim: Claim, *, reason: str, message: str, attempts: list[Document], unsure_aud: float
     ) -> None:
         """Record that a call got no reply, with every attempt; a later run of the study may claim it again."""
         failure = {"reason": reason, "message": message}
@@ -238,10 +239,10 @@ class Ledger:
         attempts: Iterable[Fields] = (),
         unsure_aud: float = 0.0,
         **fields: Any,
-    ) -> dict[str, Any]:
+    ) -> Document:
         """Return a call as `toolkit.store.documents.Call` describes it; built by hand because there are so many."""
         request = claim.request
-        document: dict[str, Any] = {
+        document: Document = {
             "_id": claim.call_id,
             "state": state,
             "owner": self.owner.name,
@@ -294,7 +295,7 @@ def calls_by_state(
     }
 
 
-def unreachable(store: Store, study: str) -> dict[tuple[str, str | None], str]:
+def unreachable(store: Store, study: str) -> dict[Room, str]:
     """Return why calls of a study still wait for providers at whose address nothing answered, by both."""
     return {
         (call["provider"], call["request"].get("endpoint")): failure["message"]
@@ -310,7 +311,7 @@ def _failures(store: Store, study: str) -> Iterator[tuple[Fields, Fields]]:
         yield call, call.get("failure") or {}
 
 
-def claimed_calls(store: Store, study: str) -> list[dict[str, Any]]:
+def claimed_calls(store: Store, study: str) -> list[Document]:
     """Return owner, purpose and worst cost of the calls that are under way, or that a dead process left."""
     fields = ("state", "owner", "purpose", "worst_aud", "sent")
     return store.find_where(Call, {"study": study, "state": "claimed"}, only=fields)
@@ -321,7 +322,7 @@ class OpenBatch:
     """A batch in the store some of whose calls are not in the ledger yet."""
 
     name: str
-    key: tuple[str, str, str | None]  # provider, model and endpoint
+    key: Key
     call_ids: frozenset[str]
     worst_aud: float
     batch_id: str | None = None

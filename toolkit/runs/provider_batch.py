@@ -22,7 +22,7 @@ from ulid import ULID
 
 from toolkit.errors import ModelError
 from toolkit.models.base import BatchResult, ModelRequest, add_result, is_unreadable
-from toolkit.models.catalogue import ModelSpec
+from toolkit.models.catalogue import Key, ModelSpec
 from toolkit.models.prices import aud_cost, batch_price
 from toolkit.runs.gateway import REFUSALS, Gateway
 from toolkit.runs.ledger import Claim, OpenBatch, open_batches
@@ -40,7 +40,6 @@ LOOKS: Final = 6
 LISTINGS: Final = 3
 """Times that a batch which may have arrived is looked for: a list of batches may be behind."""
 RETRY: Final = RetryPolicy(attempts=5, first_wait=2.0)
-Key = tuple[str, str, str | None]  # provider, model and endpoint: what the calls of one batch have in common
 
 
 class Batches:

@@ -40,7 +40,7 @@ from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.secrets import redacted_words
 from toolkit.store import embedded
 from toolkit.store.documents import DOCUMENTS, Prompt, Rubric
-from toolkit.store.writer import BulkWriter, Duplicate, Fields, reason_of, what_to_do
+from toolkit.store.writer import BulkWriter, Document, Duplicate, Fields, reason_of, what_to_do
 
 T = TypeVar("T")
 DATABASE = "toolkit"  # where the address names none
@@ -111,9 +111,9 @@ class Store:
         *,
         only: Iterable[str] = (),
         query: Fields | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[Document]:
         """Return the documents whose ``field`` is one of ``values``, in chunks that any server takes."""
-        documents: list[dict[str, Any]] = []
+        documents: list[Document] = []
         for ids in windows(dict.fromkeys(values), CHUNK):
             documents += self.find_where(
                 document, {**(query or {}), field: {"$in": ids}}, leave_out, only=only
@@ -127,7 +127,7 @@ class Store:
         leave_out: Iterable[str] = (),
         *,
         only: Iterable[str] = (),
-    ) -> list[dict[str, Any]]:
+    ) -> list[Document]:
         """Return the documents that match a query."""
         collecting = gc.isenabled()
         gc.disable()  # documents have no cycles, and looking for them takes as long as reading
@@ -145,14 +145,14 @@ class Store:
         *,
         only: Iterable[str] = (),
         limit: int = 0,
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Document]:
         """Yield the raw documents that match a query, with ``only`` these fields or without those to ``leave_out``."""
         fields = dict.fromkeys(only, 1) or dict.fromkeys(leave_out, 0)
         return self._collection(document).find(query, fields or None, batch_size=WINDOW, limit=limit)
 
     def get(
         self, document: type[me.Document], query: Fields, leave_out: Iterable[str] = ()
-    ) -> dict[str, Any] | None:
+    ) -> Document | None:
         """Return one document that matches a query, ``None`` when there is none."""
         return next(self.each_where(document, query, leave_out, limit=1), None)
 
@@ -191,7 +191,7 @@ class Store:
         for some in windows(self._collection(document).find(query, batch_size=WINDOW)):
             into._collection(document).insert_many(some)
 
-    def _collection(self, document: type[me.Document]) -> Collection[dict[str, Any]]:
+    def _collection(self, document: type[me.Document]) -> Collection[Document]:
         return self.database[document._meta["collection"]]
 
     def server_time(self) -> float:

@@ -19,7 +19,7 @@ from bson import json_util
 from toolkit.files import opened_atomically, parsed
 from toolkit.store import documents
 from toolkit.store.connection import Store, windows
-from toolkit.store.writer import JSON
+from toolkit.store.writer import JSON, Document
 
 RECORD_SUMS: Final = "record_sums.jsonl"
 LONGEST: Final = 1 << 27  # bytes of a line: a document of 16 MB may be six times as much in JSON
@@ -83,7 +83,7 @@ def write_records(store: Store, study: str, folder: Path, call_ids: Iterable[str
 
 
 def _write(
-    stream: IO[bytes], sums: IO[bytes], name: str, key: tuple[str, ...], records: list[dict[str, Any]]
+    stream: IO[bytes], sums: IO[bytes], name: str, key: tuple[str, ...], records: list[Document]
 ) -> None:
     for record in sorted(records, key=itemgetter(*key)):
         if key != _ID:
@@ -100,7 +100,7 @@ def _sums(record: Mapping[str, Any]) -> dict[str, str]:
     return {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in texts}
 
 
-def read_records(folder: Path, kind: type[me.Document]) -> Iterator[tuple[int, dict[str, Any] | None]]:
+def read_records(folder: Path, kind: type[me.Document]) -> Iterator[tuple[int, Document | None]]:
     """Yield the number of each line of a file and its record, ``None`` where it holds none."""
     with record_file(folder, kind).open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(LONGEST), b""), 1):

@@ -20,7 +20,7 @@ from toolkit.models.base import Answer
 from toolkit.scoring import Scheme
 from toolkit.store import documents
 from toolkit.store.connection import CHUNK, Store
-from toolkit.store.writer import TOUCH, Fields, Record, utc_now
+from toolkit.store.writer import TOUCH, Document, Fields, Record, utc_now
 
 _OPTIONAL: Final = (
     "failure", "prompt_length_bin", "tokens", "economics", "output_blob_id", "finish_reason", "attempts", "defect",
@@ -113,7 +113,7 @@ def evaluation_fields(
     bias_controls: Fields,
     scheme: Scheme,
     judges: int,
-) -> dict[str, Any]:
+) -> Document:
     """Return what a run holds of what the ensemble found; ``scores`` are the means over the judges."""
     evaluation = ensemble_evaluation(judgements, scheme, judges=judges)
     means = evaluation["aggregated"]["mean_scores"]
@@ -137,7 +137,7 @@ def _record(collection: str, key: Fields, content: Fields, **first: Any) -> Reco
     now = utc_now()
     # Only these fields are changed: an evaluation of the same call stays, because another process may
     # have judged the run meanwhile. A field that this version lacks goes: a success keeps no failure.
-    change: dict[str, Any] = {"$set": present, **TOUCH}
+    change: Document = {"$set": present, **TOUCH}
     if absent:
         change["$unset"] = dict.fromkeys(absent, "")
     return Record(collection, {**key, **present, **first, "created_at": now, "updated_at": now}, key, change)
@@ -169,11 +169,11 @@ def stored_runs(store: Store, study: str, call_ids: Collection[str]) -> dict[tup
 
 def run_documents(
     store: Store, study: str, call_ids: Collection[str], *, leave_out: str = ""
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Document]:
     """Yield the raw runs of a study that the given calls answer, with the fields that say how they stand."""
     fields = [name for name in _STORED if name != leave_out]
     if len(call_ids) <= CHUNK:
-        rows: Iterable[dict[str, Any]] = store.find_by(documents.Run, "call_id", call_ids, only=fields)
+        rows: Iterable[Document] = store.find_by(documents.Run, "call_id", call_ids, only=fields)
     else:  # one cursor over all of them: each part of a list of ids would read the collection again
         planned = frozenset(call_ids)
         rows = store.each_where(documents.Run, {"study": study}, only=fields)

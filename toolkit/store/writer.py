@@ -39,6 +39,8 @@ from toolkit.files import append_durably
 T = TypeVar("T")
 Fields = Mapping[str, Any]
 """What a document, a query or a change says, by the names of its fields."""
+Document = dict[str, Any]
+"""The same of one that is made, or was read, here."""
 Operation = InsertOne | UpdateOne | UpdateMany | ReplaceOne | DeleteMany
 JSON: Final = json_util.RELAXED_JSON_OPTIONS.with_options(tz_aware=True, tzinfo=UTC)
 """Documents as text: whole numbers, floats and moments come back as they were, moments as a store gives them."""
@@ -60,7 +62,7 @@ def utc_now() -> datetime:
     return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
 
-def sealed(document: Fields) -> dict[str, Any]:
+def sealed(document: Fields) -> Document:
     """Return a document that is never changed in place, with the SHA-256 of all that it says."""
     content = json.dumps(_comparable(document), sort_keys=True)
     return {**document, "seal": hashlib.sha256(content.encode()).hexdigest()}
