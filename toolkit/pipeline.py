@@ -20,7 +20,7 @@ from toolkit.measure import Outcome, annotated_by, measure
 from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.models.registry import open_batch_client
 from toolkit.models.thoughts import split_thoughts
-from toolkit.plan import Plan, PlannedRun, PlannedRuns
+from toolkit.plan import Plan, PlannedRun, PlannedRuns, RunKey
 from toolkit.prompt_test import PromptReply
 from toolkit.runs.budget import budget_left
 from toolkit.runs.decisions import keep_decision
@@ -137,7 +137,7 @@ class _Execution:
     free: int | None = None
     """Where only what the ledger has is written: how many of the runs the study is to ask for."""
     stored: dict[int, Stored] = field(default_factory=dict)
-    failed_before: dict[tuple[str, str, int], str] = field(default_factory=dict)
+    failed_before: dict[RunKey, str] = field(default_factory=dict)
     documents: Kept = NOTHING_KEPT  # filled in a replay, which writes only what differs
     # Ids of texts that are in the store, or on their way in front of their runs.
     texts: set[str] = field(default_factory=set)

@@ -35,7 +35,7 @@ from toolkit.runs.limits import (
     turn_away_when,
 )
 from toolkit.runs.progress import duration
-from toolkit.store.writer import utc_now
+from toolkit.store.writer import Document, utc_now
 from toolkit.study_models import ModelEntry
 
 
@@ -109,7 +109,7 @@ class Sending:
     request: ModelRequest
     endpoint: Endpoint
     base_aud: float
-    attempts: list[dict[str, Any]] = field(default_factory=list)
+    attempts: list[Document] = field(default_factory=list)
     worst_aud: float = 0.0
     reserved_aud: float = 0.0
     unsure_aud: float = 0.0
@@ -194,9 +194,7 @@ class Gateway:
         endpoint = self.endpoints[_key_of(request)]
         return worst_aud(request, endpoint) * self._overrun.get(endpoint.key[:2], 1.0)
 
-    def note_reply(
-        self, request: ModelRequest, reply: ModelReply, attempt: dict[str, Any], spent: float
-    ) -> None:
+    def note_reply(self, request: ModelRequest, reply: ModelReply, attempt: Document, spent: float) -> None:
         """Count a reply and its cost; note a count of tokens that no call can have, and a bill above the worst case."""
         endpoint = self.endpoints[_key_of(request)]
         if (base := worst_aud(request, endpoint)) > 0:
