@@ -175,7 +175,7 @@ class Gateway:
         closed = (
             f"{provider} at {name or 'its address'} is unreachable, and its calls wait for the next start"
             if error.reason == UNREACHABLE
-            else f"{name} asks for {duration(error.retry_after)} and is not asked again in this run"
+            else f"{name} asks for {duration(error.retry_after or 0)} and is not asked again in this run"
             for (provider, name, *_), error in self._stopped.items()
             if error.reason == UNREACHABLE or error.retry_after
         )

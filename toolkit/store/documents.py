@@ -27,7 +27,7 @@ from toolkit.store.writer import utc_now
 from toolkit.words import LENGTH_BINS
 
 _text = partial(StringField, required=True)
-_whole = partial(IntField, required=True)
+_count = partial(IntField, required=True)
 _number = partial(FloatField, required=True)
 _truth = partial(BooleanField, required=True)
 _moment = partial(DateTimeField, required=True)
@@ -60,7 +60,7 @@ class Prompt(_Changing):
     scenario = StringField()
     category = StringField()
     length_bin = StringField(choices=tuple(LENGTH_BINS))
-    token_count = _whole()
+    token_count = _count()
     dataset_version = _text()
     metadata = DictField()
     meta = _indexed(
@@ -80,9 +80,9 @@ class OutputBlob(_Created):
 class Tokens(EmbeddedDocument):
     """Tokens of one run."""
 
-    input = _whole()
-    output = _whole()
-    total = _whole()
+    input = _count()
+    output = _count()
+    total = _count()
     # added: whether these are our count rather than the provider's
     estimated = _truth(default=False)
 
@@ -113,7 +113,7 @@ class Run(_Changing):
     test = _text()
     test_item = _text()
     dataset_version = _text()
-    repeat = _whole()
+    repeat = _count()
     call_id = _text()
     finish_reason = StringField()
     attempts = IntField()
@@ -160,7 +160,7 @@ class _Judged(_Answered):
     zeros = IntField(null=True)
     failed = _truth()
     # how it was asked, and what came beside the scores; see toolkit.judges.judgement
-    judge_repeat = _whole(default=0)
+    judge_repeat = _count(default=0)
     focus = _text(choices=("off", "listed", "per_sentence"), default="off")
     reference = BooleanField()  # whether the judge saw the reference answer; absent where it did not
     related = _truth(default=False)
@@ -181,7 +181,7 @@ class PairVote(_Answered):
     """The vote of one judge on two replies to one prompt, in the order in which they were shown."""
 
     prompt_id = _text()
-    repeat = _whole()
+    repeat = _count()
     first_run_id = _text()
     second_run_id = _text()
     # the texts that were shown: of others nothing is known
@@ -202,7 +202,7 @@ class Anchor(_Document):
     name = StringField(primary_key=True)
     study = _text()
     at = _moment()
-    size = _whole()  # asked for; there may be fewer
+    size = _count()  # asked for; there may be fewer
     fingerprint = _text()
     rubric_hash = _text()
     # of each reply: its run, the hash of its text, and by role the call of the judgement that is asked anew
@@ -270,7 +270,7 @@ class Owner(_Document):
     name = _text()  # that its claims carry
     host = _text()
     boot = _text()
-    pid = _whole()
+    pid = _count()
     birth = _text()
     # seconds since 1970, UTC; see toolkit.store.writer
     since = _number()
@@ -330,7 +330,7 @@ class HumanRating(_Created):
     blob_id = _text()  # the text that was rated: of another text nothing is known
     rubric = _text()
     rubric_hash = _text()
-    version = _whole()
+    version = _count()
     scores = DictField()
     reasons = StringField(null=True)
     source = _text(choices=("desk", "file"))
@@ -345,7 +345,7 @@ class RatingRound(_Created):
     study = _text()
     rater = _text()
     rubric_hash = _text()
-    seed = _whole()
+    seed = _count()
     size = IntField(null=True)
     run_ids = ListField(StringField())
     meta = {"collection": "rating_rounds"}
