@@ -272,10 +272,12 @@ def _said_by_some(plan: Plan, store: Store, states: Mapping[str, RunState]) -> d
         for role in plan.judges_of(run.model):
             requests_by_turn = judge_requests(plan, role, run=run, response=text)
             judgements = [documents.get(requests[0].identity()) for requests in requests_by_turn]
-            there = [judgement for judgement in judgements if judgement is not None]
-            if there:
-                whole = len(there) == len(judgements) and all(judgement["answered"] for judgement in there)
-                reasons = [judgement["reason"] or "unknown" for judgement in there if judgement["failed"]]
-                calls = tuple(judgement["call_id"] for judgement in there)
+            present = [judgement for judgement in judgements if judgement is not None]
+            if present:
+                whole = len(present) == len(judgements) and all(
+                    judgement["answered"] for judgement in present
+                )
+                reasons = [judgement["reason"] or "unknown" for judgement in present if judgement["failed"]]
+                calls = tuple(judgement["call_id"] for judgement in present)
                 said[run_id][role] = Said(whole, next(iter(reasons), None), calls)
     return said
