@@ -8,7 +8,8 @@ import signal
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import pytest
 from hypothesis import settings
@@ -63,10 +64,19 @@ def _unhurried() -> Iterator[None]:
 
 
 @pytest.fixture
-def store_folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder for an embedded store, whose server is stopped at the end."""
-    folder = tmp_path / "results" / ".store"
+def store_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for an embedded store, whose server is stopped at the end, and stores that are open are closed."""
+    folder, open_it = tmp_path / "results" / ".store", Store.__init__
+    opened = WeakSet[Store]()
+
+    def noted(store: Store, *address: Any) -> None:
+        open_it(store, *address)
+        opened.add(store)
+
+    monkeypatch.setattr(Store, "__init__", noted)
     yield folder
+    for store in [*opened]:
+        store.close()
     embedded.stop(folder)
 
 

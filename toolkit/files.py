@@ -104,6 +104,11 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def digest(*parts: Any) -> str:
+    """Return the SHA-256 that names what these parts name together."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
 def append_durably(path: Path, lines: bytes) -> None:
     """Append whole lines to a file that several processes may write to, and return when they are on the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.models.base import Answer, Ask, ModelRequest
-from toolkit.plan import Plan, PlannedRun, PlannedRuns
+from toolkit.plan import Plan, PlannedRun, PlannedRuns, RunKey
 from toolkit.prompt_test import (
     MeasuredTestItem,
     Measurement,
@@ -121,7 +121,7 @@ class Annotated:
 
 async def annotated_windows(
     plan: Plan, runs: PlannedRuns, store: Store
-) -> AsyncIterator[tuple[str, list[Annotated], dict[tuple[str, str, int], Stored]]]:
+) -> AsyncIterator[tuple[str, list[Annotated], dict[RunKey, Stored]]]:
     """Yield a model, some of its items annotated from what is stored, and how their runs stand; nothing is asked.
 
     A model's windows follow each other, and so does what is in them; the store is read for each window alone.
@@ -217,7 +217,7 @@ async def measure(
     new_calls: int,
     spent_aud: float,
     reached: BudgetReached | None,
-    failed_before: Mapping[tuple[str, str, int], str],
+    failed_before: Mapping[RunKey, str],
 ) -> Outcome:
     """Measure every item, aggregate over items for each model, and say where the study stands."""
     succeeded = judged = judgements_failed = to_judge = 0

@@ -20,7 +20,7 @@ from toolkit.measure import Outcome, annotated_by, measure
 from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.models.registry import open_batch_client
 from toolkit.models.thoughts import split_thoughts
-from toolkit.plan import Plan, PlannedRun, PlannedRuns
+from toolkit.plan import Plan, PlannedRun, PlannedRuns, RunKey
 from toolkit.prompt_test import PromptReply
 from toolkit.runs.budget import budget_left
 from toolkit.runs.decisions import keep_decision
@@ -82,6 +82,7 @@ def run_plan(
         execution = partial(
             _Execution, plan=plan, runs=runs, store=store, gateway=gateway, stop=stop, replay=replay
         )
+        free = partial(execution, runs=plan.runs, only_judge=False, free=len(runs))
         reached, failed_before = None, {}
         try:
             gateway.open()
@@ -93,7 +94,7 @@ def run_plan(
                 take_up(store, plan.output)
                 keep_decision(plan, store)
                 batches = _batches(plan, gateway, stop, shown=progress)
-                await _write_free(execution(runs=plan.runs, only_judge=False, free=len(runs)))
+                await _write_free(free())
             if batches and not only_judge:
                 await _ask_in_batches(plan, runs, store, batches)
                 asking = execution(only_judge=False, only_ask=True)
@@ -102,7 +103,7 @@ def run_plan(
                 await batches.fill(judge_calls(plan, store, states_ahead(plan, store)[: len(runs)]), "judge")
             work = execution(only_judge=only_judge or bool(batches))
             if reached:  # what batches brought of judges
-                await _write_free(execution(runs=plan.runs, only_judge=False, free=len(runs)))
+                await _write_free(free())
             reached = reached or await work.run(shown=progress)
             failed_before = failed_before or work.failed_before
             if not (reached or stop.is_set()):
@@ -136,7 +137,7 @@ class _Execution:
     free: int | None = None
     """Where only what the ledger has is written: how many of the runs the study is to ask for."""
     stored: dict[int, Stored] = field(default_factory=dict)
-    failed_before: dict[tuple[str, str, int], str] = field(default_factory=dict)
+    failed_before: dict[RunKey, str] = field(default_factory=dict)
     documents: Kept = NOTHING_KEPT  # filled in a replay, which writes only what differs
     # Ids of texts that are in the store, or on their way in front of their runs.
     texts: set[str] = field(default_factory=set)
@@ -219,12 +220,10 @@ class _Execution:
     def _with_reading(self, indices: Sequence[int]) -> Iterator[tuple[int, Callable[[], _Texts]]]:
         for start in range(0, len(indices), WINDOW):
             window = indices[start : start + WINDOW]
-            reading = cache(partial(self._reading, window))  # when the first of them needs it
+            # When the first of them needs it.
+            reading = cache(lambda window=window: asyncio.ensure_future(self._read(window)))
             for index in window:
                 yield index, reading
-
-    def _reading(self, indices: Sequence[int]) -> _Texts:
-        return asyncio.ensure_future(self._read(indices))
 
     async def _read(self, indices: Sequence[int]) -> dict[str, str]:
         """Return the stored replies that have still to be judged, by the id of their text."""

@@ -43,6 +43,10 @@ MOST_SCRIPTED: Final = 3
 STORE: Final = ".store"  # folder of the embedded store in a results folder
 
 
+RunKey = tuple[str, str, int]
+"""Prompt id, model and repeat, which name a run of a study."""
+
+
 @dataclass(frozen=True)
 class PlannedRun:
     """One run to be: a prompt of a test item, a model, a repeat, and the request."""
@@ -54,7 +58,7 @@ class PlannedRun:
     request: ModelRequest
 
     @property
-    def key(self) -> tuple[str, str, int]:
+    def key(self) -> RunKey:
         """What names this run within its study: prompt, model and repeat."""
         return self.prompt.prompt_id, self.model, self.repeat
 

@@ -19,6 +19,8 @@ from toolkit.store.documents import Call
 from toolkit.study import Study
 from toolkit.study_file import Budget, Judges
 
+pytestmark = pytest.mark.usefixtures("store_folder")
+
 AUD_PER_TOKEN = 1.5444 / 1e6
 
 
@@ -28,7 +30,7 @@ def _keyed_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_a_study_in_batches_costs_half_and_asks_nothing_singly(tmp_path, store_folder, provider) -> None:
+def test_a_study_in_batches_costs_half_and_asks_nothing_singly(tmp_path, provider) -> None:
     """Six runs in one batch, eighteen judgements in one for each judge, at half the tokens' price."""
     with StubServer(answer=plain) as server:
         study = Study.load(batch_study(tmp_path, server, provider=provider))
@@ -39,10 +41,9 @@ def test_a_study_in_batches_costs_half_and_asks_nothing_singly(tmp_path, store_f
         assert [call.attempts[0]["batch"] for call in study.store.objects(Call)] == [True] * 24
         assert study.execute(progress=False).new_calls == 0
         assert len(server.batches) == 4
-        study.store.close()
 
 
-def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path: Path, store_folder: Path) -> None:
+def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path: Path) -> None:
     """Every third line fails, is missing or expires: those calls alone are sent singly, at the full price."""
     lines: list[str] = []
 
@@ -58,7 +59,6 @@ def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path: Path, store_fold
         calls = list(study.store.objects(Call))
         assert sorted(len(call.attempts) for call in calls) == [1] * 6 + [2] * 18
         assert all("batch" not in call.attempts[-1] for call in calls if len(call.attempts) == 2)
-        study.store.close()
 
 
 @pytest.mark.full
@@ -71,7 +71,7 @@ def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path: Path, store_fold
     ],
 )
 def test_a_process_that_ends_leaves_its_batch_to_the_next(
-    tmp_path: Path, store_folder: Path, provider: str, sent: signal.Signals, code: int
+    tmp_path: Path, provider: str, sent: signal.Signals, code: int
 ) -> None:
     """Killed or stopped while it waits: the next process polls the same batch, and nothing is sent twice."""
     with StubServer(answer=plain, batch_polls=10**9) as server:
@@ -93,7 +93,6 @@ def test_a_process_that_ends_leaves_its_batch_to_the_next(
         runs = study.store.objects(Call).filter(purpose="run")
         assert [len(call.attempts) for call in runs] == [1] * 6
         assert not any(call.unsure_aud for call in runs)
-        study.store.close()
 
 
 def unjudged(study: Study, aud: float | None = None, **settings: object) -> Study:
@@ -161,7 +160,7 @@ def leave_open(study: Study, server: StubServer) -> float:
 
 @pytest.mark.full
 @pytest.mark.parametrize("provider", ["anthropic", pytest.param("openai", marks=pytest.mark.full)])
-def test_collecting_an_open_batch_needs_no_new_budget(tmp_path, store_folder, provider) -> None:
+def test_collecting_an_open_batch_needs_no_new_budget(tmp_path, provider) -> None:
     """Four starts: nothing is unsure, and what the batch may cost is held once, in a budget of hardly more."""
     with StubServer(answer=plain) as server:
         loaded = Study.load(batch_study(tmp_path, server, provider=provider))
@@ -169,7 +168,6 @@ def test_collecting_an_open_batch_needs_no_new_budget(tmp_path, store_folder, pr
         study = unjudged(loaded, 1.1 * held)
         assert [leave_open(study, server) for _ in range(3)] == pytest.approx([held] * 3)
         collect(study, server)
-        study.store.close()
 
 
 @pytest.mark.full
@@ -191,10 +189,9 @@ def test_an_open_batch_is_booked_once_however_often_its_study_is_started(
         assert held == pytest.approx([held[0]] * 3)
         server.batch_polls = 1
         collect(study, server)
-        study.store.close()
 
 
-def test_a_study_that_asks_singly_now_waits_for_its_open_batch(tmp_path: Path, store_folder: Path) -> None:
+def test_a_study_that_asks_singly_now_waits_for_its_open_batch(tmp_path: Path) -> None:
     """The mode was changed meanwhile: what is paid for is collected, and the rest is asked singly."""
     with StubServer(answer=plain) as server:
         study = Study.load(batch_study(tmp_path, server, provider="anthropic", settings="budget.aud = 5.0"))
@@ -204,10 +201,9 @@ def test_a_study_that_asks_singly_now_waits_for_its_open_batch(tmp_path: Path, s
         assert (outcome.succeeded, outcome.judged, server.count, len(server.batches)) == (6, 6, 18, 1)
         assert single.status()["unsure_aud"] == 0.0
         assert booked(single) == pytest.approx(bill(server))
-        study.store.close()
 
 
-def test_a_key_that_is_refused_while_a_batch_is_open_loses_nothing(tmp_path, store_folder) -> None:
+def test_a_key_that_is_refused_while_a_batch_is_open_loses_nothing(tmp_path) -> None:
     """What the batch may cost stays held, and the next start with a good key collects it."""
     with StubServer(answer=plain) as server:
         study = unjudged(Study.load(batch_study(tmp_path, server, provider="openai")), 5.0)
@@ -219,7 +215,6 @@ def test_a_key_that_is_refused_while_a_batch_is_open_loses_nothing(tmp_path, sto
         assert 5.0 - status["budget_left_aud"] > bill(server)
         server.batch_http_fault = lambda method, path: None
         collect(unjudged(study, 1.1 * (5.0 - status["budget_left_aud"])), server)
-        study.store.close()
 
 
 ODD: dict[str, tuple[str, object]] = {
@@ -248,7 +243,7 @@ ODD: dict[str, tuple[str, object]] = {
     ],
 )
 def test_answers_of_a_batch_that_cannot_be_had_are_booked_and_asked_singly(
-    tmp_path: Path, store_folder: Path, capfd: pytest.CaptureFixture[str], provider: str, odd: str
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], provider: str, odd: str
 ) -> None:
     """The provider counts six answers and never shows them: they are looked for, then paid for again; both count."""
     with StubServer(answer=plain) as server:
@@ -265,7 +260,6 @@ def test_answers_of_a_batch_that_cannot_be_had_are_booked_and_asked_singly(
         assert len(lines) == 2
         assert "looked at again" in lines[0]
         assert f"{missing} calls are given up" in lines[1]
-        study.store.close()
 
 
 @pytest.mark.full
@@ -287,4 +281,3 @@ def test_a_kill_while_a_call_of_a_batch_is_asked_singly_books_both(tmp_path, sto
         outcome = study.execute(progress=False)
         assert (outcome.succeeded, server.count, len(server.batches)) == (6, 1, 2)
         assert booked(study) >= bill(server)
-        study.store.close()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +28,8 @@ from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.study_file import Budget
 from toolkit.study_models import Sampling
+
+pytestmark = pytest.mark.usefixtures("store_folder")
 
 RUNS = 240
 MAX_TOKENS = 60
@@ -64,7 +64,7 @@ def bill(study: Study, server: StubServer) -> float:
 
 
 @pytest.mark.full
-def test_one_process_stops_near_the_cap_and_a_larger_one_goes_on_to_the_end(tmp_path, store_folder) -> None:
+def test_one_process_stops_near_the_cap_and_a_larger_one_goes_on_to_the_end(tmp_path) -> None:
     """Half the cost is spent to four fifths at least, never passed, and no run is asked again afterwards."""
     with StubServer(latency=0.01, answer=answer) as server:
         study = study_at(tmp_path, server, concurrency=10)
@@ -79,52 +79,27 @@ def test_one_process_stops_near_the_cap_and_a_larger_one_goes_on_to_the_end(tmp_
         assert bill(study, server) <= cap
         done = capped(study, 3 * cap).execute(progress=False)
         assert (done.exit_code, done.succeeded, server.count) == (0, RUNS, RUNS)
-        study.store.close()
 
 
-def message_of(reply: dict, provider: str) -> tuple[str, dict]:
-    """Return the text of a reply of the stub, and what holds it."""
-    if provider == "anthropic":
-        return reply["content"][0]["text"], reply
-    return reply["choices"][0]["message"]["content"], reply["choices"][0]["message"]
+def unseen(reply: dict) -> dict:
+    """Take the words out of a stub's reply, which ended at its limit, and count nothing of them."""
+    shown = {"content": [], "stop_reason": "max_tokens"}
+    if "choices" in reply:
+        shown = {"choices": [{"message": {"content": None}, "finish_reason": "length"}]}
+    return {**reply, **shown, "usage": dict.fromkeys(reply["usage"], 0)}
 
 
-def moved(provider: str, form: str) -> Callable[[dict], dict]:
-    """Return what moves a stub's words out of its text, or out of sight, and counts nothing of them."""
-
-    def change(reply: dict) -> dict:
-        words, holder = message_of(reply, provider)
-        if provider == "anthropic":
-            holder["content"] = {
-                "nothing": [],
-                "tool": [{"type": "tool_use", "name": "f", "input": {"query": words}}],
-                "thoughts": [{"type": "redacted_thinking", "data": "A" * 400}],
-            }[form]
-            reply["stop_reason"] = {"nothing": "max_tokens", "tool": "tool_use"}.get(form, "end_turn")
-        else:
-            holder["content"] = None
-            calls = {"tool_calls": [{"function": {"name": "f", "arguments": json.dumps({"query": words})}}]}
-            details = [{"type": "reasoning.text", "text": words}]
-            holder |= {"nothing": {}, "tool": calls, "thoughts": {"reasoning_details": details}}[form]
-            finish = {"nothing": "length", "tool": "tool_calls"}.get(form, "stop")
-            reply["choices"][0]["finish_reason"] = finish
-        return {**reply, "usage": dict.fromkeys(reply["usage"], 0)}
-
-    return change
-
-
-@pytest.mark.parametrize("form", ["nothing", "tool", "thoughts"])
 @pytest.mark.parametrize(
     ("provider", "mode"),
     [("compatible", "single"), ("anthropic", "single"), ("anthropic", "batch"), ("openai", "batch")],
 )
 def test_the_cap_holds_where_the_usage_is_a_row_of_zeros(
-    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch, provider: str, mode: str, form: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provider: str, mode: str
 ) -> None:
-    """By the server's own count, whatever stands in place of a text; the ledger has no less than its bill."""
+    """By the server's own count; the ledger has no less than its bill. Other forms: tests/models/test_replies.py."""
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.setenv(name, "sk-canary-0123456789")
-    with StubServer(answer=answer, change=moved(provider, form)) as server:
+    with StubServer(answer=answer, change=unseen) as server:
         study = study_at(tmp_path, server, concurrency=10, mode=mode, batch_poll_seconds=0.05)
         address = server.url if provider == "anthropic" else server.openai_url
         (entry,) = study.file.models
@@ -137,7 +112,6 @@ def test_the_cap_holds_where_the_usage_is_a_row_of_zeros(
         share = 0.5 if mode == "batch" else 1.0
         assert 0.3 * cap < share * bill(study, server) <= booked <= cap
         assert stopped.exit_code == 3
-        study.store.close()
 
 
 OVER = 20  # times the tokens that a request may bring, which this server bills
@@ -152,7 +126,7 @@ def overbilling(**settings: object) -> StubServer:
     return StubServer(answer=answer, change=dear, **settings)
 
 
-def test_what_replies_show_holds_back_what_was_set_aside_before(tmp_path: Path, store_folder: Path) -> None:
+def test_what_replies_show_holds_back_what_was_set_aside_before(tmp_path: Path) -> None:
     """Of ten at once the first reply passes the cap: nothing is sent after it, and every reply is saved."""
     with overbilling(latency=0.5) as server:
         study = study_at(tmp_path, server, concurrency=10, prices=(0.01, 100.0))
@@ -164,13 +138,10 @@ def test_what_replies_show_holds_back_what_was_set_aside_before(tmp_path: Path, 
         read = sum(call["input_tokens"] for call in study.store.database["calls"].find())
         assert stopped.spent_aud == pytest.approx(billed(study, read, 10 * OVER * MAX_TOKENS))
         assert not study.store.database["calls"].count_documents({"state": {"$ne": "done"}})
-        study.store.close()
 
 
 @pytest.mark.full
-def test_what_a_model_billed_above_its_worst_case_is_its_worst_case_from_then_on(
-    tmp_path: Path, store_folder: Path
-) -> None:
+def test_what_a_model_billed_above_its_worst_case_is_its_worst_case_from_then_on(tmp_path: Path) -> None:
     """The cap is passed by nothing but the first round, in this start and, by the ledger, in later ones."""
     with overbilling(latency=0.05) as server:
         study = study_at(tmp_path, server, concurrency=10, prices=(0.01, 100.0))
@@ -179,11 +150,10 @@ def test_what_a_model_billed_above_its_worst_case_is_its_worst_case_from_then_on
         for calls in (5, 18):  # fewer than go out at once, and more
             assert capped(study, (calls + 0.5) * each).execute(progress=False).exit_code == 3
             assert server.count == len(kept_replies(study)) == calls
-        study.store.close()
 
 
 @pytest.mark.full
-def test_replies_that_never_arrived_count_against_the_cap(tmp_path, store_folder, monkeypatch) -> None:
+def test_replies_that_never_arrived_count_against_the_cap(tmp_path, monkeypatch) -> None:
     """The server bills what hung, was dropped or came broken too, and its bill stays within the budget."""
     policy = partial(RetryPolicy, first_wait=0.02, longest_wait=0.05)
     monkeypatch.setattr(gateway, "RetryPolicy", policy)
@@ -197,11 +167,10 @@ def test_replies_that_never_arrived_count_against_the_cap(tmp_path, store_folder
         good = stopped.spent_aud
         assert good < bill(study, server) <= cap  # the ledger's replies are less than the bill
         assert bill(study, server) >= 0.5 * cap
-        study.store.close()
 
 
 @pytest.mark.full
-def test_the_cap_outlives_a_kill(tmp_path: Path, store_folder: Path) -> None:
+def test_the_cap_outlives_a_kill(tmp_path: Path) -> None:
     """Killed three times on the way, the study still ends at its budget, and goes on with a larger one."""
     with StubServer(latency=0.05, answer=answer) as server:
         study = study_at(tmp_path, server, concurrency=10)
@@ -219,12 +188,9 @@ def test_the_cap_outlives_a_kill(tmp_path: Path, store_folder: Path) -> None:
         done = capped(study, 9 * cap).execute(progress=False)
         assert (done.exit_code, done.succeeded) == (0, RUNS)
         assert acknowledged.items() <= kept_replies(study).items()
-        study.store.close()
 
 
-def test_attempts_of_a_killed_process_that_may_be_billed_count_against_the_cap(
-    tmp_path: Path, store_folder: Path
-) -> None:
+def test_attempts_of_a_killed_process_that_may_be_billed_count_against_the_cap(tmp_path: Path) -> None:
     """Every request hangs and is billed in full, is sent again, and the process is killed: none of it is forgotten."""
     words = (
         "word " * MAX_TOKENS
@@ -246,7 +212,6 @@ def test_attempts_of_a_killed_process_that_may_be_billed_count_against_the_cap(
         assert set(ends) <= {-signal.SIGKILL, 3}  # at its budget one ends by itself
         assert server.count > 75
         assert bill(study, server) <= cap
-        study.store.close()
 
 
 def test_a_study_that_its_budget_stops_leaves_whole_runs(
@@ -276,9 +241,7 @@ def test_a_study_that_its_budget_stops_leaves_whole_runs(
     assert abs(counts["a"] - counts["b"]) <= under_way
 
 
-def test_who_waits_for_another_study_keeps_neither_place_nor_money(
-    tmp_path: Path, store_folder: Path
-) -> None:
+def test_who_waits_for_another_study_keeps_neither_place_nor_money(tmp_path: Path) -> None:
     """One place, little money, and the first call is under way for another study: the next ones are sent."""
     until = time.monotonic() + 60
     with StubServer(answer=answer, holds=lambda: server.count < 2 and time.monotonic() < until) as server:

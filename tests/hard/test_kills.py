@@ -77,7 +77,6 @@ def test_a_study_killed_again_and_again_is_done_once(
         stored = list(study.store.objects(Run))
         assert len(stored) == len({run.call_id for run in stored}) == runs
         assert {run.status for run in stored} == {"succeeded"}
-        study.store.close()
 
 
 def test_a_study_killed_while_judges_are_asked_is_done_once(tmp_path: Path, store_folder: Path) -> None:
@@ -156,7 +155,6 @@ def test_only_what_was_sent_may_have_been_billed_by_two_kills(
         told = sum(billed(study, len(prompt.split()), words) for prompt in prompts)
         assert (len(set(numbers)), min(numbers)) == (24, 6)
         assert (outcome.spent_aud, after["spent_aud"]) == pytest.approx((told, told))
-        study.store.close()
 
 
 def test_a_call_that_was_refused_or_waits_in_a_pause_may_not_have_been_billed(
@@ -177,7 +175,6 @@ def test_a_call_that_was_refused_or_waits_in_a_pause_may_not_have_been_billed(
         kill(process)
         wait_for(lambda: is_heard_out(store_folder))
         assert (study.status()["unsure_calls"], study.status()["unsure_aud"]) == (0, 0.0)
-        study.store.close()
 
 
 @pytest.mark.parametrize("billed", [True, pytest.param(False, marks=FULL)])
@@ -219,7 +216,6 @@ def test_what_may_have_been_billed_is_settled_once(
         done = study.status()  # the lost calls are asked again, and what was settled stays settled
         assert (outcome.succeeded, server.count) == (12, 15)
         assert (done["unsure_calls"], done["settled"]) == (0, [record])
-        study.store.close()
 
 
 @pytest.mark.parametrize(("runs", "rounds"), [(120, 4), pytest.param(400, 20, marks=FULL)])

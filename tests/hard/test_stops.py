@@ -140,7 +140,6 @@ def test_a_study_stopped_by_ctrl_c_has_lost_nothing(tmp_path: Path, store_folder
         assert int(re.findall(r"runs: (\d+)/24", said)[-1]) == server.count - 1
         assert "failed" not in said
         assert not any(call.unsure_aud for call in study.store.objects(Call))
-        study.store.close()
 
 
 @pytest.mark.parametrize(
@@ -187,4 +186,3 @@ def test_a_second_ctrl_c_gives_up_what_is_in_flight(tmp_path: Path, store_folder
         attempts = [[one["outcome"] for one in call.attempts] for call in study.store.objects(Call)]
         assert attempts == [["cancelled"]] * 4
         assert (server.count, study.status()["abandoned"]) == (4, 0)
-        study.store.close()

@@ -131,7 +131,7 @@ CALL = {"a_result": {"type": "f_result", "n": [0, None, ""]}}
         ({"content": {"signature": {"text": "a"}}}, (["a"], [], 0)),
         ({"choices": [{"message": {"content": "a", "reasoning": "b c d", "thoughts": "c d"}}]}, (["a"], ["b c d"], 0)),
         ({"choices": [{"message": {"reasoning": "b", "thinking": ["c", "b"]}}]}, ([], ["b", "c"], 0)),
-        ({"choices": [{"message": {"role": "a", "tool_call_id": "b", "name": "f"}, "finish_reason": "c"}]}, (["f"], [], 0)),
+        ({"choices": [{"message": {"role": "a", "call_id": "b", "name": "f"}, "finish_reason": "c"}]}, (["f"], [], 0)),
         ({"choices": None, "usage": {"thinking": "a"}}, ([], [], 0)),
     ],
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import pytest
 
 from toolkit.judges.request import judge_request, repair_request
 from toolkit.models.base import Message, ModelReply, ModelRequest, Usage
-from toolkit.models.catalogue import Exchange, model_spec
+from toolkit.models.catalogue import model_spec
 from toolkit.models.prices import aud_cost, price_of
 from toolkit.models.tokens import count_tokens
 from toolkit.runs import estimate
@@ -35,9 +35,8 @@ JUDGES_OF_OTHER_WORDS = ('provider = "scripted", usd', 'provider = "scripted", t
 
 
 @pytest.fixture
-def opened(study_file: Callable[..., Path]) -> Iterator[Callable[..., Study]]:
+def opened(study_file: Callable[..., Path]) -> Callable[..., Study]:
     """Open a study of six runs whose models have a price, with the file's text changed as told."""
-    studies: list[Study] = []
 
     def load(settings: str = "", judges: str = "", changes: Sequence[tuple[str, str]] = ()) -> Study:
         path = study_file(settings, judges)
@@ -47,13 +46,9 @@ def opened(study_file: Callable[..., Path]) -> Iterator[Callable[..., Study]]:
             assert old in text
             text = text.replace(old, new)
         path.write_text(text)
-        studies.append(Study.load(path))
-        return studies[-1]
+        return Study.load(path)
 
-    yield load
-    for study in studies:
-        if "store" in vars(study):
-            study.store.close()
+    return load
 
 
 def row(frame: pd.DataFrame, who: str) -> pd.Series:
@@ -389,14 +384,3 @@ def test_a_context_that_is_too_small_is_said(opened: Callable[..., Study]) -> No
         f'provider = "scripted", {PRICE}, context_tokens = 1000 }}',
     )
     assert set(opened(changes=[prices]).estimate().attrs["contexts"]) == {"judge-a", "judge-b", "judge-c"}
-
-
-def test_an_old_exchange_rate_is_said_where_something_costs(
-    opened: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After 90 days, and not on the ninetieth."""
-    study = opened()
-    for days, said in ((90, False), (91, True)):
-        day = (datetime.now(UTC) - timedelta(days=days)).date()
-        monkeypatch.setattr("toolkit.plan.table_exchange", lambda day=day: Exchange(1.5, day, "test"))
-        assert (f"is of {day}" in estimate_summary(study.estimate()).text) == said

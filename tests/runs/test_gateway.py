@@ -427,12 +427,7 @@ def test_each_begins_in_order_and_stops_when_told() -> None:
 @pytest.mark.parametrize(
     ("finish", "text", "defect"),
     [
-        ("stop", "Port 22.", None),
         ("other", "Port 22.", None),
-        ("length", "Port", "truncated"),
-        ("error", "Port", "truncated"),
-        ("tool", "Port", "truncated"),
-        ("unknown", "Port 22.", "unknown_finish"),
         ("unknown", " ", "empty"),
         ("length", "", "truncated"),
         ("stop", "", "empty"),

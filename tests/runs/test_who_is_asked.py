@@ -23,6 +23,8 @@ from toolkit.runs.provenance import asked_models
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
+pytestmark = pytest.mark.usefixtures("store_folder")
+
 PRICE = "usd_per_million_input = 1.0, usd_per_million_output = 2.0"
 VERDICT = json.dumps(dict.fromkeys(DIMENSIONS, 3))
 
@@ -59,7 +61,7 @@ def by_model(server: StubServer, since: int = 0) -> list[int]:
     return [seen.count(name) for name in ("m", "primary", "secondary", "tertiary")]
 
 
-def test_the_estimate_counts_what_will_be_asked(tmp_path: Path, store_folder: Path) -> None:
+def test_the_estimate_counts_what_will_be_asked(tmp_path: Path) -> None:
     """12 runs are 6 calls and 18 judge calls, at the price of those, and paid calls are counted alike."""
     with StubServer() as server:
         study = Study.load(equal_study(tmp_path, server))
@@ -73,10 +75,9 @@ def test_the_estimate_counts_what_will_be_asked(tmp_path: Path, store_folder: Pa
         assert by_model(server) == frame["calls"].tolist()
         after = study.estimate()
         assert (after["calls"].tolist(), after["paid_calls"].tolist()) == ([0] * 4, [6] * 4)
-        study.store.close()
 
 
-def test_equal_replies_share_judges_that_do_not_see_the_task(tmp_path: Path, store_folder: Path) -> None:
+def test_equal_replies_share_judges_that_do_not_see_the_task(tmp_path: Path) -> None:
     """Before they came nobody knows; from then on the estimate is exact, and so is what is asked."""
     refused = [True]
 
@@ -96,13 +97,10 @@ def test_equal_replies_share_judges_that_do_not_see_the_task(tmp_path: Path, sto
         study.execute(progress=False)
         assert by_model(server, since) == left["calls"].tolist()
         assert study.estimate()["paid_calls"].tolist() == [6, 2, 2, 2]
-        study.store.close()
 
 
 @pytest.mark.parametrize(("confirm", "asks"), [(0.01, True), (0.03, False)])
-def test_no_more_is_confirmed_than_the_budget_lets_out(
-    tmp_path: Path, store_folder: Path, confirm: float, asks: bool
-) -> None:
+def test_no_more_is_confirmed_than_the_budget_lets_out(tmp_path: Path, confirm: float, asks: bool) -> None:
     """The worst case is a dollar, but the budget stops before."""
     with StubServer() as server:
         study = Study.load(
@@ -115,7 +113,6 @@ def test_no_more_is_confirmed_than_the_budget_lets_out(
                 confirm_needed(frame, confirm)
         else:
             confirm_needed(frame, confirm)
-        study.store.close()
 
 
 DAY = "2026-01-31"
@@ -229,7 +226,7 @@ tertiary = {{ name = "judge-c", provider = "scripted", {PRICES} }}
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["who paid", "who shares the calls"])
-def test_calls_and_cost_are_those_of_the_frame(tmp_path: Path, store_folder: Path, first: bool) -> None:
+def test_calls_and_cost_are_those_of_the_frame(tmp_path: Path, first: bool) -> None:
     """A second study that asks the same shares every call, the repairs of a judge who writes prose too."""
     for name in ("one", "two"):
         path = tmp_path / f"{name}.toml"
@@ -247,4 +244,3 @@ def test_calls_and_cost_are_those_of_the_frame(tmp_path: Path, store_folder: Pat
     assert sum(one.calls for one in said) == len(calls)
     assert sum(one.aud for one in said) == pytest.approx(calls["aud_cost"].sum(), rel=1e-12)
     assert calls["aud_cost"].sum() > 0
-    study.store.close()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import anthropic
 
-from toolkit.models.base import Message, ModelRequest
+from toolkit.models.base import Body, Message, ModelRequest, Raw
 from toolkit.models.transport import ClientModel, accepted_schema, finish_of, text_of
 
 API_VERSION: Final = "2023-06-01"
@@ -27,14 +27,14 @@ class AnthropicModel(ClientModel):
         headers = {"anthropic-version": API_VERSION}
         return anthropic.AsyncAnthropic(**options, default_headers=headers, open_telemetry=False)
 
-    def body(self, request: ModelRequest) -> dict[str, Any]:
+    def body(self, request: ModelRequest) -> Body:
         """Return the body of a messages request; the API takes system text apart from the conversation."""
         system = [message for message in request.messages if message.role == "system" and message.content]
         conversation = [message for message in request.messages if message.role != "system"]
         # Of more than four the last: each holds the ones before it.
         ends = [message for message in (*system, *conversation) if message.cached and message.content.strip()]
         ends = ends[-MOST_BREAKPOINTS:]
-        body: dict[str, Any] = {
+        body: Body = {
             "model": request.model,
             "max_tokens": request.max_tokens,
             "messages": [{"role": part.role, "content": _content([part], ends)} for part in conversation],
@@ -54,14 +54,14 @@ class AnthropicModel(ClientModel):
             body["output_config"] = {**body.get("output_config", {}), "effort": effort}
         return body | options.get("extra", {})
 
-    def answer(self, raw: Mapping[str, Any]) -> tuple[str, str] | None:
+    def answer(self, raw: Raw) -> tuple[str, str] | None:
         """Return text and finish reason of a message, whose list of blocks may be empty."""
         content = raw.get("content")
         text = text_of(content)
         return (text, finish_of(raw.get("stop_reason"))) if text or isinstance(content, list) else None
 
 
-def _content(messages: Sequence[Message], ends: Sequence[Message]) -> str | list[dict[str, Any]]:
+def _content(messages: Sequence[Message], ends: Sequence[Message]) -> str | list[Body]:
     """Return messages as one string, or as blocks of the same text where a cached prefix ends in one."""
     texts = [messages[0].content, *(f"\n\n{message.content}" for message in messages[1:])]
     # By identity: of two messages with the same text only one may be among the last.

@@ -21,6 +21,10 @@ class Message:
     cached: bool = False
 
 
+Raw = Mapping[str, Any]
+"""An object of JSON as a provider sent it."""
+Body = dict[str, Any]
+"""An object of JSON as it is sent or read."""
 _JSON: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -47,7 +51,7 @@ class ModelRequest:
     # JSON of what its model is asked with beside these, such as a reasoning effort
     options: str | None = None
 
-    def canonical(self) -> dict[str, Any]:
+    def canonical(self) -> Body:
         """Return the request as plain JSON types, the form that is hashed and stored."""
         messages = [{"role": m.role, "content": m.content} for m in self.messages]
         canonical = {**vars(self), "messages": messages}
@@ -118,7 +122,7 @@ class ModelReply:
     finish_reason: str
     usage: Usage
     model: str
-    raw: Mapping[str, Any] = field(default_factory=dict)
+    raw: Raw = field(default_factory=dict)
 
     @property
     def defect(self) -> str | None:
@@ -157,7 +161,7 @@ Ask = Callable[[ModelRequest], Awaitable[Answer]]
 """What judges, prompts and protocols are handed in place of a model: a request in, a kept reply out."""
 
 
-BatchResult = Mapping[str, Any] | ModelError
+BatchResult = Raw | ModelError
 """What became of one request of a batch: the raw reply as received, or why there is none."""
 
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from toolkit.errors import ModelError
 from toolkit.models.anthropic_client import AnthropicModel
-from toolkit.models.base import BatchResult, Message, ModelReply, ModelRequest, add_result
+from toolkit.models.base import BatchResult, Body, Message, ModelReply, ModelRequest, Raw, add_result
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.openai_client import OpenAIModel
 from toolkit.models.transport import STATUS_OF, ClientModel, body_failure, failure, json_bytes, whole_count
@@ -66,7 +66,7 @@ class BatchClient(ABC):
         """Submit requests by custom id under our own name of the batch, and return the provider's id of it."""
 
     @abstractmethod
-    def _item(self, custom_id: str, request: ModelRequest) -> dict[str, Any]:
+    def _item(self, custom_id: str, request: ModelRequest) -> Body:
         """Return a request as it stands in a batch."""
 
     @abstractmethod
@@ -74,12 +74,12 @@ class BatchClient(ABC):
         """Return where the results of an ended batch are."""
 
     @abstractmethod
-    def _result(self, line: Mapping[str, Any]) -> BatchResult:
+    def _result(self, line: Raw) -> BatchResult:
         """Return what a line of results says became of its request."""
 
     @abstractmethod
     async def _is_ours(
-        self, batch: Mapping[str, Any], name: str, call_ids: Collection[str], others: Collection[str]
+        self, batch: Raw, name: str, call_ids: Collection[str], others: Collection[str]
     ) -> bool | None:
         """Return whether a listed batch is the one of that name; ``None`` where it will show only at its end."""
 
@@ -132,7 +132,7 @@ class BatchClient(ABC):
             return error
         return dict(raw)
 
-    def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
+    def reply(self, request: ModelRequest, raw: Raw) -> ModelReply:
         """Return the reply in a raw result, or raise ``ModelError`` where there is none in it."""
         return self._model.read(request, raw)
 
@@ -179,13 +179,13 @@ class BatchClient(ABC):
     def _no_list(self) -> ModelError:
         return body_failure(self._spec, "holds no list of batches")
 
-    async def _batch(self, batch_id: str) -> dict[str, Any]:
+    async def _batch(self, batch_id: str) -> Body:
         batch = await self._model.get(f"{self.path}/{quote(batch_id, safe='')}")
         if not isinstance(batch.get(self.status_key), str):
             raise body_failure(self._spec, "holds no state of a batch")
         return batch
 
-    def _id_of(self, created: Mapping[str, Any]) -> str:
+    def _id_of(self, created: Raw) -> str:
         if not isinstance(created.get("id"), str) or not created["id"]:
             raise body_failure(self._spec, "holds no id")
         return str(created["id"])
@@ -236,7 +236,7 @@ class OpenAIBatches(BatchClient):
         }
         return self._id_of(await self._model.post(self.path, body=body))
 
-    def _item(self, custom_id: str, request: ModelRequest) -> dict[str, Any]:
+    def _item(self, custom_id: str, request: ModelRequest) -> Body:
         body = self._model.body(request)
         return {"custom_id": custom_id, "method": "POST", "url": "/v1/chat/completions", "body": body}
 
@@ -245,7 +245,7 @@ class OpenAIBatches(BatchClient):
         names = (batch.get(kind) for kind in ("error_file_id", "output_file_id"))
         return [f"/files/{quote(name, safe='')}/content" for name in names if name and isinstance(name, str)]
 
-    def _result(self, line: Mapping[str, Any]) -> BatchResult:
+    def _result(self, line: Raw) -> BatchResult:
         response, error = line.get("response"), line.get("error")
         if isinstance(response, Mapping):
             status, body = response.get("status_code"), response.get("body")
@@ -258,7 +258,7 @@ class OpenAIBatches(BatchClient):
         return body_failure(self._spec, "in a batch holds neither an answer nor an error")
 
     async def _is_ours(
-        self, batch: Mapping[str, Any], name: str, call_ids: Collection[str], others: Collection[str]
+        self, batch: Raw, name: str, call_ids: Collection[str], others: Collection[str]
     ) -> bool:
         metadata = batch.get("metadata")
         return isinstance(metadata, Mapping) and metadata.get(NAME_KEY) == name
@@ -279,7 +279,7 @@ class AnthropicBatches(BatchClient):
         created = await self._model.post(self.path, body={"requests": items}, seconds=TRANSFER_SECONDS)
         return self._id_of(created)
 
-    def _item(self, custom_id: str, request: ModelRequest) -> dict[str, Any]:
+    def _item(self, custom_id: str, request: ModelRequest) -> Body:
         return {"custom_id": custom_id, "params": self._model.body(request)}
 
     def _custom_id(self, name: str, call_id: str) -> str:
@@ -290,7 +290,7 @@ class AnthropicBatches(BatchClient):
         # Not at the `results_url` of the batch: the key must not travel to an address that a server names.
         return [f"{self.path}/{quote(batch_id, safe='')}/results"]
 
-    def _result(self, line: Mapping[str, Any]) -> BatchResult:
+    def _result(self, line: Raw) -> BatchResult:
         result = line.get("result")
         result = result if isinstance(result, Mapping) else {}
         kind, error = result.get("type"), result.get("error")
@@ -306,7 +306,7 @@ class AnthropicBatches(BatchClient):
         return body_failure(self._spec, "in a batch holds neither an answer nor an error")
 
     async def _is_ours(
-        self, batch: Mapping[str, Any], name: str, call_ids: Collection[str], others: Collection[str]
+        self, batch: Raw, name: str, call_ids: Collection[str], others: Collection[str]
     ) -> bool | None:
         """Return whether a batch has as many requests, and its first result one of our custom ids."""
         # Results show only once a batch has ended; whether it has, the list may say too late.

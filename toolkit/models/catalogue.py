@@ -20,25 +20,21 @@ from toolkit.files import read_toml
 from toolkit.secrets import in_address, secret_fault, variable_in
 from toolkit.words import choices
 
-_CLASSES: Final = ("client", "batches", "options")
-_OF_WEIGHTS: Final = [
-    "model",
-    "family",
-    "encoding",
-    "tokens_per_o200k",
-    "context_tokens",
-    "sampling_supported",
-    "sampling_at",
-    "efforts",
-]
+_CLASSES: Final = ("client", "batches", "options", "refused")
 _OF_ROW: Final = ("aliases", "source", "as_of")  # of a model: what is said of its row
 OTHER_TOKENIZER = 1.5
 """At worst our count is this much too low where the tokenizer is not public; it covers what we have seen."""
 
 
+Room = tuple[str, str | None]
+"""A provider and an address: what shares limits."""
+Key = tuple[str, str, str | None]
+"""Provider, model and endpoint: what a request names a model by."""
+
+
 @cache
 def toml_table(name: str) -> dict[str, Any]:
-    """Return one of the tables beside this file: ``catalogue``, ``prices`` or ``finish_reasons``."""
+    """Return one of the tables beside this file: ``catalogue``, ``prices``, ``finish_reasons`` or ``statuses``."""
     return read_toml(files("toolkit.models") / f"{name}.toml")
 
 
@@ -115,7 +111,7 @@ class ModelSpec:
         return self.sampling_supported or self.reasoning_effort in self.sampling_at
 
     @cached_property
-    def room(self) -> tuple[str, str | None]:
+    def room(self) -> Room:
         """What shares limits: one provider at one address."""
         return self.provider, self.endpoint
 
@@ -163,8 +159,7 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
         message = f"model {name!r} has the unknown provider {provider!r}: {choices(provider, PROVIDERS)}"
         raise StudyError(message)
     if provider != entry.get("provider", provider):
-        # The weights stay what they are; what the server can do is another provider's business.
-        entry = {key: value for key, value in entry.items() if key in _OF_WEIGHTS}
+        entry = {key: value for key, value in entry.items() if key in toml_table("catalogue")["of_weights"]}
     row = {
         key: value
         for key, value in toml_table("catalogue")["providers"][provider].items()
@@ -219,7 +214,7 @@ def _options_fault(spec: ModelSpec) -> str | None:
             if (value := getattr(spec, name)) and value not in spec.efforts:
                 return f"it takes no {name} {value!r}; {choices(value, spec.efforts)}"
     extra = spec.extra or {}
-    if own := [name for name in extra if name in _SENT]:
+    if own := [name for name in extra if name in toml_table("catalogue")["sent"]]:
         return f"extra.{own[0]} is set by the toolkit; use the key of the study file, or leave it out"
     try:
         json.dumps(extra, allow_nan=False)
@@ -229,26 +224,6 @@ def _options_fault(spec: ModelSpec) -> str | None:
 
 
 _OPTIONS: Final = ("reasoning_effort", "thinking_level", "verbosity")
-_SENT: Final = [
-    "model",
-    "messages",
-    "system",
-    "max_tokens",
-    "max_completion_tokens",
-    "temperature",
-    "top_p",
-    "seed",
-    "n",
-    "stream",
-    "response_format",
-    "logprobs",
-    "top_logprobs",
-    "output_config",
-    "reasoning_effort",
-    "thinking_level",
-    "verbosity",
-]
-"""Keys of a request that the toolkit sets itself."""
 _VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*|(?!(?:sk|gsk|hf|r8|ghp|xai)_)[A-Za-z_][A-Za-z0-9_]*")
 """Names of variables; a key of some providers looks like one in small letters."""
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import openai
 
-from toolkit.models.base import ModelRequest
+from toolkit.models.base import Body, ModelRequest, Raw
 from toolkit.models.transport import ClientModel, accepted_schema, finish_of, text_of
 
 MOST_LOGPROBS: Final = 20  # the most alternatives of each token that the API returns
@@ -26,13 +26,13 @@ class OpenAIModel(ClientModel):
             client.organization = client.project = None
         return client
 
-    def body(self, request: ModelRequest) -> dict[str, Any]:
+    def body(self, request: ModelRequest) -> Body:
         """Return the body of a chat completion request."""
         spec = self.spec
         # OpenAI and Groq deprecate max_tokens and newer models refuse it; older compatible servers know only
         # max_tokens and would silently ignore the new name.
         limit = "max_completion_tokens" if spec.provider in ("openai", "groq") else "max_tokens"
-        body: dict[str, Any] = {
+        body: Body = {
             "model": request.model,
             "messages": [{"role": message.role, "content": message.content} for message in request.messages],
             limit: request.max_tokens,
@@ -53,7 +53,7 @@ class OpenAIModel(ClientModel):
             body["extra_body"] = {"google": {"thinking_config": {"thinking_level": level}}}
         return {name: value for name, value in body.items() if value is not None} | options.get("extra", {})
 
-    def answer(self, raw: Mapping[str, Any]) -> tuple[str, str] | None:
+    def answer(self, raw: Raw) -> tuple[str, str] | None:
         """Return text and finish reason of the first choice that has a text, or of one whose message is empty."""
         choices, empty = raw.get("choices"), None
         for choice in choices if isinstance(choices, list) else [choices]:

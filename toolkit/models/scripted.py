@@ -6,7 +6,6 @@ carries its quality in words; a judge reads it there and scores it with its own 
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import random
@@ -17,6 +16,7 @@ from statistics import NormalDist
 from typing import Any, Final
 
 from toolkit.errors import ModelError
+from toolkit.files import digest
 from toolkit.models.base import ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec, model_spec
 from toolkit.models.tokens import count_tokens
@@ -123,7 +123,7 @@ def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: A
     opening = next((line for line in text.splitlines() if line.strip()), "")
     identity = (request.model, request.endpoint, request.repeat)
     subject = reference[1] if reference else f"{opening} {length_bin}"
-    case = hashlib.sha256(json.dumps([subject, *identity]).encode()).hexdigest()[:12]
+    case = digest(subject, *identity)[:12]
     dice = random.Random(case)
     if dice.random() < truth["failures"]:
         raise ModelError("planted: this reply is one of those that fail", reason="planted_failure")

@@ -24,7 +24,7 @@ import tiktoken
 from tiktoken_ext.openai_public import ENCODING_CONSTRUCTORS  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError, StoreError
-from toolkit.files import write_atomically
+from toolkit.files import digest, write_atomically
 from toolkit.words import choices
 
 _LARGEST: Final = 1 << 26
@@ -53,8 +53,11 @@ def is_panic(error: BaseException) -> bool:
 def count_all(texts: Sequence[str], encoding: str = "o200k_base") -> list[int]:
     """Return how many tokens each text has, remembered on disk under the hash of all of them."""
     # An encoder takes 0.3 s and 75 MB to load, which a command that opens a known dataset need not spend.
-    digest = hashlib.sha256(json.dumps([encoding, *texts]).encode()).hexdigest()
-    file = Path(platformdirs.user_cache_dir("llm-security-toolkit")) / "counts" / f"{digest}.json"
+    file = (
+        Path(platformdirs.user_cache_dir("llm-security-toolkit"))
+        / "counts"
+        / f"{digest(encoding, *texts)}.json"
+    )
     with contextlib.suppress(OSError, ValueError):
         cached = json.loads(file.read_text())
         if isinstance(cached, list) and len(cached) == len(texts) and all(type(n) is int for n in cached):

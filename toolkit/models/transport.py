@@ -12,7 +12,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from types import ModuleType
@@ -23,7 +23,7 @@ import httpx2
 
 from toolkit.errors import ModelError
 from toolkit.files import parsed
-from toolkit.models.base import UNKNOWN_FINISH, ModelReply, ModelRequest
+from toolkit.models.base import UNKNOWN_FINISH, Body, ModelReply, ModelRequest, Raw
 from toolkit.models.catalogue import ModelSpec, toml_table
 from toolkit.models.thoughts import written_in
 from toolkit.models.tokens import is_panic
@@ -31,15 +31,7 @@ from toolkit.models.usage import counts_any, usage_of
 from toolkit.secrets import MARK, redacted_words
 
 T = TypeVar("T")
-STATUS_OF = {
-    **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded"), 429),
-    **dict.fromkeys(("api_error", "internal_error", "internal_server_error", "server_error"), 500),
-    **dict.fromkeys(("authentication_error", "invalid_api_key"), 401),
-    **dict.fromkeys(("not_found_error", "model_not_found"), 404),
-    "overloaded_error": 529, "timeout_error": 504, "permission_error": 403, "billing_error": 402,
-    "request_too_large": 413,
-}  # fmt: skip
-"""The HTTP status that providers send these codes and types of errors with."""
+STATUS_OF = {word: int(status) for status, words in toml_table("statuses").items() for word in words}
 _OUT_OF_MONEY = ("insufficient_quota", "billing_error", "billing_hard_limit_reached")
 
 
@@ -112,15 +104,15 @@ class ClientModel:
     def _open(self, **options: Any) -> Any:
         raise NotImplementedError
 
-    def body(self, request: ModelRequest) -> dict[str, Any]:
+    def body(self, request: ModelRequest) -> Body:
         """Return the body that a request is sent as; parameters that are ``None`` are left to the provider."""
         raise NotImplementedError
 
-    def answer(self, raw: Mapping[str, Any]) -> tuple[str, str] | None:
+    def answer(self, raw: Raw) -> tuple[str, str] | None:
         """Return text and finish reason of the JSON that was on the wire, or ``None`` where it holds no message."""
         raise NotImplementedError
 
-    def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
+    def reply(self, request: ModelRequest, raw: Raw) -> ModelReply:
         """Return the reply in the JSON that was on the wire, or that a batch brought."""
         if (error := self.error_in(raw)) is not None:
             raise error
@@ -143,7 +135,7 @@ class ClientModel:
         json_bytes(self.spec, body)  # looked at first, so that later faults are the network's
         return self.read(request, await self.post(self.path, body=body))
 
-    def read(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
+    def read(self, request: ModelRequest, raw: Raw) -> ModelReply:
         """Return the reply in JSON, or that JSON as a reply without text where a library fails in reading it."""
         # What came is paid for, and can be read again once it is saved.
         try:
@@ -158,25 +150,23 @@ class ClientModel:
         """Close the connections."""
         await self._client.close()
 
-    async def post(self, path: str, *, seconds: float | None = None, **sent: Any) -> dict[str, Any]:
+    async def post(self, path: str, *, seconds: float | None = None, **sent: Any) -> Body:
         """Post and return the JSON object that comes back, as it came."""
         # `post` and not the client's methods: those build objects, drop parameters, and warn of a model past its date.
         return await self._object(self._client.post(path, cast_to=httpx2.Response, **sent), seconds)
 
-    async def get(self, path: str, **params: Any) -> dict[str, Any]:
+    async def get(self, path: str, **params: Any) -> Body:
         """Get a JSON object."""
         work = self._client.get(path, cast_to=httpx2.Response, options={"params": params})
         return await self._object(work, None)
 
-    async def get_lines(
-        self, path: str, *, seconds: float, most: int | None = None
-    ) -> list[dict[str, Any] | None]:
+    async def get_lines(self, path: str, *, seconds: float, most: int | None = None) -> list[Body | None]:
         """Return the objects of JSON Lines, parsed as they arrive; ``None`` for a line that is none, or broke off."""
 
-        async def read() -> list[dict[str, Any] | None]:
+        async def read() -> list[Body | None]:
             stream = self.sdk.AsyncStream[Any]
             response = await self._client.get(path, cast_to=httpx2.Response, stream=True, stream_cls=stream)
-            objects: list[dict[str, Any] | None] = []
+            objects: list[Body | None] = []
             remainder = b""
             try:
                 async for chunk in response.aiter_bytes():
@@ -194,7 +184,7 @@ class ClientModel:
 
         return await self._faults(read(), seconds)
 
-    async def _object(self, work: Awaitable[httpx2.Response], seconds: float | None) -> dict[str, Any]:
+    async def _object(self, work: Awaitable[httpx2.Response], seconds: float | None) -> Body:
         content = (await self._faults(work, seconds or self._seconds)).content
         raw = _json_in(content)
         if raw is None:
@@ -207,7 +197,7 @@ class ClientModel:
             raise error
         return raw
 
-    def error_in(self, raw: Mapping[str, Any]) -> ModelError | None:
+    def error_in(self, raw: Raw) -> ModelError | None:
         """Return the failure that a body under status 200 holds, as proxies and routers send it."""
         # An error beside a text is no failure: the text was paid for.
         if (self.answer(raw) or ("",))[0]:
@@ -295,7 +285,7 @@ def _json_in(content: bytes) -> Any:
     return None
 
 
-def json_bytes(spec: ModelSpec, body: Mapping[str, Any]) -> bytes:
+def json_bytes(spec: ModelSpec, body: Raw) -> bytes:
     """Return a request as JSON; a failure where it cannot be written so, as with half a surrogate pair."""
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
@@ -305,7 +295,7 @@ def json_bytes(spec: ModelSpec, body: Mapping[str, Any]) -> bytes:
         raise failure(spec, f": {what}; {advice}", "bad_request") from None
 
 
-def _object_in(line: bytes) -> dict[str, Any] | None:
+def _object_in(line: bytes) -> Body | None:
     value = _json_in(line)
     return value if isinstance(value, dict) else None
 
@@ -366,7 +356,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-def _error_of(body: Any) -> Mapping[str, Any]:
+def _error_of(body: Any) -> Raw:
     """Return the error object of a body: under ``error`` on the wire, unwrapped by openai's client."""
     if not isinstance(body, Mapping):
         return {}
@@ -416,27 +406,14 @@ def finish_of(reason: Any) -> str:
     return next((ours for word in words if (ours := _FINISHES.get(word))), UNKNOWN_FINISH)
 
 
-_STRING_BOUNDS: Final = frozenset({"minLength", "maxLength"})
-_NUMBER_BOUNDS: Final = frozenset(
-    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
-)
-REFUSED: Final[Mapping[str, frozenset[str]]] = {
-    # "Invalid schema for response_format 'reply': In context=('properties', 'reasons'), 'maxLength' is not permitted."
-    "openai": _STRING_BOUNDS,
-    # What `anthropic.transform_schema` of the anthropic package 2.12 moves out of a schema.
-    "anthropic": _STRING_BOUNDS | _NUMBER_BOUNDS | {"pattern", "minItems", "maxItems", "uniqueItems"},
-}
-"""Keywords to which a provider answers 400, by provider; the others take them, and llama.cpp holds a reply to them."""
-
-
-def accepted_schema(text: str, provider: str) -> dict[str, Any]:
+def accepted_schema(text: str, provider: str) -> Body:
     """Return a JSON schema as a provider takes it: refused keywords become words of the description."""
-    schema: dict[str, Any] = json.loads(text)
-    refused = REFUSED.get(provider)
-    return schema if refused is None else _without(schema, refused)
+    schema: Body = json.loads(text)
+    refused = toml_table("catalogue")["providers"][provider].get("refused")
+    return _without(schema, refused) if refused else schema
 
 
-def _without(schema: Mapping[str, Any], refused: frozenset[str]) -> dict[str, Any]:
+def _without(schema: Raw, refused: Sequence[str]) -> Body:
     accepted, descriptions = {}, []
     for key, value in schema.items():
         # Anthropic takes the two smallest bounds of a list.
@@ -450,7 +427,7 @@ def _without(schema: Mapping[str, Any], refused: frozenset[str]) -> dict[str, An
     return accepted
 
 
-def _inside(key: str, value: Any, refused: frozenset[str]) -> Any:
+def _inside(key: str, value: Any, refused: Sequence[str]) -> Any:
     if key in ("properties", "$defs") and isinstance(value, Mapping):
         return {name: _without(part, refused) for name, part in value.items()}
     if key in ("anyOf", "allOf", "oneOf") and isinstance(value, list):

@@ -43,7 +43,8 @@ def worst_usage(spec: ModelSpec, request: ModelRequest) -> Usage:
 
 def estimated_usage(spec: ModelSpec, request: ModelRequest, text: str) -> Usage:
     """Return our own count of tokens, marked as the estimate it is."""
-    return Usage(_sent(spec, request), _estimate(spec, text), estimated=True)
+    sent = _estimate(spec, *(message.content for message in request.messages))
+    return Usage(sent, _estimate(spec, text), estimated=True)
 
 
 def usage_of(
@@ -128,10 +129,6 @@ def _count(value: Any) -> tuple[float, bool]:
     if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:  # NaN is not
         return 0, False
     return min(value, 2**62), isinstance(value, int)
-
-
-def _sent(spec: ModelSpec, request: ModelRequest) -> int:
-    return _estimate(spec, *(message.content for message in request.messages))
 
 
 def _least(spec: ModelSpec, *texts: str) -> float:

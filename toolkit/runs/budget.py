@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import math
 from collections import defaultdict
-from typing import Any, Final
+from typing import Final
 
 from toolkit.errors import BudgetReached, InputError
+from toolkit.files import digest
 from toolkit.plan import Plan
 from toolkit.runs.ledger import calls_by_state, claimed_calls, open_batches, was_sent
 from toolkit.runs.owner import Owner, living_owner
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, Settlement
 from toolkit.store.documents import Owner as Lock
-from toolkit.store.writer import Duplicate, utc_now
+from toolkit.store.writer import Document, Duplicate, utc_now
 from toolkit.words import Summary, counted, money, total_aud
 
 _UNIT: Final = 1e-9
@@ -105,18 +104,18 @@ class Account:
         most = {"units": {"$lte": round((self._budget - aud) / _UNIT)}}
         return self._change({"$inc": {"units": math.ceil(aud / _UNIT)}}, most)
 
-    def _change(self, change: dict[str, Any], condition: dict[str, Any] | None = None) -> bool:
+    def _change(self, change: Document, condition: Document | None = None) -> bool:
         store, key = self._owner.store, {"_id": self._owner.study, "name": self._owner.name}
         return store.writer.retried(lambda _: store.update(Lock, {**key, **(condition or {})}, change))
 
 
-def settlements(store: Store, study: str) -> list[dict[str, Any]]:
+def settlements(store: Store, study: str) -> list[Document]:
     """Return every settlement of a study, oldest first: at, billed, note, aud and the calls with what each may cost."""
     stored = store.each_where(Settlement, {"study": study})
     return sorted(stored, key=lambda settlement: settlement["at"])
 
 
-def settled_aud(records: list[dict[str, Any]], *, billed: bool) -> float:
+def settled_aud(records: list[Document], *, billed: bool) -> float:
     """Return the AUD of those settlements that were accepted as billed, or that were cleared."""
     return total_aud(settlement["aud"] for settlement in records if settlement["billed"] is billed)
 
@@ -157,7 +156,7 @@ def settle(store: Store, study: str, *, billed: bool, note: str) -> Summary:
     earlier = sorted(settlement["_id"] for settlement in settlements(store, study))
     record = {
         # Named by what it settles: of two that settle the same at once one wins.
-        "_id": hashlib.sha256(json.dumps([study, named, earlier]).encode()).hexdigest(),
+        "_id": digest(study, named, earlier),
         "study": study,
         "at": utc_now(),
         "billed": billed,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ from urllib.parse import urlsplit
 import pandas as pd
 
 from toolkit.errors import InputError, PriceError
-from toolkit.files import sha256_of
+from toolkit.files import read_toml, sha256_of
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.pairs import pair_request
 from toolkit.judges.request import JudgeSpec
@@ -31,22 +32,7 @@ from toolkit.store.documents import Call, Decision, Run
 from toolkit.store.writer import Duplicate
 from toolkit.words import JUDGE_ROLES, counted
 
-_NOT_DECIDED: Final = {
-    "name", "output", "dataset", "models", "judges", "concurrency", "mode", "batch_poll_seconds", "timeout_seconds",
-    "note", "limits", "budget", "license", "fresh",
-}  # fmt: skip
-"""How a study is carried out, and what it may cost at most: neither changes what is measured."""
-_WORDS: Final = {
-    "analysis.score": "score that analyses compare",
-    "analysis.primary": "primary contrast", "analysis.equivalence_margin": "margin of equivalence",
-    "analysis.ceiling_share": "share at an end of the scale that is warned of", "dataset": "version of the dataset",
-    "dataset_sha256": "content of the dataset", "judges.rubric": "rubric", "rubric_sha256": "content of the rubric",
-    "bases": "bases asked", "planned_bases": "bases of the study", "repeats": "repeats", "seed": "seed",
-    "judge_prompt_sha256": "prompt of the judges", "judges.mode": "what judges are asked for",
-    "judges.pairs": "pairs of replies for each two models",
-    "bias_controls.fsp_enabled": "focus sentences", "length_bins": "prompt lengths",
-    "length_arms": "length arms", "scenarios": "scenarios",
-}  # fmt: skip
+_TABLE: Final = read_toml(resources.files("toolkit.runs") / "decisions.toml")
 _NOTHING: Final = "none"
 _PLANNED: Final = "planned"  # stands before what became of runs by the rules
 _UNKNOWN: Final = "not on this machine"
@@ -89,7 +75,7 @@ def decided(plan: Plan) -> dict[str, str]:
     judges["rubric"] = plan.rubric.name
     for role, spec in plan.judge_models.items():
         judges[role] = f"{spec.provider}:{spec.model}"
-    content = study.model_dump(mode="json", exclude=_NOT_DECIDED) | {
+    content = study.model_dump(mode="json", exclude={*_TABLE["not_decided"]}) | {
         "dataset": plan.dataset.version,
         "dataset_sha256": plan.dataset.digest,
         "rubric_sha256": plan.rubric.digest,
@@ -236,7 +222,7 @@ def decisions_of(plan: Plan, store: Store) -> Decisions:
             if now == _UNKNOWN:
                 continue
             if was not in (now, _UNKNOWN):
-                rows.append((at, _WORDS.get(key, key.replace(".", " ").replace("_", " ")), was, now))
+                rows.append((at, _TABLE["words"].get(key, key.replace(".", " ").replace("_", " ")), was, now))
             state[key] = now
     rows += [*_left_out(plan, store), *_paid_by_others(plan, store)]
     return Decisions(first, _utc(before[-1]["at"]), pd.DataFrame(rows, columns=list(COLUMNS)))

@@ -332,9 +332,15 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
 
 def experience_of(plan: Plan, store: Store, spec: ModelSpec, purpose: str) -> Experience:
     """Return what the study's own done calls of a model were like, or what is assumed of it."""
-    key: dict[str, Any] = {"provider": spec.provider, "model": spec.model, "request.endpoint": spec.endpoint}
-    key["request.options"] = spec.options  # at another effort replies are of another length
-    done_calls = {"study": plan.study.name, "state": "done", "purpose": purpose, **key}
+    done_calls = {
+        "study": plan.study.name,
+        "state": "done",
+        "purpose": purpose,
+        "provider": spec.provider,
+        "model": spec.model,
+        "request.endpoint": spec.endpoint,
+        "request.options": spec.options,  # at another effort replies are of another length
+    }
     documents = store.each_where(Call, done_calls, only=("output_tokens", "latency_ms"), limit=SAMPLE)
     replies = [(call["output_tokens"], call["latency_ms"]) for call in documents]
     if len(replies) < ENOUGH_CALLS:
@@ -379,6 +385,7 @@ def judge_tokens(
     repair = int(plan.manner.repair)
     got_low, got = experience.limited(request.max_tokens)
     got_most = request.max_tokens * (1 + repair)
+    again = repair * (request.max_tokens + REPAIR_TOKENS)  # a repair shows what the judge said before
     for state, unpaid in unpaid_states:
         prompt = state.run.prompt
         context_text = shown_before(plan.rubric, plan.manner, prompt.text, prompt.context or "")
@@ -391,11 +398,13 @@ def judge_tokens(
             unpaid * calls_of_judge(plan, tokens)
             for tokens in (low / times, expected / times, max(longest, worst / times))
         )
-        # At worst every one is asked once more, and that repair shows the judge what it said before.
-        most = (text + extra + worst) * (1 + repair) + repair * (request.max_tokens + REPAIR_TOKENS)
-        sent = (few * (text + low), some * (text + expected), many * (most * spec.doubt))
-        longest = (text + extra + worst + repair * (request.max_tokens + REPAIR_TOKENS)) * spec.doubt
-        prompts = (text + low, text + expected, longest)
+        once = text + extra + worst  # and at worst every one is asked once more
+        sent = (
+            few * (text + low),
+            some * (text + expected),
+            many * ((once * (1 + repair) + again) * spec.doubt),
+        )
+        prompts = (text + low, text + expected, (once + again) * spec.doubt)
         yield some, sent, (few * got_low, some * got, many * got_most), prompts
 
 

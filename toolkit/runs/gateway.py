@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.models.base import Answer, Model, ModelReply, ModelRequest
-from toolkit.models.catalogue import ModelSpec, has_batches
+from toolkit.models.catalogue import Key, ModelSpec, Room, has_batches
 from toolkit.models.prices import Price, aud_cost, price_of, worst_cost
 from toolkit.models.registry import open_model
 from toolkit.models.usage import text_tokens, worst_usage
@@ -31,10 +31,11 @@ from toolkit.runs.limits import (
     Limiter,
     RetryPolicy,
     Slot,
+    pause,
     turn_away_when,
 )
 from toolkit.runs.progress import duration
-from toolkit.store.writer import utc_now
+from toolkit.store.writer import Document, utc_now
 from toolkit.study_models import ModelEntry
 
 
@@ -51,7 +52,7 @@ class Endpoint:
     batch: bool = False
 
     @cached_property
-    def key(self) -> tuple[str, str, str | None]:
+    def key(self) -> Key:
         """What a request names this model by."""
         return self.spec.provider, self.spec.model, self.spec.endpoint
 
@@ -61,9 +62,9 @@ def worst_aud(request: ModelRequest, endpoint: Endpoint) -> float:
     return worst_cost(worst_usage(endpoint.spec, request), endpoint.price, utc_now().date())
 
 
-def limiters(endpoints: Iterable[Endpoint]) -> dict[tuple[str, str | None], Limiter]:
+def limiters(endpoints: Iterable[Endpoint]) -> dict[Room, Limiter]:
     """Return one limiter for each provider at one address, with the narrowest limits of the models it serves."""
-    rooms: dict[tuple[str, str | None], list[Endpoint]] = {}
+    rooms: dict[Room, list[Endpoint]] = {}
     for endpoint in endpoints:
         rooms.setdefault(endpoint.spec.room, []).append(endpoint)
 
@@ -108,7 +109,7 @@ class Sending:
     request: ModelRequest
     endpoint: Endpoint
     base_aud: float
-    attempts: list[dict[str, Any]] = field(default_factory=list)
+    attempts: list[Document] = field(default_factory=list)
     worst_aud: float = 0.0
     reserved_aud: float = 0.0
     unsure_aud: float = 0.0
@@ -133,12 +134,12 @@ class Gateway:
     ) -> None:
         self.ledger = ledger
         self.endpoints = {endpoint.key: endpoint for endpoint in endpoints}
-        self._models: dict[tuple[str, str, str | None], Model] = {}
+        self._models: dict[Key, Model] = {}
         self._limiters = limiters(self.endpoints.values())
         self._turning_away: asyncio.Task[None] | None = None
         # Why a room, or one model, is not asked again.
         self._stopped: dict[tuple[str | None, ...], ModelError] = {}
-        self._refusals: Counter[tuple[str, str | None]] = Counter()  # of connections in a row, by room
+        self._refusals: Counter[Room] = Counter()  # of connections in a row, by room
         self._reached: BudgetReached | None = None
         self.free = False  # whether nobody is asked, and what the ledger has is handed out
         # What models billed above the worst case of a call, as a factor of it, by provider and model.
@@ -172,16 +173,13 @@ class Gateway:
         limits = (limiter.held_up(room[0]) for room, limiter in self._limiters.items())
         calls = (f"{n} call{'s' * (n > 1)} {reason}" for reason, n in self._waits.items() if n)
         closed = (
-            f"{key[1]} asks for {duration(error.retry_after)} and is not asked again in this run"
-            for key, error in self._stopped.items()
-            if error.retry_after
-        )
-        away = (
-            f"{provider} at {address or 'its address'} is unreachable, and its calls wait for the next start"
-            for (provider, address, *_), error in self._stopped.items()
+            f"{provider} at {name or 'its address'} is unreachable, and its calls wait for the next start"
             if error.reason == UNREACHABLE
+            else f"{name} asks for {duration(error.retry_after or 0)} and is not asked again in this run"
+            for (provider, name, *_), error in self._stopped.items()
+            if error.reason == UNREACHABLE or error.retry_after
         )
-        return ", ".join([*filter(None, limits), *calls, *closed, *away])
+        return ", ".join([*filter(None, limits), *calls, *closed])
 
     @contextlib.contextmanager
     def _waiting(self, reason: str) -> Iterator[None]:
@@ -196,9 +194,7 @@ class Gateway:
         endpoint = self.endpoints[_key_of(request)]
         return worst_aud(request, endpoint) * self._overrun.get(endpoint.key[:2], 1.0)
 
-    def note_reply(
-        self, request: ModelRequest, reply: ModelReply, attempt: dict[str, Any], spent: float
-    ) -> None:
+    def note_reply(self, request: ModelRequest, reply: ModelReply, attempt: Document, spent: float) -> None:
         """Count a reply and its cost; note a count of tokens that no call can have, and a bill above the worst case."""
         endpoint = self.endpoints[_key_of(request)]
         if (base := worst_aud(request, endpoint)) > 0:
@@ -270,7 +266,7 @@ class Gateway:
                         return await self._send(claimed, sending)
                     sending.attempts, sending.unsure_aud, claimed = [], 0.0, Busy()
                 with self._waiting("for an equal one under way" if claimed.is_own else "for another study"):
-                    await self._sleep(POLL_SECONDS)
+                    await pause(POLL_SECONDS, self._stop)
                     self._refuse(sending.endpoint)
                     claimed = await self._claim(sending, purpose)
             return claimed
@@ -380,7 +376,7 @@ class Gateway:
             self.counters.retried += 1
             # The place is given back while waiting, so that others are not held up.
             with self._waiting("to be asked again"):
-                await self._sleep(wait)
+                await pause(wait, self._stop)
 
     async def _attempt(self, claim: Claim, sending: Sending) -> ModelReply:
         request, endpoint = sending.request, sending.endpoint
@@ -514,11 +510,6 @@ class Gateway:
             self.account.settle(sending.reserved_aud, used_aud)
             sending.reserved_aud = 0.0
 
-    async def _sleep(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0 and not self._stop.is_set():
-            await asyncio.sleep(min(left, POLL_SECONDS))
-
     def _refuse(self, endpoint: Endpoint) -> None:
         """Refuse to send what nobody waits for any more, or a provider would refuse like the one before it."""
         if self._stop.is_set():
@@ -530,7 +521,7 @@ class Gateway:
             raise ModelError(f"{stopped}{again}", reason=stopped.reason)
 
 
-def _key_of(request: ModelRequest) -> tuple[str, str, str | None]:
+def _key_of(request: ModelRequest) -> Key:
     return request.provider, request.model, request.endpoint
 
 

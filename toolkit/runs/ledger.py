@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 from pymongo import DeleteMany, InsertOne, UpdateOne
 
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
+from toolkit.models.catalogue import Key, Room
 from toolkit.runs.limits import UNREACHABLE
 from toolkit.runs.owner import Owner, is_alive
 from toolkit.runs.unsaved import UNSAVED, add_call, write_of
@@ -25,7 +26,7 @@ from toolkit.secrets import redacted, redacted_json, redacted_words
 from toolkit.store.connection import Store
 from toolkit.store.documents import Batch, Call
 from toolkit.store.documents import Owner as Lock
-from toolkit.store.writer import TOUCH, Duplicate, Unmatched, sealed, utc_now
+from toolkit.store.writer import TOUCH, Document, Duplicate, Fields, Unmatched, sealed, utc_now
 from toolkit.words import total_aud
 
 
@@ -37,7 +38,7 @@ class Claim:
     purpose: str
     worst_aud: float = 0.0
     at: datetime = field(default_factory=utc_now)
-    earlier: tuple[Mapping[str, Any], ...] = ()
+    earlier: tuple[Fields, ...] = ()
     inherited_aud: float = 0.0
 
     @property
@@ -85,11 +86,9 @@ class Ledger:
 
     def failures(self) -> dict[str, tuple[str, str]]:
         """Return reason and message of every call of this study that failed, by call id."""
-        calls = self.store.each_where(Call, {"study": self.study, "state": "failed"}, only=("failure",))
-        failures = ((call["_id"], call.get("failure") or {}) for call in calls)
         return {
-            call_id: (failure["reason"], failure["message"])
-            for call_id, failure in failures
+            call["_id"]: (failure["reason"], failure["message"])
+            for call, failure in _failures(self.store, self.study)
             if len(failure) == 2
         }
 
@@ -124,14 +123,7 @@ class Ledger:
             inherited += max(stored.get("worst_aud") or 0.0, claim.worst_aud)
         claim = replace(claim, at=stored["created_at"], earlier=earlier, inherited_aud=inherited)
         # As it is if we die too: the lost attempt counts.
-        changes = self._document(
-            claim,
-            "claimed",
-            attempts=[*claim.earlier],
-            sent=True,
-            unsure_aud=claim.inherited_aud,
-            inherited_aud=claim.inherited_aud,
-        )
+        changes = self._document(claim, "claimed", sent=True, inherited_aud=claim.inherited_aud)
         for fixed in ("_id", "created_at", "updated_at"):
             changes.pop(fixed)
         # The owner is part of the condition, so of two that find the same dead owner one wins.
@@ -156,7 +148,7 @@ class Ledger:
         *,
         aud_cost: float,
         latency_ms: float,
-        attempts: list[dict[str, Any]],
+        attempts: list[Document],
         unsure_aud: float = 0.0,
         aud_per_usd: float | None = None,
     ) -> Answer:
@@ -172,6 +164,8 @@ class Ledger:
         document = self._document(
             claim,
             "done",
+            attempts,
+            unsure_aud,
             text=reply.text,
             finish_reason=reply.finish_reason,
             answered_by=reply.model,
@@ -183,8 +177,6 @@ class Ledger:
             cache_written_tokens=reply.usage.cache_written,
             aud_cost=aud_cost,
             latency_ms=latency_ms,
-            attempts=[*claim.earlier, *attempts],
-            unsure_aud=claim.inherited_aud + unsure_aud,
             **({"reasoning_tokens": count} if (count := reply.usage.reasoning) else {}),
             **({"aud_per_usd": aud_per_usd} if aud_per_usd else {}),
         )
@@ -202,7 +194,7 @@ class Ledger:
     async def note(
         self,
         claim: Claim,
-        attempts: list[dict[str, Any]],
+        attempts: list[Document],
         unsure_aud: float,
         *,
         worst_aud: float,
@@ -222,16 +214,11 @@ class Ledger:
             raise Taken from None
 
     async def fail(
-        self, claim: Claim, *, reason: str, message: str, attempts: list[dict[str, Any]], unsure_aud: float
+        self, claim: Claim, *, reason: str, message: str, attempts: list[Document], unsure_aud: float
     ) -> None:
         """Record that a call got no reply, with every attempt; a later run of the study may claim it again."""
-        document = self._document(
-            claim,
-            "failed",
-            failure={"reason": reason, "message": message},
-            attempts=[*claim.earlier, *attempts],
-            unsure_aud=claim.inherited_aud + unsure_aud,
-        )
+        failure = {"reason": reason, "message": message}
+        document = self._document(claim, "failed", attempts, unsure_aud, failure=failure)
         try:
             await self.store.writer.write("calls", write_of(document), unsaved=self._unsaved)
         except Duplicate:
@@ -245,10 +232,17 @@ class Ledger:
         operation = DeleteMany({"_id": claim.call_id, "owner": self.owner.name})
         await self.store.writer.write("calls", operation)
 
-    def _document(self, claim: Claim, state: str, **fields: Any) -> dict[str, Any]:
+    def _document(
+        self,
+        claim: Claim,
+        state: str,
+        attempts: Iterable[Fields] = (),
+        unsure_aud: float = 0.0,
+        **fields: Any,
+    ) -> Document:
         """Return a call as `toolkit.store.documents.Call` describes it; built by hand because there are so many."""
         request = claim.request
-        document: dict[str, Any] = {
+        document: Document = {
             "_id": claim.call_id,
             "state": state,
             "owner": self.owner.name,
@@ -257,6 +251,8 @@ class Ledger:
             "provider": request.provider,
             "model": request.model,
             "worst_aud": claim.worst_aud,
+            "attempts": [*claim.earlier, *attempts],
+            "unsure_aud": claim.inherited_aud + unsure_aud,
             "created_at": claim.at,
             "updated_at": utc_now() if state != "claimed" else claim.at,
             **fields,
@@ -264,7 +260,7 @@ class Ledger:
         if state != "claimed":
             document["request"] = request.canonical()
         if claim.inherited_aud:
-            document.setdefault("inherited_aud", claim.inherited_aud)
+            document["inherited_aud"] = claim.inherited_aud
         return document if state == "claimed" else sealed(document)
 
 
@@ -281,7 +277,7 @@ def calls_by_state(
     store: Store,
     study: str,
     fields: Iterable[str] = (),
-    count: Callable[[Mapping[str, Any]], None] | None = None,
+    count: Callable[[Fields], None] | None = None,
 ) -> dict[str, Calls]:
     """Return the calls of a study by their state; ``count`` is handed each of them, with these ``fields`` more."""
     spent: dict[str, list[float | None]] = defaultdict(list)
@@ -299,20 +295,23 @@ def calls_by_state(
     }
 
 
-def unreachable(store: Store, study: str) -> dict[tuple[str, str | None], str]:
+def unreachable(store: Store, study: str) -> dict[Room, str]:
     """Return why calls of a study still wait for providers at whose address nothing answered, by both."""
-    calls = store.each_where(
-        Call, {"study": study, "state": "failed"}, only=("provider", "request.endpoint", "failure")
-    )
-    failures = ((call, call.get("failure") or {}) for call in calls)
     return {
         (call["provider"], call["request"].get("endpoint")): failure["message"]
-        for call, failure in failures
+        for call, failure in _failures(store, study)
         if failure.get("reason") == UNREACHABLE
     }
 
 
-def claimed_calls(store: Store, study: str) -> list[dict[str, Any]]:
+def _failures(store: Store, study: str) -> Iterator[tuple[Fields, Fields]]:
+    """Yield the calls of a study that failed, each with its reason and message."""
+    fields = ("provider", "request.endpoint", "failure")
+    for call in store.each_where(Call, {"study": study, "state": "failed"}, only=fields):
+        yield call, call.get("failure") or {}
+
+
+def claimed_calls(store: Store, study: str) -> list[Document]:
     """Return owner, purpose and worst cost of the calls that are under way, or that a dead process left."""
     fields = ("state", "owner", "purpose", "worst_aud", "sent")
     return store.find_where(Call, {"study": study, "state": "claimed"}, only=fields)
@@ -323,7 +322,7 @@ class OpenBatch:
     """A batch in the store some of whose calls are not in the ledger yet."""
 
     name: str
-    key: tuple[str, str, str | None]  # provider, model and endpoint
+    key: Key
     call_ids: frozenset[str]
     worst_aud: float
     batch_id: str | None = None
@@ -343,13 +342,13 @@ def open_batches(store: Store, study: str) -> list[OpenBatch]:
     ]
 
 
-def was_sent(call: Mapping[str, Any]) -> bool:
+def was_sent(call: Fields) -> bool:
     """Return whether a call is claimed and was being sent: if its owner is dead, it may have been billed."""
     # Before this mark, claims did not say; and a truth value may be stored as a number.
     return call["state"] == "claimed" and bool(call.get("sent", True))
 
 
-def answer_of(document: Mapping[str, Any]) -> Answer:
+def answer_of(document: Fields) -> Answer:
     """Return the answer a finished call holds."""
     reply = ModelReply(
         text=document["text"],

@@ -190,6 +190,13 @@ class Limiter:
             self._waiting.popleft()
 
 
+async def pause(seconds: float, stop: threading.Event) -> None:
+    """Wait so long, or until a stop."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0 and not stop.is_set():
+        await asyncio.sleep(min(left, POLL_SECONDS))
+
+
 async def turn_away_when(stop: threading.Event, limiters: Iterable[Limiter]) -> None:
     """Wait for a stop and turn away who waits then: a provider may have asked for a pause of minutes."""
     while not stop.is_set():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 from collections import Counter, defaultdict
@@ -13,12 +11,14 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
+from toolkit.files import digest
 from toolkit.models.catalogue import Exchange
 from toolkit.plan import Plan
 from toolkit.runs.ledger import calls_by_state
 from toolkit.store.connection import Store, open_store
 from toolkit.store.documents import Call, Drift, HumanRating, Judgement, PairVote, Run
 from toolkit.store.filters import leads_and_shared
+from toolkit.store.writer import Fields
 from toolkit.words import counted, total_aud
 
 
@@ -37,7 +37,7 @@ def held_of(study: str, folder: Path) -> str:
                     parts.append([document.__name__, str(stored["_id"]), str(stored.get("updated_at", ""))])
         finally:
             store.close()
-    return hashlib.sha256(json.dumps(sorted(parts)).encode()).hexdigest()
+    return digest(*sorted(parts))
 
 
 _FIELDS: Final = (
@@ -72,16 +72,12 @@ def asked_models(
     plan: Plan, store: Store, judge_calls: Iterable[str] = (), *, earlier: bool = True
 ) -> tuple[Asked, ...]:
     """Return every model that answered a call of a study, models under test first, then by provider and name."""
-    calls = {call["_id"]: call for call in store.find_by(Call, "_id", plan.call_ids, only=_FIELDS)}
-    calls |= {call["_id"]: call for call in store.find_by(Call, "_id", judge_calls, only=_FIELDS)}
+    calls = store.find_by(Call, "_id", [*plan.call_ids, *judge_calls], only=_FIELDS)
     if earlier:
-        paid = store.each_where(Call, {"study": plan.study.name}, only=_FIELDS)
-        paid_calls = {call["_id"]: call for call in paid}
-        _, related = leads_and_shared(plan, store)
-        beside = store.find_by(Call, "_id", related, only=_FIELDS)
-        calls |= paid_calls | {call["_id"]: call for call in beside}
-    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for call in calls.values():
+        calls += store.each_where(Call, {"study": plan.study.name}, only=_FIELDS)
+        calls += store.find_by(Call, "_id", leads_and_shared(plan, store)[1], only=_FIELDS)
+    groups: dict[tuple[str, str, str], list[Fields]] = defaultdict(list)
+    for call in {call["_id"]: call for call in calls}.values():
         if call["state"] == "done":
             groups[call["purpose"], call["provider"], call["model"]].append(call)
     ordered = sorted(groups, key=lambda key: (key[0] != "run", *key))
@@ -109,7 +105,7 @@ def other_models(pairs: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
     return rows
 
 
-def others_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+def others_lines(rows: Iterable[Fields]) -> list[str]:
     """Return a line for each pair of `answered_by_others`."""
     return [
         f"{row['asked']} was asked, {row['answered_by']} answered {counted(row['calls'], 'calls')}"
@@ -133,7 +129,7 @@ def shared_lines(shared: Mapping[str, int], runs: int) -> list[str]:
     ]
 
 
-def _asked(key: tuple[str, str, str], calls: list[Mapping[str, Any]]) -> Asked:
+def _asked(key: tuple[str, str, str], calls: list[Fields]) -> Asked:
     days = sorted(call["updated_at"].date() for call in calls)
     return Asked(
         *key,
@@ -148,7 +144,7 @@ def _asked(key: tuple[str, str, str], calls: list[Mapping[str, Any]]) -> Asked:
     )
 
 
-def booked_rate(call: Mapping[str, Any]) -> float | None:
+def booked_rate(call: Fields) -> float | None:
     """Return the exchange rate that a call was booked with; one that cost nothing has none."""
     return call.get("aud_per_usd") if call.get("aud_cost") else None
 

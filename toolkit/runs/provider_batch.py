@@ -22,11 +22,11 @@ from ulid import ULID
 
 from toolkit.errors import ModelError
 from toolkit.models.base import BatchResult, ModelRequest, add_result, is_unreadable
-from toolkit.models.catalogue import ModelSpec
+from toolkit.models.catalogue import Key, ModelSpec
 from toolkit.models.prices import aud_cost, batch_price
 from toolkit.runs.gateway import REFUSALS, Gateway
 from toolkit.runs.ledger import Claim, OpenBatch, open_batches
-from toolkit.runs.limits import UNREACHABLE, UNSURE, RetryPolicy
+from toolkit.runs.limits import UNREACHABLE, UNSURE, RetryPolicy, pause
 from toolkit.runs.progress import Progress
 from toolkit.store.documents import Batch
 from toolkit.store.writer import TOUCH, utc_now
@@ -40,7 +40,6 @@ LOOKS: Final = 6
 LISTINGS: Final = 3
 """Times that a batch which may have arrived is looked for: a list of batches may be behind."""
 RETRY: Final = RetryPolicy(attempts=5, first_wait=2.0)
-Key = tuple[str, str, str | None]  # provider, model and endpoint: what the calls of one batch have in common
 
 
 class Batches:
@@ -176,14 +175,14 @@ class Batches:
                 if not error.retryable or number == RETRY.attempts or self._stop.is_set():
                     message = f"batch {batch.name}: it is not known whether the provider has it ({error})"
                     raise ModelError(message, reason="batch_unknown") if unsure else error from None
-                await self._sleep(RETRY.wait(number, error.retry_after, self._jitter))
+                await pause(RETRY.wait(number, error.retry_after, self._jitter), self._stop)
         raise AssertionError("the last attempt raises")
 
     async def _found(self, client: BatchClient, batch: OpenBatch) -> str | None:
         """Look for a batch whose id nobody noted; raises ``ModelError`` where one that still runs may be it."""
         others = {other["batch_id"] for other in self._store.find_where(Batch, {}) if other.get("batch_id")}
         for number in range(LISTINGS):
-            await self._sleep(self._poll_seconds * bool(number))
+            await pause(self._poll_seconds * bool(number), self._stop)
             batch_id, running = await client.find(batch.name, batch.call_ids, others)
             if batch_id:
                 await self._note(batch, "submitted", batch_id=batch_id)
@@ -261,7 +260,7 @@ class Batches:
                 unsure = sum(isinstance(r, ModelError) and r.reason in UNSURE for r in answers.values())
                 _say(batch, f"{unsure} calls are given up after {LOOKS} looks and booked as if billed")
                 return answers
-            await self._sleep(self._poll_seconds * 2 ** max(0, looks - 1))
+            await pause(self._poll_seconds * 2 ** max(0, looks - 1), self._stop)
         return None
 
     async def _keep(
@@ -313,11 +312,6 @@ class Batches:
         self._submitted_here.discard(batch.name)
         if self._gateway.account:
             self._gateway.account.settle(batch.worst_aud, used_aud)
-
-    async def _sleep(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0 and not self._stop.is_set():
-            await asyncio.sleep(min(left, 0.1))
 
 
 def _say(batch: OpenBatch, message: str) -> None:

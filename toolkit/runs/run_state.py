@@ -11,7 +11,7 @@ from typing import Any, Final
 from toolkit.judges.judgement import judge_label, judgement_requests
 from toolkit.judges.per_sentence import estimate_segments
 from toolkit.models.base import ModelRequest
-from toolkit.plan import Plan, PlannedRun, PlannedRuns
+from toolkit.plan import Plan, PlannedRun, PlannedRuns, RunKey
 from toolkit.runs.ledger import Ledger
 from toolkit.store.connection import Store
 from toolkit.store.documents import Judgement, Run
@@ -188,7 +188,7 @@ def judge_shares(
     states = distinct(state for state in seen if not state.answered_by(role))
     answered = [state for state in states if state.request is None]
     texts = reply_texts(store, (state.stored for state in answered if state.text is None and state.stored))
-    call_ids: dict[tuple[str, str, int], list[str]] = {}
+    call_ids: dict[RunKey, list[str]] = {}
     for state in answered:
         blob_id = state.stored.blob_id if state.stored else None
         text = state.text if state.text is not None else texts.get(blob_id or "")
@@ -272,10 +272,12 @@ def _said_by_some(plan: Plan, store: Store, states: Mapping[str, RunState]) -> d
         for role in plan.judges_of(run.model):
             requests_by_turn = judge_requests(plan, role, run=run, response=text)
             judgements = [documents.get(requests[0].identity()) for requests in requests_by_turn]
-            there = [judgement for judgement in judgements if judgement is not None]
-            if there:
-                whole = len(there) == len(judgements) and all(judgement["answered"] for judgement in there)
-                reasons = [judgement["reason"] or "unknown" for judgement in there if judgement["failed"]]
-                calls = tuple(judgement["call_id"] for judgement in there)
+            present = [judgement for judgement in judgements if judgement is not None]
+            if present:
+                whole = len(present) == len(judgements) and all(
+                    judgement["answered"] for judgement in present
+                )
+                reasons = [judgement["reason"] or "unknown" for judgement in present if judgement["failed"]]
+                calls = tuple(judgement["call_id"] for judgement in present)
                 said[run_id][role] = Said(whole, next(iter(reasons), None), calls)
     return said

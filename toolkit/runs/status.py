@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from toolkit.plan import Plan
 from toolkit.runs.budget import settled_aud, settlements, unsure_calls
@@ -25,7 +25,7 @@ from toolkit.runs.provenance import (
 )
 from toolkit.runs.run_state import RunState, each_state
 from toolkit.store.connection import Store
-from toolkit.store.writer import utc_now
+from toolkit.store.writer import Document, Fields, utc_now
 from toolkit.words import Summary, counted, money, reason_key, total_aud
 
 RATE_SECONDS: Final = 300.0  # the rate is that of the last five minutes
@@ -79,7 +79,7 @@ class _EndedCalls:
     attempts: Counter[str] = field(default_factory=Counter)  # by outcome
     retried: int = 0
 
-    def add(self, call: Mapping[str, Any]) -> None:
+    def add(self, call: Fields) -> None:
         """Count one call."""
         model, answered_by = call["model"], call.get("answered_by")
         outcomes = [attempt["outcome"] for attempt in call.get("attempts") or ()]
@@ -101,7 +101,7 @@ class _EndedCalls:
         return self.recent / minutes or None
 
 
-def waiting_work(plan: Plan, store: Store, most: int | None = None) -> list[dict[str, Any]]:
+def waiting_work(plan: Plan, store: Store, most: int | None = None) -> list[Document]:
     """Return what waits for servers at which nothing answered last, of all runs or the first: how much, and why."""
     if not (away := unreachable(store, plan.study.name)):
         return []
@@ -118,7 +118,7 @@ def waiting_work(plan: Plan, store: Store, most: int | None = None) -> list[dict
     return [{**counts, "reason": reason} for reason, counts in waiting.items() if counts.total()]
 
 
-def waiting_lines(waiting: Sequence[Mapping[str, Any]]) -> list[str]:
+def waiting_lines(waiting: Sequence[Fields]) -> list[str]:
     """Return in words how much waits, and why, for the status and the outcome."""
     lines = []
     for part in waiting:
@@ -127,7 +127,7 @@ def waiting_lines(waiting: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def study_status(plan: Plan, store: Store) -> dict[str, Any]:
+def study_status(plan: Plan, store: Store) -> Document:
     """Return how far a study is, what it has spent, what is under way and what keeps failing."""
     name, budget = plan.study.name, plan.study.budget.aud
     tally = _Tally()
@@ -217,7 +217,7 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     }
 
 
-def status_sentence(status: Mapping[str, Any]) -> str:
+def status_sentence(status: Fields) -> str:
     """Return in one sentence how many runs, judgements and votes of a study there are, how many failed, and the cost.
 
     >>> status = {"runs": {"planned": 9, "succeeded": 7, "failed": 2}, "judgements": {"planned": 0}, "spent_aud": 1.5}
@@ -234,11 +234,11 @@ def status_sentence(status: Mapping[str, Any]) -> str:
     return f"{'; '.join([*parts, money(status['spent_aud'])])} spent."
 
 
-def _failed(counts: Mapping[str, Any]) -> str:
+def _failed(counts: Fields) -> str:
     return f", {counts['failed']} failed" if counts["failed"] else ""
 
 
-def status_summary(status: Mapping[str, Any]) -> Summary:
+def status_summary(status: Fields) -> Summary:
     """Return the status as the command line shows it."""
     runs, judgements = status["runs"], status["judgements"]
     spent = f"{money(status['spent_aud'])} in {status['calls'].get('done', 0)} calls"
@@ -295,7 +295,7 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
     return Summary(status, "\n".join(f"{what:<11} {text}" for what, text in lines))
 
 
-def statuses(look: Callable[[], dict[str, Any]], seconds: float | None) -> Iterator[dict[str, Any]]:
+def statuses(look: Callable[[], Document], seconds: float | None) -> Iterator[Document]:
     """Yield the status now, and again every so often until the study stands still."""
     yield (status := look())
     while seconds is not None and status["at_work"]:
@@ -303,7 +303,7 @@ def statuses(look: Callable[[], dict[str, Any]], seconds: float | None) -> Itera
         yield (status := look())
 
 
-def _now(status: Mapping[str, Any]) -> str:
+def _now(status: Fields) -> str:
     if not status["at_work"]:
         return "no process is at work"
     in_flight = sorted(status["in_flight"].items())

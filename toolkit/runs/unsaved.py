@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from bson import json_util
 from bson.errors import BSONError
@@ -15,7 +14,7 @@ from pymongo import ReplaceOne
 from toolkit.files import append_durably, parsed
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
-from toolkit.store.writer import JSON, Duplicate, Unmatched, is_as_sealed, sealed
+from toolkit.store.writer import JSON, Document, Duplicate, Fields, Unmatched, is_as_sealed, sealed
 from toolkit.words import counted
 
 UNSAVED: Final = "unsaved_replies.jsonl"
@@ -23,7 +22,7 @@ UNSAVED: Final = "unsaved_replies.jsonl"
 DAMAGED: Final = "unsaved_replies.damaged.jsonl"
 
 
-def write_of(call: Mapping[str, Any]) -> ReplaceOne:
+def write_of(call: Fields) -> ReplaceOne:
     """Return what writes a call that has ended: over its claim, or anew where the claim is gone.
 
     It is a duplicate where another process has claimed or answered the call meanwhile, see `add_call`. Replaced and not
@@ -33,7 +32,7 @@ def write_of(call: Mapping[str, Any]) -> ReplaceOne:
     return ReplaceOne(key, dict(call), upsert=True)
 
 
-def add_call(store: Store, call: Mapping[str, Any]) -> Mapping[str, Any]:
+def add_call(store: Store, call: Fields) -> Fields:
     """Have the ledger hold a call that has ended beside what it has of it, and return what it holds now.
 
     The first reply stays, because runs may rest on it. Of a second one, and of a failure, the attempts are added, and
@@ -84,10 +83,10 @@ def take_up(store: Store, folder: Path) -> None:
             print(f"{message}; kept in {folder / DAMAGED}", file=sys.stderr, flush=True)
 
 
-def _call(line: bytes) -> dict[str, Any] | None:
+def _call(line: bytes) -> Document | None:
     """Return the call of a line; ``None`` where it is not whole."""
     try:
-        call: dict[str, Any] = parsed(json_util.loads, line, json_options=JSON)
+        call: Document = parsed(json_util.loads, line, json_options=JSON)
         if call["state"] not in ("done", "failed") or not is_as_sealed(call):
             return None
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, BSONError):

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import uuid
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import islice
@@ -40,7 +40,7 @@ from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.secrets import redacted_words
 from toolkit.store import embedded
 from toolkit.store.documents import DOCUMENTS, Prompt, Rubric
-from toolkit.store.writer import BulkWriter, Duplicate, reason_of, what_to_do
+from toolkit.store.writer import BulkWriter, Document, Duplicate, Fields, reason_of, what_to_do
 
 T = TypeVar("T")
 DATABASE = "toolkit"  # where the address names none
@@ -110,10 +110,10 @@ class Store:
         leave_out: Iterable[str] = (),
         *,
         only: Iterable[str] = (),
-        query: Mapping[str, Any] | None = None,
-    ) -> list[dict[str, Any]]:
+        query: Fields | None = None,
+    ) -> list[Document]:
         """Return the documents whose ``field`` is one of ``values``, in chunks that any server takes."""
-        documents: list[dict[str, Any]] = []
+        documents: list[Document] = []
         for ids in windows(dict.fromkeys(values), CHUNK):
             documents += self.find_where(
                 document, {**(query or {}), field: {"$in": ids}}, leave_out, only=only
@@ -123,11 +123,11 @@ class Store:
     def find_where(
         self,
         document: type[me.Document],
-        query: Mapping[str, Any],
+        query: Fields,
         leave_out: Iterable[str] = (),
         *,
         only: Iterable[str] = (),
-    ) -> list[dict[str, Any]]:
+    ) -> list[Document]:
         """Return the documents that match a query."""
         collecting = gc.isenabled()
         gc.disable()  # documents have no cycles, and looking for them takes as long as reading
@@ -140,23 +140,23 @@ class Store:
     def each_where(
         self,
         document: type[me.Document],
-        query: Mapping[str, Any],
+        query: Fields,
         leave_out: Iterable[str] = (),
         *,
         only: Iterable[str] = (),
         limit: int = 0,
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Document]:
         """Yield the raw documents that match a query, with ``only`` these fields or without those to ``leave_out``."""
         fields = dict.fromkeys(only, 1) or dict.fromkeys(leave_out, 0)
         return self._collection(document).find(query, fields or None, batch_size=WINDOW, limit=limit)
 
     def get(
-        self, document: type[me.Document], query: Mapping[str, Any], leave_out: Iterable[str] = ()
-    ) -> dict[str, Any] | None:
+        self, document: type[me.Document], query: Fields, leave_out: Iterable[str] = ()
+    ) -> Document | None:
         """Return one document that matches a query, ``None`` when there is none."""
         return next(self.each_where(document, query, leave_out, limit=1), None)
 
-    def has(self, document: type[me.Document], query: Mapping[str, Any]) -> bool:
+    def has(self, document: type[me.Document], query: Fields) -> bool:
         """Return whether a document matches a query."""
         return self._collection(document).find_one(query, {"_id": 1}) is not None
 
@@ -164,7 +164,7 @@ class Store:
         """Return about how many documents there are of each class, without reading any."""
         return [self._collection(document).estimated_document_count() for document in documents]
 
-    def insert(self, document: type[me.Document], content: Mapping[str, Any]) -> None:
+    def insert(self, document: type[me.Document], content: Fields) -> None:
         """Insert one document now; raises ``Duplicate`` where its key is taken."""
         try:
             self._collection(document).insert_one(dict(content))
@@ -174,8 +174,8 @@ class Store:
     def update(
         self,
         document: type[me.Document],
-        query: Mapping[str, Any],
-        change: Mapping[str, Any],
+        query: Fields,
+        change: Fields,
         *,
         upsert: bool = False,
     ) -> bool:
@@ -186,12 +186,12 @@ class Store:
         """Remove one document now."""
         self._collection(document).delete_one({"_id": identity})
 
-    def copy_into(self, into: Store, document: type[me.Document], query: Mapping[str, Any]) -> None:
+    def copy_into(self, into: Store, document: type[me.Document], query: Fields) -> None:
         """Copy the documents that match a query into another store, which has none of them."""
         for some in windows(self._collection(document).find(query, batch_size=WINDOW)):
             into._collection(document).insert_many(some)
 
-    def _collection(self, document: type[me.Document]) -> Collection[dict[str, Any]]:
+    def _collection(self, document: type[me.Document]) -> Collection[Document]:
         return self.database[document._meta["collection"]]
 
     def server_time(self) -> float:

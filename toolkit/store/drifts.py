@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from toolkit.files import digest
 from toolkit.store.connection import Store
 from toolkit.store.documents import Anchor, Drift, Judgement
 
@@ -23,7 +24,7 @@ def anchor_document(
 ) -> dict[str, Any]:
     """Return an anchor set without its time, under the hash of all that it says."""
     pairs = sorted((reply["run_id"], reply["blob_id"]) for reply in replies)
-    fingerprint = hashlib.sha256(json.dumps([pairs, rubric_hash]).encode()).hexdigest()
+    fingerprint = digest(pairs, rubric_hash)
     content = {"study": study, "size": size, "fingerprint": fingerprint, "rubric_hash": rubric_hash}
     content["replies"] = [dict(reply) for reply in replies]
     name = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

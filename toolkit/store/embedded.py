@@ -120,10 +120,10 @@ def _refuse_damaged(folder: Path) -> None:
         with path.open("rb") as file:
             head = file.read(100)
         size, paged = path.stat().st_size, int.from_bytes(head[16:18], "big")
-        whole = int.from_bytes(head[28:32], "big") * (65536 if paged == 1 else paged)
+        promised = int.from_bytes(head[28:32], "big") * (65536 if paged == 1 else paged)
         log = path.with_name(f"{path.name}-wal")
         # With a log beside it a file may be behind what it says of itself.
-        short = size < whole and not (log.exists() and log.stat().st_size)
+        short = size < promised and not (log.exists() and log.stat().st_size)
         if head[: len(_MAGIC)] != _MAGIC or short:
             raise StoreError(f"{path}: a damaged store ({size:,} bytes); nothing was read or asked; {MEND}")
 

@@ -54,7 +54,7 @@ COLLECT_AFTER = 200_000  # new objects
 again while they are read: half of the time that a thousand take."""
 
 Document = dict[str, Any]
-Reply = tuple[int, dict[str, Any]]
+Reply = tuple[int, Document]
 _FIND_OPTIONS = frozenset(
     ("find", "filter", "projection", "sort", "skip", "limit", "batchSize", "singleBatch", "comment", "lsid")
 )
@@ -332,7 +332,7 @@ def _encoded(document: Document) -> bytes:
         return bson.encode(convert_neo_to_bson_objectids(document))
 
 
-def _body(msg: dict[str, Any]) -> dict[str, Any]:
+def _body(msg: dict[str, Any]) -> Document:
     return next((document for kind, document in msg["sections"] if kind == "body"), None) or {}
 
 

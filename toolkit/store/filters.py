@@ -17,6 +17,7 @@ from toolkit.store.connection import Store, windows
 from toolkit.store.documents import Call, Drift, Judgement, PairVote, Run
 from toolkit.store.frame_files import typed, types_of
 from toolkit.store.frames import judgements_frame, runs_frame
+from toolkit.store.writer import Fields
 from toolkit.words import choices, suggestion
 
 CALL_TYPES: Final = types_of("calls")
@@ -133,15 +134,15 @@ def leads_and_shared(plan: Plan, store: Store) -> tuple[dict[str, tuple[Any, ...
 
 
 def _row_of_call(
-    plan: Plan, judges: Mapping[str, Any], leads: Mapping[str, tuple[Any, ...]]
-) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    plan: Plan, judges: Fields, leads: Mapping[str, tuple[Any, ...]]
+) -> Callable[[Fields], dict[str, Any]]:
     run_purposes, judging = ("run", "write"), ("judge", "drift")
     by_role = [(judging, spec, role) for role, spec in plan.judges.items()]
     by_name = [(judging, spec, name) for name, spec in judges.items()]
     names = _unambiguous([*((run_purposes, spec, name) for name, spec in plan.models.items()), *by_name])
     roles = _unambiguous(by_role)
 
-    def row_of(call: Mapping[str, Any]) -> dict[str, Any]:
+    def row_of(call: Fields) -> dict[str, Any]:
         key, failure = (call["purpose"], call["provider"], call["model"]), call.get("failure") or {}
         lead = leads.get(call["_id"])
         run_id, model, role, repeat = lead or (None, names.get(key), roles.get(key), None)
@@ -172,7 +173,7 @@ def _unambiguous(named: Iterable[tuple[Iterable[str], Any, str]]) -> dict[Any, s
     return {key: names[0] for key, names in by_key.items() if len(names) == 1}
 
 
-def _refuse_unknown(frame: str, filters: Mapping[str, Any], allowed: Iterable[str]) -> None:
+def _refuse_unknown(frame: str, filters: Fields, allowed: Iterable[str]) -> None:
     for name in filters:
         if name not in allowed:
             raise InputError(f"{frame}: there is no filter {name!r}; {choices(name, allowed)}")

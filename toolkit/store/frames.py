@@ -21,6 +21,7 @@ from toolkit.store.documents import Judgement, Run
 from toolkit.store.frame_files import typed, typed_columns, types_of
 from toolkit.store.ratings import HUMAN, all_ratings, newest_ratings
 from toolkit.store.records import is_current
+from toolkit.store.writer import Fields
 from toolkit.words import DIMENSIONS, SCORE, total_aud
 
 RATED_SCORES: Final = (*DIMENSIONS, SCORE)
@@ -43,7 +44,7 @@ _HISTORY: Final[Mapping[str, str]] = {
 }  # fmt: skip
 _OF_RATING: Final = ("rater", "reasons", "source", "version", "created_at")
 _OF_JUDGEMENT: Final = ("failed", "composite", "composite_strict", "zeros")
-_Documents = Sequence[Mapping[str, Any]]
+_Documents = Sequence[Fields]
 
 
 def runs_frame(
@@ -52,7 +53,7 @@ def runs_frame(
     *,
     study: str,
     clusters: Mapping[str, str] | None = None,
-    where: Mapping[str, Any] | None = None,
+    where: Fields | None = None,
     judged: bool | None = None,
     scheme: Scheme = SEED_SCHEME,
 ) -> pd.DataFrame:
@@ -75,7 +76,7 @@ def runs_frame(
 
 
 def _in_windows(
-    names: Iterable[str], columns: Callable[[Sequence[str]], Mapping[str, Any]], types: Mapping[str, str]
+    names: Iterable[str], columns: Callable[[Sequence[str]], Fields], types: Mapping[str, str]
 ) -> pd.DataFrame:
     """Return the rows of a thousand names after the other as one frame: documents are ten times as large as rows."""
     parts = []
@@ -152,7 +153,7 @@ def judgements_frame(
     *,
     rubric_hash: str,
     judges: Mapping[str, str],
-    where: Mapping[str, Any] | None = None,
+    where: Fields | None = None,
     counting_only: bool = True,
     scheme: Scheme = SEED_SCHEME,
 ) -> pd.DataFrame:
@@ -180,7 +181,7 @@ def judgements_frame(
     return frame.sort_values(["model", "prompt_id", "repeat", "judge", "judge_repeat"], ignore_index=True)
 
 
-def _label(judgement: Mapping[str, Any]) -> str:
+def _label(judgement: Fields) -> str:
     return judge_label(judgement["judge"], judgement.get("judge_repeat") or 0)
 
 
@@ -218,7 +219,7 @@ def joined_frame(runs: pd.DataFrame, judgements: pd.DataFrame) -> pd.DataFrame:
     return of_run.merge(judgements.drop(columns=list(_OF_RUN)), on="run_id", how="left")
 
 
-def _newest(judgements: _Documents) -> list[Mapping[str, Any]]:
+def _newest(judgements: _Documents) -> list[Fields]:
     ordered = sorted(judgements, key=itemgetter("updated_at"))
     return list({(judgement["run_id"], _label(judgement)): judgement for judgement in ordered}.values())
 
@@ -294,7 +295,7 @@ def _each(documents: _Documents, name: str) -> list[Any]:
     return [document.get(name) for document in documents]
 
 
-def _judge_costs(store: Store, match: Mapping[str, Any]) -> dict[str, float]:
+def _judge_costs(store: Store, match: Fields) -> dict[str, float]:
     costs: dict[str, list[float]] = defaultdict(list)
     paid = {**match, "aud_cost": {"$ne": None}}
     for judgement in store.each_where(Judgement, paid, only=("run_id", "aud_cost")):

@@ -7,8 +7,6 @@ human judge (collection ``judgements``) follows from the newest version.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -19,6 +17,7 @@ from typing import Any, Final, Literal
 
 from pymongo import InsertOne, UpdateOne
 
+from toolkit.files import digest
 from toolkit.judges.judgement import Judgement, with_scores
 from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.store import documents
@@ -196,8 +195,3 @@ async def end_order(
     round_id = digest(study, rater, rubric_hash, str(seed))
     change = {"$set": {"run_ids": list(run_ids), "size": len(run_ids)}}
     await store.writer.write("rating_rounds", UpdateOne({"_id": round_id}, change), flush=True)
-
-
-def digest(*parts: str) -> str:
-    """Return the SHA-256 that names what these parts name together."""
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -19,12 +19,11 @@ from bson import json_util
 from toolkit.files import opened_atomically, parsed
 from toolkit.store import documents
 from toolkit.store.connection import Store, windows
-from toolkit.store.writer import JSON
+from toolkit.store.writer import JSON, Document
 
 RECORD_SUMS: Final = "record_sums.jsonl"
 LONGEST: Final = 1 << 27  # bytes of a line: a document of 16 MB may be six times as much in JSON
 _ID: Final = ("_id",)
-_VOTE: Final = ("first_run_id", "second_run_id", "judge", "call_id")
 KEYS: Final[Mapping[type[me.Document], tuple[str, ...]]] = {
     documents.Prompt: ("prompt_id", "dataset_version"),
     documents.OutputBlob: ("blob_id",),
@@ -38,7 +37,7 @@ KEYS: Final[Mapping[type[me.Document], tuple[str, ...]]] = {
     documents.Decision: _ID,
     documents.Anchor: _ID,
     documents.Drift: ("run_id", "judge", "call_id", "anchor"),
-    documents.PairVote: _VOTE,
+    documents.PairVote: ("first_run_id", "second_run_id", "judge", "call_id"),
 }
 """The documents that are records of a study, and what names each: the others are of the processes of one machine."""
 
@@ -69,27 +68,22 @@ def write_records(store: Store, study: str, folder: Path, call_ids: Iterable[str
         documents.Judgement: set(run_ids),
         documents.Rubric: {record["rubric_hash"] for record in (*judgements, *ratings, *votes)},
     }
-    versions = {run["dataset_version"] for run in runs}
+    versions = sorted({run["dataset_version"] for run in runs})
     files = [record_file(folder, kind) for kind in KEYS]
     with opened_atomically(folder / RECORD_SUMS) as sums:
         for (kind, key), path in zip(KEYS.items(), files, strict=True):
             with opened_atomically(path) as stream:
                 if kind in named:
                     for names in windows(sorted(filter(None, named[kind]))):
-                        records = store.find_by(kind, key[0], names)
-                        records = [
-                            record
-                            for record in records
-                            if kind is not documents.Prompt or record["dataset_version"] in versions
-                        ]
-                        _write(stream, sums, path.stem, key, records)
+                        among = {"dataset_version": {"$in": versions}} if kind is documents.Prompt else None
+                        _write(stream, sums, path.stem, key, store.find_by(kind, key[0], names, query=among))
                 else:
                     _write(stream, sums, path.stem, key, store.find_where(kind, query))
     return [*files, folder / RECORD_SUMS]
 
 
 def _write(
-    stream: IO[bytes], sums: IO[bytes], name: str, key: tuple[str, ...], records: list[dict[str, Any]]
+    stream: IO[bytes], sums: IO[bytes], name: str, key: tuple[str, ...], records: list[Document]
 ) -> None:
     for record in sorted(records, key=itemgetter(*key)):
         if key != _ID:
@@ -106,7 +100,7 @@ def _sums(record: Mapping[str, Any]) -> dict[str, str]:
     return {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in texts}
 
 
-def read_records(folder: Path, kind: type[me.Document]) -> Iterator[tuple[int, dict[str, Any] | None]]:
+def read_records(folder: Path, kind: type[me.Document]) -> Iterator[tuple[int, Document | None]]:
     """Yield the number of each line of a file and its record, ``None`` where it holds none."""
     with record_file(folder, kind).open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(LONGEST), b""), 1):

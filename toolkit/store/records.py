@@ -20,7 +20,7 @@ from toolkit.models.base import Answer
 from toolkit.scoring import Scheme
 from toolkit.store import documents
 from toolkit.store.connection import CHUNK, Store
-from toolkit.store.writer import TOUCH, Record, utc_now
+from toolkit.store.writer import TOUCH, Document, Fields, Record, utc_now
 
 _OPTIONAL: Final = (
     "failure", "prompt_length_bin", "tokens", "economics", "output_blob_id", "finish_reason", "attempts", "defect",
@@ -45,8 +45,8 @@ _STORED: Final = (
 
 
 def run_records(
-    key: Mapping[str, Any],
-    about: Mapping[str, Any],
+    key: Fields,
+    about: Fields,
     answers: Sequence[Answer],
     *,
     defect: str | None = None,
@@ -79,7 +79,7 @@ def run_records(
     return Record("output_blobs", blob, key, None), record
 
 
-def failed_run_record(key: Mapping[str, Any], about: Mapping[str, Any], failure: str) -> Record:
+def failed_run_record(key: Fields, about: Fields, failure: str) -> Record:
     """Return the record of a run that got no reply, with its reason."""
     return _record("runs", key, {**about, "status": "failed", "failure": failure}, run_id=str(ULID()))
 
@@ -99,7 +99,7 @@ def judgement_record(
     return _record(collection, {**key, **more}, content)
 
 
-def vote_record(key: Mapping[str, Any], about: Mapping[str, Any], judgement: Judgement) -> Record:
+def vote_record(key: Fields, about: Fields, judgement: Judgement) -> Record:
     """Return the record of the vote of one judge on two replies."""
     content = {name: getattr(judgement, name) for name in _OF_VOTE}
     content |= {"vote": (judgement.detail or {}).get("vote"), "call_ids": list(judgement.call_ids)}
@@ -110,10 +110,10 @@ def evaluation_fields(
     judgements: Sequence[Judgement],
     ensemble_key: str | None,
     blob_id: str | None,
-    bias_controls: Mapping[str, Any],
+    bias_controls: Fields,
     scheme: Scheme,
     judges: int,
-) -> dict[str, Any]:
+) -> Document:
     """Return what a run holds of what the ensemble found; ``scores`` are the means over the judges."""
     evaluation = ensemble_evaluation(judgements, scheme, judges=judges)
     means = evaluation["aggregated"]["mean_scores"]
@@ -128,7 +128,7 @@ def evaluation_fields(
     }
 
 
-def _record(collection: str, key: Mapping[str, Any], content: Mapping[str, Any], **first: Any) -> Record:
+def _record(collection: str, key: Fields, content: Fields, **first: Any) -> Record:
     """Return a record as `toolkit.store.documents` describes it; ``first`` is never changed afterwards."""
     # Built by hand: a document class takes four times as long, and there are many thousands. A test compares
     # each kind of record with its class.
@@ -137,7 +137,7 @@ def _record(collection: str, key: Mapping[str, Any], content: Mapping[str, Any],
     now = utc_now()
     # Only these fields are changed: an evaluation of the same call stays, because another process may
     # have judged the run meanwhile. A field that this version lacks goes: a success keeps no failure.
-    change: dict[str, Any] = {"$set": present, **TOUCH}
+    change: Document = {"$set": present, **TOUCH}
     if absent:
         change["$unset"] = dict.fromkeys(absent, "")
     return Record(collection, {**key, **present, **first, "created_at": now, "updated_at": now}, key, change)
@@ -169,11 +169,11 @@ def stored_runs(store: Store, study: str, call_ids: Collection[str]) -> dict[tup
 
 def run_documents(
     store: Store, study: str, call_ids: Collection[str], *, leave_out: str = ""
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Document]:
     """Yield the raw runs of a study that the given calls answer, with the fields that say how they stand."""
     fields = [name for name in _STORED if name != leave_out]
     if len(call_ids) <= CHUNK:
-        rows: Iterable[dict[str, Any]] = store.find_by(documents.Run, "call_id", call_ids, only=fields)
+        rows: Iterable[Document] = store.find_by(documents.Run, "call_id", call_ids, only=fields)
     else:  # one cursor over all of them: each part of a list of ids would read the collection again
         planned = frozenset(call_ids)
         rows = store.each_where(documents.Run, {"study": study}, only=fields)
@@ -181,7 +181,7 @@ def run_documents(
     yield from (run for run in rows if run["study"] == study)
 
 
-def stored_after(record: Record, earlier: Mapping[str, Any] | None) -> Stored:
+def stored_after(record: Record, earlier: Fields | None) -> Stored:
     """Return a run as it stands once its record is written, over the document that was there before it, if any."""
     if earlier is None or record.change is None:
         return stored_run(record.document)
@@ -189,7 +189,7 @@ def stored_after(record: Record, earlier: Mapping[str, Any] | None) -> Stored:
     return stored_run({name: value for name, value in changed.items() if name not in removed})
 
 
-def stored_run(run: Mapping[str, Any]) -> Stored:
+def stored_run(run: Fields) -> Stored:
     """Return a raw run as it stands."""
     defect, policy = run.get("defect"), run.get("reply_policy")
     judged = run if is_current(run) else {}
@@ -209,7 +209,7 @@ def stored_run(run: Mapping[str, Any]) -> Stored:
     )
 
 
-def is_current(run: Mapping[str, Any]) -> bool:
+def is_current(run: Fields) -> bool:
     """Return whether the judges of a run saw the text that is its reply now."""
     return run.get("judged_blob_id") is not None and run["judged_blob_id"] == run.get("output_blob_id")
 
@@ -218,11 +218,11 @@ def is_current(run: Mapping[str, Any]) -> bool:
 class Kept:
     """What is in the store of some runs, whole, so that what a replay makes again can be compared with it."""
 
-    runs: Mapping[tuple[str, str, int, str], Mapping[str, Any]]
-    judgements: Mapping[tuple[str, str, str], Mapping[str, Any]]
-    blobs: Mapping[str, Mapping[str, Any]]
+    runs: Mapping[tuple[str, str, int, str], Fields]
+    judgements: Mapping[tuple[str, str, str], Fields]
+    blobs: Mapping[str, Fields]
 
-    def of(self, record: Record) -> Mapping[str, Any] | None:
+    def of(self, record: Record) -> Fields | None:
         """Return the document that a record is about, ``None`` when there is none."""
         key = record.key
         if record.collection == "runs":
@@ -232,7 +232,7 @@ class Kept:
         return self.blobs.get(key["blob_id"])
 
     @cached_property
-    def by_id(self) -> dict[Any, Mapping[str, Any]]:
+    def by_id(self) -> dict[Any, Fields]:
         """Runs under the store's own key."""
         return {run["_id"]: run for run in self.runs.values()}
 
@@ -286,7 +286,7 @@ def stored_judgements(
     return judgements
 
 
-def judgement_of(document: Mapping[str, Any]) -> Judgement:
+def judgement_of(document: Fields) -> Judgement:
     """Return a judgement as it was when it was written."""
     fields = {name: document[name] for name in _FIELDS if name in document}
     fields |= {"rubric_digest": document["rubric_hash"], "call_ids": tuple(document.get("call_ids", ()))}

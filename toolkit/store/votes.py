@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from toolkit.judges.pairs import Pair
-from toolkit.plan import Plan
+from toolkit.plan import Plan, RunKey
 from toolkit.store.connection import Store
 from toolkit.store.documents import PairVote
 from toolkit.store.frame_files import typed, types_of
 from toolkit.store.records import Stored, stored_runs
 
-Replies = Mapping[tuple[str, str, int], Stored]
+Replies = Mapping[RunKey, Stored]
 """How runs stand in the store, by prompt, model and repeat."""
 
 
@@ -33,7 +33,7 @@ class Ballot(NamedTuple):
         return (second, first) if self.swapped else (first, second)
 
     @property
-    def keys(self) -> tuple[tuple[str, str, int], tuple[str, str, int]]:
+    def keys(self) -> tuple[RunKey, RunKey]:
         """The keys of the two runs, in the order in which their replies are shown."""
         first, second = ((self.pair.prompt_id, name, self.pair.repeat) for name in self.shown)
         return first, second

@@ -37,6 +37,10 @@ from toolkit.errors import StoreError
 from toolkit.files import append_durably
 
 T = TypeVar("T")
+Fields = Mapping[str, Any]
+"""What a document, a query or a change says, by the names of its fields."""
+Document = dict[str, Any]
+"""The same of one that is made, or was read, here."""
 Operation = InsertOne | UpdateOne | UpdateMany | ReplaceOne | DeleteMany
 JSON: Final = json_util.RELAXED_JSON_OPTIONS.with_options(tz_aware=True, tzinfo=UTC)
 """Documents as text: whole numbers, floats and moments come back as they were, moments as a store gives them."""
@@ -58,13 +62,13 @@ def utc_now() -> datetime:
     return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
 
-def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
+def sealed(document: Fields) -> Document:
     """Return a document that is never changed in place, with the SHA-256 of all that it says."""
     content = json.dumps(_comparable(document), sort_keys=True)
     return {**document, "seal": hashlib.sha256(content.encode()).hexdigest()}
 
 
-def is_as_sealed(document: Mapping[str, Any]) -> bool:
+def is_as_sealed(document: Fields) -> bool:
     """Return whether a document says what it said when it was written; a claim is still changed and has no seal."""
     return document.get("state") == "claimed" or document.get("seal") == sealed(document)["seal"]
 
@@ -82,7 +86,7 @@ def _comparable(value: Any) -> Any:
     return float(value) if isinstance(value, int | float) else value
 
 
-def differing(stored: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
+def differing(stored: Fields, expected: Fields) -> list[str]:
     """Return which expected fields a document of a store has otherwise; a field that is absent is ``None``."""
     return sorted(name for name, value in expected.items() if stored.get(name) != _plain(value))
 
@@ -106,11 +110,11 @@ class Record:
     """A document to be kept: inserted (a third of an upsert's cost), or changed where it is there already."""
 
     collection: str
-    document: Mapping[str, Any]
-    key: Mapping[str, Any]
-    change: Mapping[str, Any] | None
+    document: Fields
+    key: Fields
+    change: Fields | None
 
-    def changes(self, known: Mapping[str, Any]) -> bool:
+    def changes(self, known: Fields) -> bool:
         """Return whether this record says anything else than a document that is there."""
         if self.change is None:
             return False
@@ -171,14 +175,14 @@ class BulkWriter:
         """Do the same and return when it is acknowledged; a cancelled caller does not take it back."""
         await asyncio.wrap_future(self.submit(collection, operation, **options))
 
-    def post(self, record: Record, known: Mapping[str, Any] | None = None) -> None:
+    def post(self, record: Record, known: Fields | None = None) -> None:
         """Queue a record that nobody waits for; after one that could not be kept no other is written, see `settled`."""
         operation: Operation = InsertOne(record.document)
         if known is not None:
             operation = UpdateOne({"_id": known["_id"]}, dict(record.change or {}))
         self._queue.put(_Entry(record.collection, operation, record=record))
 
-    async def insert(self, record: Record, *, gathered: bool) -> Mapping[str, Any] | None:
+    async def insert(self, record: Record, *, gathered: bool) -> Fields | None:
         """Write a record; return the document that was there already, which is changed instead.
 
         It is written after what was posted before it; ``gathered`` is whether it may wait for more.
@@ -187,10 +191,10 @@ class BulkWriter:
         future = self._put(_Entry(record.collection, operation, Future(), record=record, gathered=True))
         if not gathered:  # all that was posted is written now, and so what the record points to before it
             self._queue.put(_Entry())
-        stored: Mapping[str, Any] | None = await asyncio.wrap_future(future)
+        stored: Fields | None = await asyncio.wrap_future(future)
         return stored
 
-    def post_change(self, collection: str, document_id: Any, fields: Mapping[str, Any]) -> None:
+    def post_change(self, collection: str, document_id: Any, fields: Fields) -> None:
         """Queue a change of a document behind the records that were posted before it; see `post`."""
         key, change = {"_id": document_id}, {"$set": dict(fields), **TOUCH}
         record = Record(collection, {}, key, change)
@@ -344,10 +348,10 @@ class BulkWriter:
                 self._unsaved.add(path)
                 print(f"toolkit: replies that the store did not take {message}", file=sys.stderr, flush=True)
 
-    def _change(self, name: str, records: list[Record]) -> list[Mapping[str, Any] | Exception | None]:
+    def _change(self, name: str, records: list[Record]) -> list[Fields | Exception | None]:
         """Change records that are there already, found by keys and changed by ids; return what stood there before."""
         changes: list[_Entry] = []
-        before: list[Mapping[str, Any] | Exception | None] = []
+        before: list[Fields | Exception | None] = []
         try:
             for record in records:
                 before.append(None)
@@ -372,7 +376,7 @@ def _bulk(
 ) -> dict[int, Exception]:
     """Write operations and return what failed, by place; done ``again``, an insert may find itself."""
     failures: dict[int, Exception] = {}
-    counts: Mapping[str, Any]
+    counts: Fields
     try:
         counts = collection.bulk_write(operations, ordered=False).bulk_api_result
     except BulkWriteError as error:
@@ -399,7 +403,7 @@ def _bulk(
 
 
 def _unmatched(
-    collection: Collection[Any], operations: Sequence[Operation], counts: Mapping[str, Any]
+    collection: Collection[Any], operations: Sequence[Operation], counts: Fields
 ) -> dict[int, Exception]:
     changes = {n: change for n, change in enumerate(operations) if isinstance(change, UpdateOne | ReplaceOne)}
     several = any(isinstance(operation, UpdateMany) for operation in operations)
@@ -417,7 +421,7 @@ def _is_own(collection: Collection[Any], operation: Operation) -> bool:
     if not isinstance(operation, InsertOne | ReplaceOne):
         return False
     # A claim is told from that of another process by its owner, and a reply by its seal.
-    document: Mapping[str, Any] = operation._doc
+    document: Fields = operation._doc
     key = {name: document[name] for name in ("_id", "owner", "seal") if name in document}
     return collection.count_documents(key, limit=1) > 0
 
@@ -438,7 +442,7 @@ def what_to_do(error: Exception) -> str:
     return "what was kept before stays, run again when it answers"
 
 
-def _failure(name: str, item: Mapping[str, Any]) -> Exception:
+def _failure(name: str, item: Fields) -> Exception:
     if item.get("code") == DUPLICATE_KEY:
         return Duplicate(name)
     return StoreError(f"{name}: the store refused a write: {item['errmsg']}")
