@@ -17,13 +17,14 @@ from toolkit.analyses import Analyses
 from toolkit.files import read_toml
 from toolkit.models.base import DEFECTS
 from toolkit.report.escape import TERMS
-from toolkit.stats.inference.clusters import GROUPS, unit_counts
+from toolkit.stats.inference.clusters import unit_counts
 from toolkit.stats.result import Estimate
 from toolkit.words import agreeing, counted, coverage, joined
 
 TEXTS: Final[Mapping[str, Mapping[str, str]]] = read_toml(files("toolkit.report") / "captions.toml")
 """The sentences that explain each figure and table, by its name; what stands in braces is filled in."""
 Key = TypeVar("Key", str, tuple[str, str])
+Part = TypeVar("Part", str, int)
 MOST_NAMES: Final = 4
 """Results without an estimate that a caption names for each reason; the data of the table name all."""
 UNCORRECTED: Final = "The intervals are not corrected for their number"
@@ -43,6 +44,10 @@ class Context:
     notes: str = ""
     note: str = ""
     lengths: str = joined(list(TEXTS["lengths"].values()))
+
+    def about(self) -> list[str]:
+        """Return source and note, each a line."""
+        return list(filter(None, (self.source and f"{self.source}.", self.note)))
 
     def compose(
         self,
@@ -104,11 +109,6 @@ def defects_note(runs: pd.DataFrame) -> str:
     return sentence(*parts)
 
 
-def units(estimate: Estimate) -> int:
-    """Return the number of bases, or of independent groups, that an estimate rests on."""
-    return estimate.n.get("bases", estimate.n.get(GROUPS, 0))
-
-
 def counts_words(n: Mapping[str, int]) -> str:
     """Say the counts, singular where there is one."""
     return ", ".join(counted(count, unit) for unit, count in n.items())
@@ -121,10 +121,7 @@ def n_words(n: Mapping[str, int]) -> str:
 
 def ranges_words(estimates: Iterable[Estimate]) -> str:
     """Say each count once where all estimates agree, and its range where they differ."""
-    ranges: dict[str, list[int]] = {}
-    for estimate in estimates:
-        for unit, count in estimate.n.items():
-            ranges.setdefault(unit, []).append(count)
+    ranges = _by_key(size for estimate in estimates for size in estimate.n.items())
     parts = [
         counted(sizes[0], unit) if len(set(sizes)) == 1 else f"{min(sizes)} to {max(sizes)} {unit}"
         for unit, sizes in ranges.items()
@@ -137,10 +134,10 @@ def estimates_n_words(estimates: Iterable[Estimate]) -> str:
     return f"n = {ranges_words(estimates)}"
 
 
-def _by_key(names: Iterable[tuple[Key, str]]) -> dict[Key, list[str]]:
-    groups: dict[Key, list[str]] = {}
-    for key, name in names:
-        groups.setdefault(key, []).append(name)
+def _by_key(parts: Iterable[tuple[Key, Part]]) -> dict[Key, list[Part]]:
+    groups: dict[Key, list[Part]] = {}
+    for key, part in parts:
+        groups.setdefault(key, []).append(part)
     return groups
 
 

@@ -32,7 +32,7 @@ from toolkit.stats.one_shot.methods import (
 )
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.prompt_length.information import INFORMATION_PAIRS, LENGTH_PAIRS
-from toolkit.stats.result import Estimate, digits_apart
+from toolkit.stats.result import Estimate, digits_apart, estimates_frame
 from toolkit.thesis.references import data_file
 from toolkit.words import agreeing, choices, counted, coverage, joined, one_line, scale_words, total_aud
 
@@ -82,17 +82,14 @@ class Findings:
 
     def frame(self) -> pd.DataFrame:
         """Return one row a sentence: question, statement, estimate, low, high, p_value, verdict, unit and n."""
-        empty, rows = Estimate("", None, unit=""), []
-        for statement in self.statements:
-            number = statement.estimate or empty
-            values = (number.estimate, number.low, number.high, number.p_value)
-            unit = "" if number.unit == "none" else str(number.unit)
-            rows.append(
-                (statement.question, statement.sentence, *values, statement.verdict, unit, number.counts)
-            )
-        numbers = ["estimate", "low", "high", "p_value"]
-        frame = pd.DataFrame(rows, columns=["question", "statement", *numbers, "verdict", "unit", "n"])
-        return frame.astype(dict.fromkeys(numbers, "float64"))
+        numbers = [statement.estimate or Estimate("", None) for statement in self.statements]
+        questions = (statement.question for statement in self.statements)
+        frame = estimates_frame(zip(questions, numbers, strict=True), "question").assign(
+            statement=self.sentences(),
+            verdict=[statement.verdict for statement in self.statements],
+            unit=["" if number.unit == "none" else str(number.unit) for number in numbers],
+        )
+        return frame[["question", "statement", "estimate", "low", "high", "p_value", "verdict", "unit", "n"]]
 
     @property
     def estimates(self) -> list[Estimate]:
@@ -232,10 +229,8 @@ def _money(value: float | None) -> str:
 
 def _turned(number: Estimate) -> Estimate:
     """Return a difference taken the other way round."""
-    estimate, low, high = (
-        None if end is None else -end for end in (number.estimate, number.high, number.low)
-    )
-    return replace(number, estimate=estimate, low=low, high=high)
+    ends = (number.estimate, number.high, number.low)
+    return number.valued(*(None if end is None else -end for end in ends))
 
 
 def _compared(
@@ -351,10 +346,10 @@ def _price(price: Estimate, times: float = 1.0) -> str:
     """Return so many times an amount with its interval, or why there is none."""
     if price.estimate is None:
         return f"not estimable: {price.reason}"
-    amount = _money(times * price.estimate)
-    if price.low is None or price.high is None:
-        return f"{amount} (no interval: {price.reason})"
-    return f"{amount} [{_money(times * price.low)}, {_money(times * price.high)}]"
+    ends = f"(no interval: {price.reason})"
+    if price.low is not None and price.high is not None:
+        ends = f"[{_money(times * price.low)}, {_money(times * price.high)}]"
+    return f"{_money(times * price.estimate)} {ends}"
 
 
 def _reliability(analyses: Analyses, question: str, form: str, lead: str) -> Statement:
@@ -383,7 +378,7 @@ def _models(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     words = ("share of right answers", "") if rate else ("mean", " points")
     within = TEXTS["models"]["prompts"]
     ranks = {name: -mean.estimate for name, mean in compared.models if mean.estimate is not None}
-    ends = (lambda best, worst: "") if rate else partial(_at_ends, analyses, "model")
+    ends = partial(_at_ends, analyses, "model")
     yield from _ranked(question, compared.models, compared.differences, words, within, ranks, ends)
 
 

@@ -30,9 +30,12 @@ def judge_drift(analyses: Analyses, context: About) -> FigureWithCaption:
     estimates, tolerance = [drift.shift for *_, drift in parts], analyses.drift_tolerance
     text = captions.TEXTS[NAME]
     band = "" if tolerance is None else text["tolerance"].format(tolerance=f"{tolerance:g}")
-    values = "; ".join(
-        f"{row.judge} on {row.day}: {style.decimals(row.estimate, sign=True)}, {row.changed:.0%} of scores changed"
-        for row in style.rows_of(data)
+    values = style.values_of(
+        data,
+        lambda row: (
+            f"{row.judge} on {row.day}: {style.decimals(row.estimate, sign=True)}, "
+            f"{row.changed:.0%} of scores changed"
+        ),
     )
     return context.figure(
         NAME, _draw(data, tolerance, context), data, f"{text['alt']}: {values}.",

@@ -39,7 +39,7 @@ _PANELS: Final = {
 _LOWEST: Final = -1.0
 _GUIDES: Final = (0.5, 0.75, 0.9)
 _JUDGES: Final = ("part", "judge", "estimate", "low", "high", "answers")
-_ICC: Final = ("dimension", "form", "estimate", "low", "high", "answers", "judges", "note")
+_ICC: Final = ("dimension", "name", "estimate", "low", "high", "answers", "judges", "remarks")
 
 
 def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
@@ -88,16 +88,10 @@ def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
 
 def _pair_scores(valid: pd.DataFrame, pairs: Sequence[Pair]) -> pd.DataFrame:
     columns = ["first", "second", "run_id", "model", "first_score", "second_score"]
-    scores = {
-        judge: rows[["run_id", "model", "score"]] for judge, rows in valid.groupby("judge", observed=True)
-    }
-    frames = [
-        scores[first]
-        .rename(columns={"score": "first_score"})
-        .merge(scores[second].drop(columns="model").rename(columns={"score": "second_score"}), on="run_id")
-        .assign(first=first, second=second)[columns]
-        for first, second in pairs
-    ]
+    scores = valid[["run_id", "model", "judge", "score"]].astype({"judge": str})
+    both = scores.merge(scores.drop(columns="model"), on="run_id")
+    both.columns = pd.Index(["run_id", "model", "first", "first_score", "second", "second_score"])
+    frames = [both[(both["first"] == first) & (both["second"] == second)][columns] for first, second in pairs]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
 
 
@@ -160,12 +154,11 @@ def icc_forest(analyses: Analyses, context: About) -> FigureWithCaption:
     icc, text = analyses.reliability().icc, captions.TEXTS["icc_forest"]
     order = [form for forms in _PANELS.values() for form in forms]
     rows = [
-        (key, e.name, e.estimate, e.low, e.high, e.n.get("answers"), e.n.get("judges"), e.remarks)
+        (key, form)
         for key, forms in icc.items()
-        for e in sorted(forms, key=lambda form: order.index(form.name))
+        for form in sorted(forms, key=lambda form: order.index(form.name))
     ]
-    numbers = dict.fromkeys(("estimate", "low", "high"), "float64")
-    data = pd.DataFrame(rows, columns=list(_ICC)).astype(numbers)
+    data = style.data_of(rows, _ICC, every=True).rename(columns={"name": "form", "remarks": "note"})
     estimated = data[data["estimate"].notna()]
     estimates = [form for forms in icc.values() for form in forms]
     if estimated.empty:
@@ -173,9 +166,9 @@ def icc_forest(analyses: Analyses, context: About) -> FigureWithCaption:
         raise NothingToDraw(next(reasons, "no run was scored by two judges"))
     lowest = float(data[["estimate", "low"]].min().min())
     low = max(_LOWEST, min(0.0, math.floor(lowest * 4) / 4))
-    values = "; ".join(
-        f"{row.dimension}, {row.form} {style.decimals(row.estimate)}"
-        for row in style.rows_of(estimated[estimated["form"].isin(_FORMS)])
+    values = style.values_of(
+        estimated[estimated["form"].isin(_FORMS)],
+        lambda row: f"{row.dimension}, {row.form} {style.decimals(row.estimate)}",
     )
     return context.figure(
         "icc_forest", _draw_icc(data, low), data, text["alt"].format(values=values),
@@ -237,11 +230,8 @@ def judges(analyses: Analyses, context: About) -> FigureWithCaption:
     parts = {part: result.select(part) for part in ("leniency", "correlation", "slope")}
     parts = {part: group for part, group in parts.items() if any(e.estimable for e in group)}
     estimates = [estimate for part in parts.values() for estimate in part]
-    rows = [
-        (e.statistic, context.judge(e.facets["judge"]), e.estimate, e.low, e.high, e.n.get("answers"))
-        for e in estimates
-    ]
-    data = style.numbered(rows, _JUDGES, "estimate")
+    named = ((e.statistic, context.judge(e.facets["judge"]), e) for e in estimates)
+    data = style.data_of(named, _JUDGES, every=True)
     panel_rows = {str(part): drawn for part, drawn in data.groupby("part", sort=False)}
     if not panel_rows:
         raise NothingToDraw("no answer was scored by two judges")
@@ -256,9 +246,9 @@ def judges(analyses: Analyses, context: About) -> FigureWithCaption:
         # A correlation is seen between none and perfect, a difference on both sides of none.
         axes.set_xlim(*((min(-0.02, ends.min().min()), 1.02) if zero is None else (-reach, reach)))
         axes.set_title(text[part], loc="left", fontweight="bold")
-    values = "; ".join(
-        f"{row.judge}, {row.part} {style.decimals(row.estimate)}"
-        for row in style.rows_of(data[data["estimate"].notna()])
+    values = style.values_of(
+        data[data["estimate"].notna()],
+        lambda row: f"{row.judge}, {row.part} {style.decimals(row.estimate)}",
     )
     return context.figure(
         "judges", style.settle(figure), data, text["alt"].format(values=values),

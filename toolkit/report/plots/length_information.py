@@ -31,17 +31,10 @@ def length_information(analyses: Analyses, context: About) -> FigureWithCaption:
     result, text = analyses.length_and_information(), captions.TEXTS[NAME]
     parts = _parts(result)
     estimates = [e for *_, e in parts]
-    rows = [
-        (step, part, e.name, e.estimate, e.low, e.high, e.p_value, captions.units(e))
-        for step, part, e in parts
-        if e.estimable
-    ]
-    if not rows:
+    data = style.data_of(parts, _COLUMNS)
+    if data.empty:
         raise NothingToDraw("no two bases have the scores of a step")
-    data = style.numbered(rows, _COLUMNS, "estimate", "p_value")
-    values = "; ".join(
-        f"{row.name}, {row.part}: {style.decimals(row.estimate)}" for row in style.rows_of(data)
-    )
+    values = style.values_of(data, lambda row: f"{row.name}, {row.part}: {style.decimals(row.estimate)}")
     return context.figure(
         NAME, _draw(data), data, f"{text['alt']}: {values}.",
         text["seen"],

@@ -33,22 +33,21 @@ _MODEL_MM: Final = 2.6  # height that the mark of one model takes in a row of th
 _LEAST_MODEL_MM: Final = 1.5
 _BETWEEN_MM: Final = 2.2
 _EFFECTS: Final = ("part", "name", "estimate", "low", "high", "p_value", "role", "bases")
-_TESTS: Final = ("of", "contrast", "difference", "low", "high", "p_value", "margin", "verdict", "bases")
+_TESTS: Final = ("of", "name", "estimate", "low", "high", "p_value", "margin", "verdict", "bases")
 _SLOPE: Final = ("kind", "model", "base", "run_id", "length_bin", "output_tokens", "score", "low", "high")
-_PROFILE: Final = ("model", "length_bin", "dimension", "mean", "low", "high", "bases", "answers")
+_PROFILE: Final = ("model", "length_bin", "dimension", "estimate", "low", "high", "bases", "answers")
 
 
 def length_effects(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the differences of the prompt lengths with their intervals, and beside them the means that they are of."""
     comparison, text = analyses.length(), captions.TEXTS["length_effects"]
     parts = [("difference", e) for e in comparison.contrasts] + [("mean", e) for e in comparison.per_bin]
-    rows = [(part, e.name, *_numbers(e), e.role, e.n.get("bases")) for part, e in parts if e.estimable]
-    data = style.numbered(rows, _EFFECTS, "estimate", "p_value")
+    data = style.data_of(parts, _EFFECTS)
     if not (data["part"] == "difference").any():
         raise NothingToDraw("no two prompt lengths have scores of two bases")
     margin = analyses.margin
     figure, cut = _draw_effects(data, margin, context.scale)
-    values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
+    values = style.values_of(data, lambda row: f"{row.name}: {style.decimals(row.estimate)}")
     role = "named" if "confirmatory" in set(data["role"]) else "exploratory"
     second = captions.composites_words(analyses)  # where scores of 0 make it another one
     if second:
@@ -64,10 +63,6 @@ def length_effects(analyses: Analyses, context: About) -> FigureWithCaption:
         [second],
         estimates=[estimate for _, estimate in parts], also=[captions.unpaired_words(comparison.contrasts)],
     )  # fmt: skip
-
-
-def _numbers(estimate: Estimate) -> tuple[float | None, ...]:
-    return (estimate.estimate, estimate.low, estimate.high, estimate.p_value)
 
 
 def _draw_effects(data: pd.DataFrame, margin: float | None, scale: tuple[float, float]) -> tuple[Figure, str]:
@@ -236,25 +231,21 @@ def equivalence(analyses: Analyses, context: About) -> FigureWithCaption:
     tests = [(first, test) for test in analyses.length().equivalence]
     if several:
         tests += [(model, test) for model, result in by_model.items() for test in result.equivalence]
-    rows = [
-        (model, e.name, *_numbers(e), margin, e.facets.get("verdict", "not tested"), captions.units(e))
-        for model, e in tests
-        if e.estimable
-    ]
-    data = style.numbered(rows, _TESTS, "difference", "p_value")
+    verdicts = [e.facets.get("verdict", "not tested") for _, e in tests if e.estimable]
+    data = style.data_of(tests, _TESTS).assign(margin=margin, verdict=verdicts)
+    data = data.rename(columns={"name": "contrast", "estimate": "difference"})
     if data.empty:
         raise NothingToDraw("no two prompt lengths have scores of two bases")
     estimates = [replace(test, name=f"{test.name} of {model}") for model, test in tests]
     corrections = sorted({test.correction for test in estimates if test.correction != "none"})
-    verdicts = "; ".join(
-        f"{row.of}, {row.contrast}: {style.decimals(row.difference)}, {row.verdict}"
-        for row in style.rows_of(data)
+    tested = style.values_of(
+        data, lambda row: f"{row.of}, {row.contrast}: {style.decimals(row.difference)}, {row.verdict}"
     )
     pairs = captions.ranges_words(test for test in estimates if test.estimable)
     corrected = f", P values corrected by {'; '.join(corrections)}" if corrections else ""
     return context.figure(
         "equivalence", _draw_equivalence(data, margin, context), data,
-        text["alt"].format(margin=margin, verdicts=verdicts),
+        text["alt"].format(margin=margin, verdicts=tested),
         text["seen"].format(lengths=context.lengths, margin=margin),
         [text["note"].format(corrected=corrected)],
         [data["of"].nunique() > 1 and f"Tests of {_ALL} and of each model are corrected apart."],
@@ -295,19 +286,12 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> Figu
 def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the mean of each dimension with its interval: a panel for each prompt length, a mark for each model."""
     cells, text = analyses.dimension_profile().means, captions.TEXTS["dimension_profile"]
-    rows = [
-        (cell.model, cell.length_bin, cell.dimension, cell.mean.estimate, cell.mean.low, cell.mean.high,
-         captions.units(cell.mean), cell.mean.n["answers"])
-        for cell in cells
-        if cell.mean.estimable
-    ]  # fmt: skip
-    data = style.numbered(rows, _PROFILE)
+    data = style.data_of(((c.model, c.length_bin, c.dimension, c.mean) for c in cells), _PROFILE)
+    data = data.rename(columns={"estimate": "mean"})
     if data.empty:
         raise NothingToDraw("no judged runs")
-    means = [cell.mean for cell in cells]
-    marks = "; ".join(
-        f"{at_length(row.model, row.length_bin)} {row.dimension} {row.mean:.2f}"
-        for row in style.rows_of(data)
+    marks = style.values_of(
+        data, lambda row: f"{at_length(row.model, row.length_bin)} {row.dimension} {row.mean:.2f}"
     )
     scale = scale_words(context.scale)
     figure, cut = _draw_profile(data, context)
@@ -315,7 +299,7 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
         "dimension_profile", figure, data, text["alt"].format(scale=scale, marks=marks),
         text["seen"].format(lengths=text["lengths"].format(lengths=context.lengths) if context.lengths else ""),
         [text["note"], cut],
-        estimates=means,
+        estimates=[cell.mean for cell in cells],
     )  # fmt: skip
 
 

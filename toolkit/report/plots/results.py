@@ -44,7 +44,7 @@ def results_figure(
         return replace(nothing, data=data, notes=captions.not_estimable_words(estimates))
     with style.thesis_style():
         figure, broken = _draw(estimated, data["model"])
-    values = "; ".join(f"{row.model}, {row.result}: {row.estimate:.3g}" for row in style.rows_of(estimated))
+    values = style.values_of(estimated, lambda row: f"{row.model}, {row.result}: {row.estimate:.3g}")
     return context.figure(
         NAME, figure, data, f"Marks with intervals: {values}.",
         f"Results of {test}: each mark is one result of one model.",
@@ -111,12 +111,7 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     ]
     parts = [*(("mean", e) for e in means), *(("difference", e) for e in result.differences)]
     parts += [("cost", e) for e in paid]
-    rows = [
-        (part, e.name, e.estimate, e.low, e.high, e.p_value, e.n.get("bases"))
-        for part, e in parts
-        if e.estimable
-    ]
-    data = style.numbered(rows, _MEANS, "estimate", "p_value")
+    data = style.data_of(parts, _MEANS)
     if not (data["part"] == "mean").any():
         raise NothingToDraw("no item has a score")
     # One without a p value is not told apart either: a tie is what was not shown, and no finding of equality.
@@ -126,7 +121,7 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     visible = data[(data["part"] != "difference") | data.index.isin(widest.index[:_MOST])]
     text = dict(captions.TEXTS["model_means"]) | dict(captions.TEXTS["accuracy"] if keyed else {})
     lines = _lines(analyses.keyed_answers) if keyed else {}
-    values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
+    values = style.values_of(data, lambda row: f"{row.name}: {style.decimals(row.estimate)}")
     compared, many = len(differences) > 0, len(differences) > _MOST
     largest = text["largest"].format(most=_MOST, count=len(differences)) if many else ""
     pairs = combinations((model for model, _ in result.models), 2)
