@@ -255,6 +255,16 @@ def stacked(sizes: Sequence[float], row: float, more: float, **shared: Any) -> t
     return figure, list(figure.subplots(len(sizes), 1, squeeze=False, height_ratios=sizes, **shared)[:, 0])
 
 
+def panels_of(
+    data: pd.DataFrame, by: str, row: float, head: float, more: float = 0.0, **shared: Any
+) -> tuple[Figure, list[tuple[Any, pd.DataFrame, Axes]]]:
+    """Return a figure with a panel for each group of rows: its name, its rows and its axes, with a head of ``head``."""
+    groups = list(data.groupby(by, sort=False))
+    sizes = [len(rows) for _, rows in groups]
+    figure, panels = stacked(sizes, row, head * len(groups) + more, **shared)
+    return figure, [(*group, axes) for group, axes in zip(groups, panels, strict=True)]
+
+
 def forest(
     axes: Axes,
     marks: pd.DataFrame,

@@ -102,9 +102,7 @@ class Findings:
 
     def section(self) -> tuple[Paragraph, ...]:
         """Return a paragraph for each question."""
-        questions: dict[str, list[Sentence]] = {}
-        for statement in self.statements:
-            questions.setdefault(statement.question, []).append(Sentence(statement.text))
+        questions = captions.by_key((one.question, Sentence(one.text)) for one in self.statements)
         return tuple(Paragraph(tuple(texts), question) for question, texts in questions.items())
 
     def __repr__(self) -> str:
@@ -247,22 +245,21 @@ def _compared(
     """Return the sentence on a difference, in words that follow its sign."""
     verdict, texts = verdict_of(number, equivalence), TEXTS["compared"]
     names = {"lead": lead, "first": first, "second": second, "unit": unit}
-    if number.estimate is None and verdict == NOT_ANSWERED:
+    if verdict == NOT_ANSWERED:
         text = texts["not_estimable"].format(**names, reason=number.why_no_number)
         return Statement(question, text, number, verdict)
-    is_higher = (number.low is not None) if number.estimate is None else number.estimate >= 0
-    size, direction = number if is_higher else _turned(number), "higher" if is_higher else "lower"
-    if verdict != DIFFERENT:  # a size whose interval runs below 0 is read wrongly
-        size = number
+    form, size = "less", number  # a size whose interval runs below 0 is read wrongly
+    if verdict == DIFFERENT:
+        is_higher = number.low is not None if number.estimate is None else number.estimate >= 0
+        form, size = ("higher", number) if is_higher else ("lower", _turned(number))
     amount, low, high = _rounded(size.estimate, size.low, size.high)
     if not amount:  # of a difference without a bound its other end is known
         amount = texts["at_least"].format(end=low) if low else texts["at_most"].format(end=high)
-    values = {"amount": amount, "interval": _interval(size)}
-    form, reading = texts["higher" if verdict == DIFFERENT else "less"], _undecided(number, 0.0, "difference")
+    reading = _undecided(number, 0.0, "difference")
     if verdict != UNDECIDED:
         tested = "" if equivalence is None else _p_value(equivalence)
         reading = TEXTS["verdicts"][verdict].format(margin=margin, p_value=tested)
-    text = form.format(**names, **values, direction=direction, verdict=reading)
+    text = texts[form].format(**names, amount=amount, interval=_interval(size), verdict=reading)
     return Statement(question, text, number, verdict)
 
 
@@ -317,10 +314,9 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     if "pareto" in reasons or analyses.runs[cost].isna().all():
         return
     if prices := analyses.once(point_cost, analyses.runs, score=analyses.score, cost=cost):
-        by_step: dict[str, list[str]] = {}
-        for price in prices:
-            amount = f"{_price(price)} ({price.facets['model']})"
-            by_step.setdefault(price.facets["step"], []).append(amount)
+        by_step = captions.by_key(
+            (price.facets["step"], f"{_price(price)} ({price.facets['model']})") for price in prices
+        )
         steps = [texts["step"].format(step=step, prices=joined(parts)) for step, parts in by_step.items()]
         text = texts["price"].format(unit=prices[0].unit, steps="; ".join(steps))
         yield Statement(question, text, prices[0])
@@ -409,8 +405,7 @@ def _ranked(
         names = {"models": counted(len(means), "models"), "best": best}
         lowest = texts["lowest"].format(worst=worst, value=_value(bottom))
         yield _stated(question, texts["ranked"].format(**names, quantity=quantity), top, end=lowest)
-        forward = (best, worst) in by_pair
-        number = by_pair[best, worst] if forward else _turned(by_pair[worst, best])
+        number = by_pair.get((best, worst)) or _turned(by_pair[worst, best])
         statement = _compared(question, best, worst, number, unit=unit, lead=within)
         yield replace(statement, text=statement.text + ends(best, worst))
     if len(by_pair) < 2:
@@ -503,9 +498,7 @@ def spent_findings(frames: Mapping[str, pd.DataFrame]) -> Iterator[Statement]:
 def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Statement]:
     """Yield what a one-shot test says of its methods: verdicts, scores, and what prompts and models change."""
     texts = TEXTS["one_shot"]
-    prompts: dict[tuple[str, str], list[MethodScore]] = {}
-    for item in scores:
-        prompts.setdefault((item.variant, item.model), []).append(item)
+    prompts = captions.by_key(((item.variant, item.model), item) for item in scores)
     for (variant, model), methods in prompts.items():
         mean, counts = (
             overall("mean raw score", methods),

@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -66,12 +67,6 @@ class Done:
         """Text of each prompt that was asked, by its id."""
         return {prompt.prompt_id: prompt.text for _, prompt in self.plan.runs.prompts}
 
-    def flaws(self, accepted: bool) -> list[str]:
-        """Return the flaws of the dataset that the study file accepts, or the others, each with its number."""
-        named = self.plan.study.accept_flaws
-        flaws = self.plan.flaws.items()
-        return [f"{KINDS[kind]} ({count})" for kind, count in flaws if (kind in named) == accepted]
-
     def answered(self, purpose: str) -> dict[tuple[str, str], Asked]:
         """Return what came for a purpose, by provider and model."""
         return {
@@ -81,11 +76,11 @@ class Done:
     @property
     def priced(self) -> dict[str, list[tuple[str, Price]]]:
         """Models that cost something, with their prices, by where these stand."""
-        by: dict[str, list[tuple[str, Price]]] = {}
-        for name, price in self.prices.items():
-            if price is not None and max(price.usd_per_million_input, price.usd_per_million_output) > 0:
-                by.setdefault(price.source, []).append((name, price))
-        return by
+        return captions.by_key(
+            (price.source, (name, price))
+            for name, price in self.prices.items()
+            if price is not None and max(price.usd_per_million_input, price.usd_per_million_output) > 0
+        )
 
 
 def what_was_done(
@@ -113,9 +108,6 @@ def what_was_done(
     runs, human, judgements, pairs = map(of.with_arms, ("runs", "human", "judgements", "pairs"))
     rated = human[~human["failed"]]
     calls = [*judgements["call_id"].dropna(), *(pairs["call_id"] if len(pairs) else ())]
-    drift: dict[str, list[str]] = {}
-    for anchor, day in of.judge_drift() if len(of.drift) and of.is_judged else ():
-        drift.setdefault(anchor, []).append(day)
     return Done(
         plan,
         asked_models(plan, store, calls, earlier=False),
@@ -126,7 +118,7 @@ def what_was_done(
         _unscored(runs) if plan.scored else 0,
         captions.zeros_words(captions.judged_runs(runs)),
         (rated["rater"].nunique(), rated["run_id"].nunique()),
-        drift=drift,
+        drift=captions.by_key(of.judge_drift()) if len(of.drift) and of.is_judged else {},
         **known,
     )
 
@@ -165,7 +157,8 @@ def scores_section(
     analyses: Analyses, manifest: Mapping[str, Any], evidence: Evidence
 ) -> tuple[Paragraph, ...]:
     """Return the methods of somebody's scores: what is known of them, the statistics, and what was missing."""
-    done = _ScoresDone(analyses, manifest, evidence, int((~analyses.runs["judged"]).sum()))
+    missing = int((~analyses.runs["judged"]).sum())
+    done = SimpleNamespace(of=analyses, manifest=manifest, evidence=evidence, missing=missing)
     return _paragraphs(
         {
             "Data": sentences("data", done),
@@ -176,15 +169,7 @@ def scores_section(
     )
 
 
-@dataclass(frozen=True)
-class _ScoresDone:
-    of: Analyses
-    manifest: Mapping[str, Any]
-    evidence: Evidence
-    missing: int
-
-
-def sentences(paragraph: str, done: Done | _ScoresDone) -> tuple[Sentence, ...]:
+def sentences(paragraph: str, done: Done | SimpleNamespace) -> tuple[Sentence, ...]:
     """Return a paragraph of the template as sentences with their references."""
     text = getattr(templates().get_template("methods.jinja").module, paragraph)(done)
     lines = text.strip("\n").replace("\n ", " ").splitlines()  # an indented line goes on
@@ -216,7 +201,7 @@ def templates() -> Environment:
     )
     environment.globals |= {
         "agreeing": agreeing, "aud": cents, "cite": _cite, "defects": DEFECTS, "counted": counted,
-        "escape_breaking": escape_breaking,
+        "escape_breaking": escape_breaking, "flaws": KINDS,
         "joined": joined, "length_bins": LENGTH_BINS, "packages_used": packages_used,
         "parts": parts, "rates_sentence": rates_sentence,
         "reasons": reasons, "total_aud": total_aud, "units_words": units_words,

@@ -132,7 +132,12 @@ def packages_used(versions: Mapping[str, str | None], evidence: Evidence) -> lis
 
 def bibliography(keys: Iterable[str]) -> str:
     """Return the BibTeX entries of the keys, each once, in the order of the alphabet."""
-    return "\n".join(_entry(key, _reference(key)) for key in sorted(set(keys)))
+    entries = []
+    for key in sorted(set(keys)):
+        fields = _reference(key)
+        lines = [f"  {name} = {{{fields[name]}}}" for name in _FIELDS if name in fields]
+        entries.append(f"@{fields['type']}{{{key},\n" + ",\n".join(lines) + "\n}\n")
+    return "\n".join(entries)
 
 
 def known_references() -> list[str]:
@@ -149,11 +154,6 @@ def short_reference(key: str) -> str:
         return f"{names[0]} et al. {fields['year']}"
     *first, last = names
     return f"{', '.join(first)} & {last} {fields['year']}" if first else f"{last} {fields['year']}"
-
-
-def _entry(key: str, fields: Mapping[str, Any]) -> str:
-    lines = [f"  {name} = {{{fields[name]}}}" for name in _FIELDS if name in fields]
-    return f"@{fields['type']}{{{key},\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _reference(key: str) -> Mapping[str, Any]:

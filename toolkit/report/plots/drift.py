@@ -12,21 +12,17 @@ from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 
 NAME: Final = "judge_drift"
-_COLUMNS: Final = ("anchor", "day", "judge", "estimate", "low", "high", "changed")
+_COLUMNS: Final = ("anchor", "day", "judge", "estimate", "low", "high")
 
 
 def judge_drift(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the mean shift of each judge's composite on every day on which it was asked anew."""
     days = analyses.judge_drift()
     parts = [(*key, drift) for key, measured in days.items() for drift in measured.composites.values()]
-    rows = [
-        (anchor, day, d.judge, d.shift.estimate, d.shift.low, d.shift.high, d.changed.estimate)
-        for anchor, day, d in parts
-        if d.shift.estimable
-    ]
-    if not rows:
+    data = style.data_of(((*key, drift.judge, drift.shift) for *key, drift in parts), _COLUMNS)
+    if data.empty:
         raise NothingToDraw("no judge was asked anew on a later day")
-    data = pd.DataFrame(rows, columns=list(_COLUMNS))
+    data["changed"] = [drift.changed.estimate for *_, drift in parts if drift.shift.estimable]
     estimates, tolerance = [drift.shift for *_, drift in parts], analyses.drift_tolerance
     text = captions.TEXTS[NAME]
     band = "" if tolerance is None else text["tolerance"].format(tolerance=f"{tolerance:g}")

@@ -232,15 +232,13 @@ def judges(analyses: Analyses, context: About) -> FigureWithCaption:
     estimates = [estimate for part in parts.values() for estimate in part]
     named = ((e.statistic, context.judge(e.facets["judge"]), e) for e in estimates)
     data = style.data_of(named, _JUDGES, every=True)
-    panel_rows = {str(part): drawn for part, drawn in data.groupby("part", sort=False)}
-    if not panel_rows:
+    if data.empty:
         raise NothingToDraw("no answer was scored by two judges")
-    figure, panels = style.stacked(list(map(len, panel_rows.values())), 6.0, 20 * len(panel_rows))
-    for axes, (part, drawn) in zip(panels, panel_rows.items(), strict=True):
-        names = style.shortened(drawn["judge"], 40)
+    figure, panels = style.panels_of(data, "part", 6.0, 20)
+    for part, drawn, axes in panels:
+        names = drawn["judge"].map(style.shortened(drawn["judge"], 40))
         zero, digits = None if part == "correlation" else 0.0, 3 if part == "slope" else 2
-        label, titles = text[f"{part}_axis"], [names[str(name)] for name in drawn["judge"]]
-        style.forest_panel(axes, drawn, titles, label, at=zero, digits=digits)
+        style.forest_panel(axes, drawn, names, text[f"{part}_axis"], at=zero, digits=digits)
         ends = drawn[["estimate", "low", "high"]]
         reach = 1.08 * float(ends.abs().max().max()) or 1.0
         # A correlation is seen between none and perfect, a difference on both sides of none.

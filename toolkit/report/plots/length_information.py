@@ -57,12 +57,9 @@ def _parts(result: LengthInformation) -> list[tuple[str, str, Estimate]]:
 
 
 def _draw(data: pd.DataFrame) -> Figure:
-    steps = list(dict.fromkeys(data["step"]))
-    heights = [int((data["step"] == step).sum()) for step in steps]
-    figure, panels = style.stacked(heights, _ROW_MM, 16 + 8 * len(steps), sharex=True)
-    for axes, step in zip(panels, steps, strict=True):
-        rows = data[data["step"] == step]
+    figure, panels = style.panels_of(data, "step", _ROW_MM, 8, 16, sharex=True)
+    for step, rows, axes in panels:
         style.forest_panel(axes, rows, rows["part"], "", looks=[_LOOKS[part] for part in rows["part"]])
         axes.set_title(step)
-    panels[-1].set_xlabel("Difference of the mean composite score (points)")
+    axes.set_xlabel("Difference of the mean composite score (points)")
     return style.settle(figure)

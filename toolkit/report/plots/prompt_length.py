@@ -32,6 +32,7 @@ _HEAD_MM: Final = 5.5
 _MODEL_MM: Final = 2.6  # height that the mark of one model takes in a row of the profile
 _LEAST_MODEL_MM: Final = 1.5
 _BETWEEN_MM: Final = 2.2
+_MARKS: Final = ("kind", "of", "name", "estimate", "low", "high", "answers")
 _EFFECTS: Final = ("part", "name", "estimate", "low", "high", "p_value", "role", "bases")
 _TESTS: Final = ("of", "name", "estimate", "low", "high", "p_value", "margin", "verdict", "bases")
 _SLOPE: Final = ("kind", "model", "base", "run_id", "length_bin", "output_tokens", "score", "low", "high")
@@ -141,18 +142,13 @@ def _marks(
     cells = judged.groupby([*keys, "model"], observed=True)["score"].agg(["mean", "size"])
     # Averaged as the means over them are: repeats first, then models.
     means = cells.groupby(level=keys, observed=True).agg({"mean": "mean", "size": "sum"}).reset_index()
-    rows: list[dict[str, Any]] = [
-        {"kind": "base", "name": str(n), "length_bin": str(b), "score": float(mean), "answers": int(size)}
+    bases = [
+        ("base", str(n), Estimate(str(b), mean, n={"answers": size}))
         for n, b, mean, size in means.itertuples(index=False)
     ]
     named = [("model", name, e) for name, bins in by_model.items() for e in bins]
-    rows += [
-        {"kind": kind, "name": name, "length_bin": e.name, "score": e.estimate, "low": e.low, "high": e.high,
-         "answers": e.n.get("answers")}
-        for kind, name, e in [*named, *(("mean", "all", e) for e in estimates)]
-        if e.estimable
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=["kind", "name", "length_bin", "score", "low", "high", "answers"])
+    marks = style.data_of([*bases, *named, *(("mean", "all", e) for e in estimates)], _MARKS)
+    return marks.set_axis(["kind", "name", "length_bin", "score", *_MARKS[4:]], axis=1)
 
 
 def _draw_quality(data: pd.DataFrame, context: About, *, crowded: bool) -> tuple[Figure, str]:
@@ -256,16 +252,14 @@ def equivalence(analyses: Analyses, context: About) -> FigureWithCaption:
 def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> Figure:
     groups = list(dict.fromkeys(data["of"]))
     styles = context.styles(name for name in groups if name in context.models)
-    counts = [int((data["of"] == name).sum()) for name in groups]
     # Many models stand closer, so that the figure keeps its 8 pt on one page.
-    height = (style.PAGE_HIGH_MM - 12 - _HEAD_MM * len(groups)) / sum(counts)
+    height = (style.PAGE_HIGH_MM - 12 - _HEAD_MM * len(groups)) / len(data)
     height = min(_ROW_MM, max(height, _LEAST_ROW_MM))
     head = 8 if height == _ROW_MM else _HEAD_MM
-    figure, panels = style.stacked(counts, height, head * len(groups) + 12, sharex=True)
+    figure, panels = style.panels_of(data, "of", height, head, 12, sharex=True)
     reach = 1.12 * max(1.3 * margin, float(data[["difference", "low", "high"]].abs().max().max()))
     heads = style.shortened(groups, 60)
-    for axes, name in zip(panels, groups, strict=True):
-        tests = data[data["of"] == name]
+    for name, tests, axes in panels:
         axes.axvspan(-margin, margin, color=style.GREY, alpha=0.22, linewidth=0, zorder=0)
         for edge in (-margin, margin):
             axes.axvline(edge, color=style.GREY, linewidth=0.8, linestyle="--", zorder=1)
@@ -279,7 +273,7 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> Figu
         style.forest_panel(axes, rows, names, "", looks=looks, texts=texts)
         axes.set_title(heads[name], loc="left", fontweight="bold")
         axes.set_xlim(-reach, reach)
-    panels[-1].set_xlabel(f"Difference (points; grey: the margin, ±{margin:g})")
+    axes.set_xlabel(f"Difference (points; grey: the margin, ±{margin:g})")
     return style.settle(figure)
 
 

@@ -33,9 +33,7 @@ def results_figure(
 ) -> FigureWithCaption:
     """Draw every result of a test with its interval, a panel for each unit."""
     estimates = [replace(result, name=f"{result.name} of {model}") for model, result in results]
-    data = pd.DataFrame(
-        [(model, r.name, r.unit, r.estimate, r.low, r.high) for model, r in results], columns=list(_COLUMNS)
-    )
+    data = style.data_of(((model, r.name, r) for model, r in results), _COLUMNS, every=True)
     estimated = data[data["estimate"].notna()]
     n = {"results": len(estimated), "models": int(data["model"].nunique())}
     context = replace(context, n=n)
@@ -160,40 +158,40 @@ def _draw_means(
     text: Mapping[str, str],
     lines: Mapping[str, float],
 ) -> tuple[Figure, str]:
-    parts = dict(list(visible.groupby("part", sort=False)))
-    more = 16 * len(parts)
-    height = max(_LEAST_ROW_MM, min(_MEAN_ROW_MM, (style.PAGE_HIGH_MM - more) / len(visible)))
-    figure, panels = style.stacked(list(map(len, parts.values())), height, more)
-    styles = context.styles(parts["mean"]["name"])
-    panel_by_part = dict(zip(parts, panels, strict=True))
+    height = (style.PAGE_HIGH_MM - 16 * visible["part"].nunique()) / len(visible)
+    height = max(_LEAST_ROW_MM, min(_MEAN_ROW_MM, height))
+    figure, panels = style.panels_of(visible, "part", height, 16)
+    means = visible.loc[visible["part"] == "mean", ["name", "estimate", "low", "high"]]
+    styles = context.styles(means["name"])
     titles = {
         "mean": f"{text['axis']} ({scale_words(context.scale, '–')})",
         "difference": text["difference"],
         "cost": text.get("paid", ""),
     }
-    for part, axes in panel_by_part.items():
-        rows, printed = parts[part], rounded if part == "cost" else style.decimals
+    for part, rows, axes in panels:
+        printed = rounded if part == "cost" else style.decimals
         style.forest_panel(
             axes,
             rows,
-            [labels[str(name)] for name in rows["name"]],
-            titles[str(part)],
+            rows["name"].map(labels),
+            titles[part],
             looks=[styles.get(str(name), style.PLAIN) for name in rows["name"]],
             at=0.0 if part == "difference" else None,
             texts=[style.interval(row.estimate, row.low, row.high, printed) for row in style.rows_of(rows)],
             hollow=list(rows["tie"]),
         )
-    above, means = panel_by_part["mean"], parts["mean"][["estimate", "low", "high"]].to_numpy().ravel()
+        if part == "cost":
+            style.log_axis(axes, rows["estimate"].min(), rows[["estimate", "high"]].max().max())
+    above = panels[0][-1]
     # The whole scale would press the intervals of a large study into their marks.
     cut = style.cut_axis(
-        above, context.scale, [*means, *lines.values()], (context.scale[1] - context.scale[0]) / 20, which="x"
+        above,
+        context.scale,
+        [*means.drop(columns="name").to_numpy().ravel(), *lines.values()],
+        (context.scale[1] - context.scale[0]) / 20,
+        which="x",
     )
     for name, value in lines.items():
         dashes = "--" if name == "chance" else ":"
         above.axvline(value, color=style.GREY, linewidth=1.0, linestyle=dashes, zorder=0)
-    if "cost" in panel_by_part:
-        costs = parts["cost"]
-        style.log_axis(
-            panel_by_part["cost"], costs["estimate"].min(), costs[["estimate", "high"]].max().max()
-        )
     return style.settle(figure), cut
