@@ -8,20 +8,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Final, TypeVar
 
 import pandas as pd
 
 from toolkit.analyses import Analyses
-from toolkit.files import read_toml
 from toolkit.models.base import DEFECTS
-from toolkit.report.escape import TERMS
+from toolkit.report.escape import TERMS, data_file
 from toolkit.stats.inference.clusters import unit_counts
 from toolkit.stats.result import Estimate
 from toolkit.words import agreeing, counted, coverage, joined
 
-TEXTS: Final[Mapping[str, Mapping[str, str]]] = read_toml(files("toolkit.report") / "captions.toml")
+TEXTS: Final[Mapping[str, Mapping[str, str]]] = data_file("captions")
 """The sentences that explain each figure and table, by its name; what stands in braces is filled in."""
 Key = TypeVar("Key")
 Part = TypeVar("Part")

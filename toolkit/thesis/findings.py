@@ -374,7 +374,7 @@ def _models(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     words = ("share of right answers", "") if rate else ("mean", " points")
     within = TEXTS["models"]["prompts"]
     ranks = {name: -mean.estimate for name, mean in compared.models if mean.estimate is not None}
-    ends = partial(_at_ends, analyses, "model")
+    ends = (lambda best, worst: "") if rate else partial(_at_ends, analyses, "model")
     yield from _ranked(question, compared.models, compared.differences, words, within, ranks, ends)
 
 

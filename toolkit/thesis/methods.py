@@ -204,7 +204,7 @@ def templates() -> Environment:
         "escape_breaking": escape_breaking, "flaws": KINDS,
         "joined": joined, "length_bins": LENGTH_BINS, "packages_used": packages_used,
         "parts": parts, "rates_sentence": rates_sentence,
-        "reasons": reasons, "total_aud": total_aud, "units_words": units_words,
+        "total_aud": total_aud, "units_words": units_words,
     }  # fmt: skip
     return environment
 
@@ -249,11 +249,3 @@ def methods_latex(paragraphs: Sequence[Paragraph]) -> str:
 def parts(counts: Iterable[tuple[int, str]]) -> list[str]:
     """Return numbers with what they are of; what there is none of is not named, but for the first."""
     return [f"{count} {words}" for index, (count, words) in enumerate(counts) if count or not index]
-
-
-def reasons(counts: Mapping[str, int]) -> str:
-    """Return counts by reason in brackets, nothing where there are none."""
-    words = {reason.replace("_", " "): count for reason, count in sorted(counts.items())}
-    if len(words) == 1:  # its count is the number that stands before
-        return f" ({next(iter(words))})"
-    return f" ({', '.join(f'{count} {reason}' for reason, count in words.items())})" if words else ""
