@@ -21,9 +21,8 @@ from toolkit.report.figure import (
     take_away_others,
 )
 from toolkit.report.plots.cost_quality import cost_quality
-from toolkit.report.plots.drift import judge_drift
 from toolkit.report.plots.generalizability import decision_study, variance_components
-from toolkit.report.plots.judges import icc_forest, judge_agreement, judges
+from toolkit.report.plots.judges import icc_forest, judge_agreement, judge_drift, judges
 from toolkit.report.plots.missing import missing_data
 from toolkit.report.plots.pairs import pair_strengths, position_bias
 from toolkit.report.plots.prompt_length import (

@@ -241,13 +241,14 @@ def _compared(
     lead: str = "",
     equivalence: Estimate | None = None,
     margin: float | None = None,
+    end: str = "",
 ) -> Statement:
     """Return the sentence on a difference, in words that follow its sign."""
     verdict, texts = verdict_of(number, equivalence), TEXTS["compared"]
     names = {"lead": lead, "first": first, "second": second, "unit": unit}
     if verdict == NOT_ANSWERED:
         text = texts["not_estimable"].format(**names, reason=number.why_no_number)
-        return Statement(question, text, number, verdict)
+        return Statement(question, text + end, number, verdict)
     form, size = "less", number  # a size whose interval runs below 0 is read wrongly
     if verdict == DIFFERENT:
         is_higher = number.low is not None if number.estimate is None else number.estimate >= 0
@@ -260,7 +261,7 @@ def _compared(
         tested = "" if equivalence is None else _p_value(equivalence)
         reading = TEXTS["verdicts"][verdict].format(margin=margin, p_value=tested)
     text = texts[form].format(**names, amount=amount, interval=_interval(size), verdict=reading)
-    return Statement(question, text, number, verdict)
+    return Statement(question, text + end, number, verdict)
 
 
 def _stated(
@@ -283,10 +284,16 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     tests = {test.facets["contrast"]: test for test in compared.equivalence}
     contrasts = zip(CONTRASTS, compared.contrasts, strict=True)
     for (longer, shorter), number in sorted(contrasts, key=lambda pair: pair[1].role != "confirmatory"):
-        lead = texts["confirmatory" if number.role == "confirmatory" else "exploratory"] + within
-        pair, test = (names[longer], names[shorter]), tests.get(number.name)
-        statement = _compared(question, *pair, number, lead=lead, equivalence=test, margin=analyses.margin)
-        yield replace(statement, text=statement.text + _at_ends(analyses, "length_bin", longer, shorter))
+        yield _compared(
+            question,
+            names[longer],
+            names[shorter],
+            number,
+            lead=texts[number.role or "exploratory"] + within,
+            equivalence=tests.get(number.name),
+            margin=analyses.margin,
+            end=_at_ends(analyses, "length_bin", longer, shorter),
+        )
         within = ""
     if uneven := captions.uneven_words(compared.contrasts):
         yield Statement(question, captions.capital(uneven))
@@ -306,10 +313,10 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
         scored = analyses.judgements[~analyses.judgements["failed"].astype(bool)]
         judges = counted(int(scored["judge"].nunique()), "judges")
         yield _reliability(analyses, question, "ICC(A,k)", texts["judges"].format(judges=judges))
+    longer, shorter = CONTRASTS[0]
     for mean in () if "calibration" in reasons else analyses.calibration().differences:
-        if mean.calibrated.facets.get("length_bin") == " - ".join(CONTRASTS[0]):
-            pair = names[CONTRASTS[0][0]], names[CONTRASTS[0][1]]
-            yield _compared(question, *pair, mean.calibrated, lead=texts["people"])
+        if mean.calibrated.facets.get("length_bin") == f"{longer} - {shorter}":
+            yield _compared(question, names[longer], names[shorter], mean.calibrated, lead=texts["people"])
     cost = cost_column(analyses.runs)
     if "pareto" in reasons or analyses.runs[cost].isna().all():
         return
@@ -406,8 +413,7 @@ def _ranked(
         lowest = texts["lowest"].format(worst=worst, value=_value(bottom))
         yield _stated(question, texts["ranked"].format(**names, quantity=quantity), top, end=lowest)
         number = by_pair.get((best, worst)) or _turned(by_pair[worst, best])
-        statement = _compared(question, best, worst, number, unit=unit, lead=within)
-        yield replace(statement, text=statement.text + ends(best, worst))
+        yield _compared(question, best, worst, number, unit=unit, lead=within, end=ends(best, worst))
     if len(by_pair) < 2:
         return
     tied = [joined(pair) for pair, number in by_pair.items() if verdict_of(number) != DIFFERENT]
@@ -500,16 +506,18 @@ def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Statement]:
     texts = TEXTS["one_shot"]
     prompts = captions.by_key(((item.variant, item.model), item) for item in scores)
     for (variant, model), methods in prompts.items():
-        mean, counts = (
-            overall("mean raw score", methods),
-            methods_frame(methods)[[*VERDICTS, "missing"]].sum(),
+        mean = overall("mean raw score", methods)
+        counts = methods_frame(methods)[[*VERDICTS, "missing"]].sum()
+        lead = texts["lead"].format(
+            variant=variant,
+            model=model,
+            complete=mean.n["methods"],
+            methods=counted(len(methods), "methods"),
+            experiments=counted(sum(item.experiments for item in methods), "experiments"),
+            verb=agreeing(counts["expected"], "were"),
+            **counts,
         )
-        names = {"variant": variant, "model": model, "complete": mean.n["methods"], **counts}
-        names["experiments"] = counted(sum(item.experiments for item in methods), "experiments")
-        names["verb"] = agreeing(counts["expected"], "were")
-        yield _stated(
-            texts["title"], texts["lead"].format(**names, methods=counted(len(methods), "methods")), mean
-        )
+        yield _stated(texts["title"], lead, mean)
     frame = methods_frame(scores)
     for by in ("variant", "model"):
         if frame[by].nunique() > 1:

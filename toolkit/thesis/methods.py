@@ -67,12 +67,6 @@ class Done:
         """Text of each prompt that was asked, by its id."""
         return {prompt.prompt_id: prompt.text for _, prompt in self.plan.runs.prompts}
 
-    def answered(self, purpose: str) -> dict[tuple[str, str], Asked]:
-        """Return what came for a purpose, by provider and model."""
-        return {
-            (answer.provider, answer.model): answer for answer in self.answers if answer.purpose == purpose
-        }
-
     @property
     def priced(self) -> dict[str, list[tuple[str, Price]]]:
         """Models that cost something, with their prices, by where these stand."""

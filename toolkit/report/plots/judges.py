@@ -1,4 +1,4 @@
-"""How far the judges agree: scores of each pair, intraclass correlations, and each judge beside the others."""
+"""How far judges agree: scores of each pair, intraclass correlations, each beside the others, and on later days."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ _LOWEST: Final = -1.0
 _GUIDES: Final = (0.5, 0.75, 0.9)
 _JUDGES: Final = ("part", "judge", "estimate", "low", "high", "answers")
 _ICC: Final = ("dimension", "name", "estimate", "low", "high", "answers", "judges", "remarks")
+_DRIFT: Final = ("anchor", "day", "judge", "estimate", "low", "high")
 
 
 def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
@@ -254,3 +255,51 @@ def judges(analyses: Analyses, context: About) -> FigureWithCaption:
         [text["note"], "slope" in parts and text["slope_note"]],
         estimates=estimates, counts=captions.estimates_n_words(estimates),
     )  # fmt: skip
+
+
+def judge_drift(analyses: Analyses, context: About) -> FigureWithCaption:
+    """Draw the mean shift of each judge's composite on every day on which it was asked anew."""
+    days = analyses.judge_drift()
+    parts = [(*key, drift) for key, measured in days.items() for drift in measured.composites.values()]
+    data = style.data_of(((*key, drift.judge, drift.shift) for *key, drift in parts), _DRIFT)
+    if data.empty:
+        raise NothingToDraw("no judge was asked anew on a later day")
+    data["changed"] = [drift.changed.estimate for *_, drift in parts if drift.shift.estimable]
+    estimates, tolerance = [drift.shift for *_, drift in parts], analyses.drift_tolerance
+    text = captions.TEXTS["judge_drift"]
+    band = "" if tolerance is None else text["tolerance"].format(tolerance=f"{tolerance:g}")
+    values = style.values_of(
+        data,
+        lambda row: (
+            f"{row.judge} on {row.day}: {style.decimals(row.estimate, sign=True)}, "
+            f"{row.changed:.0%} of scores changed"
+        ),
+    )
+    return context.figure(
+        "judge_drift", _draw_drift(data, tolerance, context), data, f"{text['alt']}: {values}.",
+        text["seen"].format(tolerance=band),
+        [text["note"]],
+        [text["changed"].format(values=values)],
+        estimates=estimates, counts=captions.estimates_n_words(estimates), missing="",
+    )  # fmt: skip
+
+
+def _draw_drift(data: pd.DataFrame, tolerance: float | None, context: About) -> Figure:
+    figure = style.new_figure(style.COLUMN_MM, 70)
+    axes = figure.subplots()
+    styles = style.model_styles(data["judge"])
+    days = {day: place for place, day in enumerate(sorted(data["day"].unique()))}
+    step = 0.5 / max(len(styles), 1)
+    if tolerance is not None:
+        axes.axhspan(-tolerance, tolerance, color=style.GREY, alpha=0.2, linewidth=0)
+    axes.axhline(0, color=style.GREY, linewidth=0.8, zorder=0)
+    for number, (judge, look) in enumerate(styles.items()):
+        rows = data[data["judge"] == judge].sort_values("day")
+        across = rows["day"].map(days) + (number - (len(styles) - 1) / 2) * step
+        axes.vlines(across, rows["low"], rows["high"], color=look.color, linewidth=1.2)
+        axes.plot(across, rows["estimate"], color=look.color, marker=look.marker, markersize=5, linewidth=0.8)
+    axes.set_xticks(list(days.values()), list(days))
+    axes.set_xlim(-0.6, len(days) - 0.4)
+    axes.set_ylabel("Now less then (score points)")
+    style.legend(figure, style.model_handles(styles), columns=min(len(styles), 2))
+    return style.settle(figure)
