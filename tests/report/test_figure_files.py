@@ -37,6 +37,7 @@ from toolkit.report.show import (
     show_figure,
 )
 from toolkit.report.style import new_figure, thesis_style
+from toolkit.words import visible_name
 
 THREE = ("quality_by_length", "cost_quality", "judge_agreement")
 
@@ -122,7 +123,7 @@ def test_six_files_are_written_and_hold_the_caption_and_the_data(three, tmp_path
 def test_text_of_servers_and_models_is_drawn_named_or_dropped(tmp_path: Path) -> None:
     """Signs that the font lacks are named, control characters are in no picture and no caption; an SVG stays one."""
     hostile = "\u65e0\u6548 \U0001f600\x1b[31m\u202e\x00 <b>$x^2$ --> \\alpha"
-    held, plan = make_study((hostile, "gpt"), bases=2, missing=0.4)
+    held, plan = make_study((visible_name(hostile), "gpt"), bases=2, missing=0.4)
     judgements = held.judgements
     judgements["failure"] = judgements["failure"].where(~judgements["failed"], hostile)
     (figure,) = draw_study(held, about_study(held, plan), ["missing_data"])
@@ -145,7 +146,7 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, ca
     said = [text for one in figures for text in (one.caption, one.alt_text, one.left_out)]
     assert badly_worded(*said) == []
     assert absent["equivalence"] == "one prompt length"
-    assert absent["judge_agreement"] == "one judge"
+    assert absent["judge_agreement"] == "one judge (model of primary): not estimable"
     assert {"icc_forest", "judges", "variance_components", "decision_study"} <= set(absent)
     assert absent["missing_data"] == "no score is missing"
     for name in ("icc_forest", "cost_quality"):
@@ -155,10 +156,12 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, ca
     assert [path.name for path in files] == [*(f"cost_quality{suffix}" for suffix in SUFFIXES), LEFT_OUT]
     assert not (tmp_path / "icc_forest.pdf").exists()
     text = files[-1].read_text(encoding="utf-8")
-    assert "judge_agreement: one judge\n" in text
+    assert "judge_agreement: one judge (model of primary): not estimable\n" in text
     assert text.endswith(f"{NOTE}\n")
     show_figure(files, "judge_agreement")
-    assert "judge_agreement is left out: one judge." in capsys.readouterr().out
+    assert (
+        "judge_agreement is left out: one judge (model of primary): not estimable." in capsys.readouterr().out
+    )
     with pytest.raises(InputError, match="there is none of that name"):
         show_figure(files, "no_such_figure")
     with pytest.raises(
