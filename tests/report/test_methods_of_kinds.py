@@ -155,7 +155,9 @@ def test_each_kind_of_study_claims_what_it_did_and_no_more(bundle: tuple[str, Pa
     Captions and results: no length that was not asked, no correction of one test, no panel that is not drawn.
     """
     kind, folder = bundle
-    captions = [f"{path.stem}: {path.read_text(encoding='utf-8')}" for path in folder.glob("figures/*.txt")]
+    captions = [
+        f"figure {path.stem}: {path.read_text(encoding='utf-8')}" for path in folder.glob("figures/*.txt")
+    ]
     told = " ".join([*captions, (folder / "findings.txt").read_text(encoding="utf-8")])
     if not place:
         names = ("Data", "Statistics", "Intervals and tests", "Assumptions", "Multiplicity")
