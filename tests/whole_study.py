@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.text import Text
 
 from toolkit.analyses import Analyses
+from toolkit.report.figure import FigureWithCaption, about_study
+from toolkit.report.registry import draw_study
 from toolkit.study_file import StudyFile
 from toolkit.words import DIMENSIONS, JUDGE_ROLES
 
@@ -104,3 +107,13 @@ def make_study(
         judges={judge: SimpleNamespace(related=()) for judge in judges},
     )
     return Analyses(runs_frame, judgements_frame, name="whole", margin=margin), plan
+
+
+def drawn(held: Analyses, plan: Any, *names: str) -> dict[str, FigureWithCaption]:
+    """Return figures of a study by name."""
+    return {figure.name: figure for figure in draw_study(held, about_study(held, plan), names)}
+
+
+def texts(figure: FigureWithCaption) -> list[str]:
+    """Return every text on a figure, legends and titles included."""
+    return [found.get_text() for found in figure.figure.findobj(Text) if found.get_text()]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.analyses import QUESTIONS, Analysable, Analyses
 from toolkit.errors import InputError
+from toolkit.report.escape import names_kept
 from toolkit.report.manifest import claim_folder
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Reported(Analysable):
         """
         from toolkit.report.style import FONT_PT, PAGE_MM, sized
 
-        target = Path(folder) if folder is not None else self.output
+        target = Path(self.output if folder is None else folder)
         page, points = width or PAGE_MM, font or FONT_PT
         if folder is None and (page, points) != (PAGE_MM, FONT_PT):
             target /= f"{page:g}mm_{points:g}pt"
@@ -114,7 +115,6 @@ class Reported(Analysable):
     def _draw(
         self, frames: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False
     ) -> Files:
-        from toolkit.report.escape import names_kept
         from toolkit.report.registry import write_figures
 
         with names_kept(frames.names, frames.titles):
@@ -122,12 +122,11 @@ class Reported(Analysable):
 
     def statistics(self, folder: Path | str | None = None) -> list[Path]:
         """Write every statistic as a table and as a sentence, and return the paths."""
-        target = Path(folder) if folder is not None else self.output
+        target = Path(self.output if folder is None else folder)
         claim_folder(self.name, target / "statistics")
         return self._write_statistics(self.frames(), target)
 
     def _write_statistics(self, frames: Analyses, folder: Path) -> Files:
-        from toolkit.report.escape import names_kept
         from toolkit.report.registry import write_statistics
 
         with names_kept(frames.names, frames.titles):
@@ -196,7 +195,6 @@ class Reported(Analysable):
         InputError
             When there is nothing to bundle, or the folder holds something else.
         """
-        from toolkit.report.escape import names_kept
         from toolkit.thesis.bundle import bundle_place, write_bundle
         from toolkit.thesis.document import check_format
         from toolkit.thesis.findings import Findings
@@ -205,7 +203,7 @@ class Reported(Analysable):
         check_format(format)
         frames, manifest = self.frames(), self.manifest()
         status = self._status(frames)
-        target = bundle_place(Path(folder) if folder is not None else self.output / "bundle", status)
+        target = bundle_place(Path(self.output / "bundle" if folder is None else folder), status)
         with names_kept(frames.names, frames.titles):
             findings = Findings(self.name, tuple(self._statements(frames)))
             files = self._draw(frames, target, progress=progress)

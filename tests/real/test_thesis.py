@@ -237,20 +237,13 @@ def test_a_wide_table_is_turned_where_its_type_would_be_too_small(tmp_path: Path
     assert min(short for short, _ in sides) > 4.4  # what type of 5 points has
 
 
-def test_the_methods_say_who_was_asked_when_and_with_what(whole_bundle: Path) -> None:
-    """Models with days, judges, rubric and dataset with hashes, counts, cost and versions."""
+def test_the_methods_name_the_bytes_and_versions_of_the_manifest(whole_bundle: Path) -> None:
+    """Dataset and rubric by their hashes; test_methods has models, days, counts and cost."""
     text = (whole_bundle / "methods.txt").read_text(encoding="utf-8")
     manifest = json.loads((whole_bundle / MANIFEST).read_text(encoding="utf-8"))
-    assert re.search(r"scripted \(scripted, \d{4}-\d\d-\d\d(?: to \d{4}-\d\d-\d\d)?, 36 answers\)", text)
-    assert text.count(", 36 judgements)") == 3
-    assert "primary judge-a" in text
     for name in ("dataset", "rubric"):
         assert manifest["inputs"][name]["sha256"][:12] in text
-    assert "36 prompts: 12 bases" in text
-    assert "Of 108 planned judgements 108 gave scores" in text
-    assert "in 144 calls" in text
     assert f"scipy {manifest['versions']['scipy']}" in text
-    assert "for at most 2000 tokens, at temperature 0.2" in text
     assert badly_worded(text) == []
 
 
@@ -376,20 +369,22 @@ def test_a_study_with_nothing_run_is_one_clear_line(
     assert not (path.parent / "results" / "shots").exists()
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{}", "is no manifest of a study"),
+        ('{"study": "another", "files": {}}', "holds files of another; choose another folder"),
+    ],
+)
 def test_a_folder_that_holds_another_manifest_is_left_alone(
-    whole_bundle: Path, demo_like_study: Path, tmp_path: Path
-):
+    demo_like_study: Path, tmp_path: Path, content: str, message: str
+) -> None:
     """What is not ours is not overwritten."""
-    (tmp_path / MANIFEST).write_text("{}")
-    study = Study.load(demo_like_study)
-    with pytest.raises(InputError, match="is no manifest of a study"):
-        study.bundle(tmp_path)
-    (tmp_path / MANIFEST).write_text('{"study": "another", "files": {}}')
-    with pytest.raises(InputError, match="holds files of another; choose another folder"):
-        study.bundle(tmp_path)
-    with pytest.raises(InputError, match="is a file"):
-        study.bundle(tmp_path / MANIFEST)
-    study.store.close()
+    (tmp_path / MANIFEST).write_text(content)
+    with Study.load(demo_like_study) as study:
+        for folder, why in ((tmp_path, message), (tmp_path / MANIFEST, "is a file")):
+            with pytest.raises(InputError, match=why):
+                study.bundle(folder)
 
 
 def _bundle(folder: Path, name: str, seed: int) -> Path:

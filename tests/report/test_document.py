@@ -57,10 +57,15 @@ def bundle(scores: Scores, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield folder
 
 
+def document_of(folder) -> str:
+    """Return the document with its marks."""
+    with zipfile.ZipFile(folder / "bundle.docx") as file:
+        return file.read("word/document.xml").decode()
+
+
 def text_of(folder) -> str:
     """Return what the document says, without its marks."""
-    with zipfile.ZipFile(folder / "bundle.docx") as file:
-        root = ET.fromstring(file.read("word/document.xml"))
+    root = ET.fromstring(document_of(folder))
     return "\n".join(
         "".join(one.text or "" for one in paragraph.iter(f"{WORD}t")) for paragraph in root.iter(f"{WORD}p")
     )
@@ -116,15 +121,11 @@ def test_results_name_the_figures_and_tables_that_show_them(bundle) -> None:
 
 
 def test_no_citation_is_left_open_and_no_command_is_printed(bundle) -> None:
-    """Nothing of LaTeX, no path of the machine."""
+    """Nothing of LaTeX, no path of the machine; of a hostile name no mark comes alive."""
     said = text_of(bundle)
+    assert plain(HOSTILE) in plain(said)
     for sign in ("[@", "???", "\\cite", "\\phantom", "bundlehome", "textless", str(bundle), "references.bib"):
         assert sign not in said
-
-
-def test_a_hostile_name_is_text(bundle) -> None:
-    """No file is taken up, no mark comes alive."""
-    assert plain(HOSTILE) in plain(text_of(bundle))
 
 
 @pytest.mark.full
@@ -134,17 +135,10 @@ def test_the_same_scores_are_the_same_bytes(scores, bundle, tmp_path) -> None:
     assert (bundle / "bundle.docx").read_bytes() == (tmp_path / "bundle.docx").read_bytes()
 
 
-def test_pictures_of_word_have_their_alt_text(bundle) -> None:
-    """For a screen reader."""
-    with zipfile.ZipFile(bundle / "bundle.docx") as file:
-        document = file.read("word/document.xml").decode()
+def test_pictures_have_their_alt_text_and_width_and_panels_their_heads(bundle) -> None:
+    """A screen reader finds words; a picture has its share of the text; a head within a table is bold."""
+    document = document_of(bundle)
     assert re.findall(r'descr="Means and differences: [^"]+"', document)
-
-
-def test_a_figure_of_a_column_is_not_blown_up_and_panels_have_heads(bundle) -> None:
-    """In Word a picture has its share of the text; a head within a table is bold."""
-    with zipfile.ZipFile(bundle / "bundle.docx") as file:
-        document = file.read("word/document.xml").decode()
     widths = {int(width) for width in re.findall(r'<wp:extent cx="(\d+)"', document)}
     assert min(widths) / max(widths) == pytest.approx(85 / 160, abs=0.01)
     assert re.search(r"<w:b[ /]>?.{0,80}difference", document, re.S)

@@ -9,14 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.text import Text
 from PIL import Image
-from whole_study import NOTE, make_study
+from whole_study import NOTE, drawn, make_study, texts
 from wording_rules import badly_worded, too_many_sentences
 
 from toolkit.analyses import Analyses
-from toolkit.report.figure import About, about_study, render
-from toolkit.report.registry import draw_study
+from toolkit.report.figure import About, render
 from toolkit.report.style import (
     PAGE_HIGH_MM,
     PALETTE,
@@ -33,22 +31,12 @@ NINE = tuple(f"vendor_{'x' * 26}_100%_R&D_{letter}" for letter in "abcdefghi")
 BINS = {"S": 0.0, "M": 1.0, "L": 2.0}
 
 
-def drawn(held, plan, *names: str) -> dict:
-    """Return figures of a study by name."""
-    return {figure.name: figure for figure in draw_study(held, about_study(held, plan), names)}
-
-
 def drawn_of(name: str, change=None, **options):
     """Return one figure of a study whose runs were changed first."""
     held, plan = make_study(**options)
     if change is not None:
         change(held.runs)
     return drawn(held, plan, name)[name]
-
-
-def texts(figure) -> list[str]:
-    """Return every text on a figure, legends and titles included."""
-    return [found.get_text() for found in figure.figure.findobj(Text) if found.get_text()]
 
 
 @pytest.fixture(scope="module")

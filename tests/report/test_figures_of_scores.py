@@ -6,25 +6,13 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from matplotlib.collections import PolyCollection
-from matplotlib.text import Text
-from whole_study import make_study
+from whole_study import drawn, make_study, texts
 
 from toolkit.cli import cli
 from toolkit.errors import InputError
 from toolkit.report.figure import about_study
-from toolkit.report.registry import draw_study
 from toolkit.report.style import COLUMN_MM, PAGE_MM, is_wide, new_figure, sized, thesis_style
 from toolkit.scores.scores import Scores
-
-
-def drawn(held, plan, *names: str) -> dict:
-    """Return figures of a study by name."""
-    return {figure.name: figure for figure in draw_study(held, about_study(held, plan), names)}
-
-
-def texts(figure) -> list[str]:
-    """Return every text on a figure."""
-    return [one.get_text() for one in figure.figure.findobj(Text) if one.get_text()]
 
 
 @pytest.fixture(scope="module")

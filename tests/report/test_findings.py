@@ -67,32 +67,25 @@ def test_every_number_is_that_of_its_result_and_every_question_has_its_sentences
         assert f"scored {abs(number.estimate or 0):.2f} points" in found["statement"]
     icc = {one.name: one for one in analyses.reliability().icc[analyses.score]}
     assert length.loc[4, "estimate"] == icc["ICC(A,k)"].estimate
-    by_model = analyses.length_by_model()
+    *_, of_models, of_judges, of_prices = length["statement"]
     assert length.loc[3, "estimate"] in [number.estimate for number in analyses.length().by_model]
-    for model, alone in by_model.items():
-        assert any(
-            f"{number.estimate:.2f} ({model})" in length.loc[3, "statement"] for number in alone.contrasts
-        )
-    prices = point_cost(analyses.runs)
-    assert length.loc[5, "estimate"] == prices[0].estimate
-    assert all(price.facets["model"] in length.loc[5, "statement"] for price in prices)
-    assert (
-        f"{prices[0].estimate:.3g} [{prices[0].low:.3g}, {prices[0].high:.3g}] ("
-        in length.loc[5, "statement"]
-    )
+    for model, alone in analyses.length_by_model().items():
+        assert any(f"{number.estimate:.2f} ({model})" in of_models for number in alone.contrasts)
+    price, *others = point_cost(analyses.runs)
+    assert length.loc[5, "estimate"] == price.estimate
+    assert all(other.facets["model"] in of_prices for other in others)
+    assert f"{price.estimate:.3g} [{price.low:.3g}, {price.high:.3g}] (" in of_prices
     free, _ = make_study(bases=8, free=True)
-    first, told = (
-        point_cost(free.runs, cost="total_tokens")[0],
-        of(findings_of(free), "Prompt length (RQ1)").loc[5, "statement"],
-    )
+    first = point_cost(free.runs, cost="total_tokens")[0]
+    told = of(findings_of(free), "Prompt length (RQ1)").loc[5, "statement"]
     assert f"in tokens more on 1,000 runs: from S to M {first.estimate:,.0f} [" in told
     assert "] (llama-3); from M to L not estimable: the gain may be 0 (gpt-4o) and " in told
-    assert length.loc[4, "statement"].count("these judges alone") == 1
+    assert of_judges.count("these judges alone") == 1
     models = of(findings, "Models")
     assert not models["statement"].str.contains("told apart").any()  # of two models the difference says it
     best, worst = sorted(analyses.compare_models().models, key=lambda one: -one[1].estimate)
-    assert f"{best[0]} has the highest mean, {best[1].estimate:.2f}" in models.loc[0, "statement"]
-    assert f"{worst[0]} the lowest, {worst[1].estimate:.2f}" in models.loc[0, "statement"]
+    for model, words in ((best, "has the highest mean"), (worst, "the lowest")):
+        assert f"{model[0]} {words}, {model[1].estimate:.2f}" in models.loc[0, "statement"]
     sizes = findings.frame().groupby("question").size()
     alone = ["Judges and people", "Cost and quality"]
     assert sizes[alone].tolist() == [1, 1]
@@ -171,9 +164,8 @@ def test_more_pairs_than_a_sentence_holds_are_not_named(models: str, names: str)
     ],
 )
 def test_the_price_of_right_answers_has_its_interval(right: list[int], cost: float, price: str) -> None:
-    answers = pd.DataFrame({"base": list("abcdef"), "model": "m", "correct": right, "aud_cost": cost}).assign(
-        length_bin="all", judged=True
-    )
+    columns = {"base": list("abcdef"), "model": "m", "correct": right, "aud_cost": cost}
+    answers = pd.DataFrame(columns | {"length_bin": "all", "judged": True})
     answers = pd.concat([answers.assign(chance=0.25), answers.assign(model="n")])
     answers.attrs["score"] = "correct"
     accuracy, unknown = scored_findings(Analyses(answers, answers, keyed_answers=answers), {}, ("accuracy",))
@@ -288,18 +280,12 @@ def test_hostile_names_stay_text_on_one_line(tmp_path: Path) -> None:
 def test_people_correct_what_the_judges_say() -> None:
     """Agreement and the corrected mean stand beside; the contrast of lengths has the corrected one."""
     analyses, _ = make_study(bases=10, missing=0.0)
-    rated = analyses.runs[["run_id", "base", "length_bin", "model", "cluster"]].assign(
-        rater="anna", failed=False
-    )
-    for name in (*DIMENSIONS, "composite", "composite_strict"):
-        rated[name] = analyses.runs[name].astype(float) - 0.5
-    human = rated.iloc[::2].reset_index(drop=True)
-    judged = Analyses(analyses.runs, analyses.judgements, human)
+    scores = analyses.runs[[*DIMENSIONS, "composite", "composite_strict"]].astype(float) - 0.5
+    rated = analyses.runs.assign(rater="anna", failed=False, **scores)
+    judged = Analyses(analyses.runs, analyses.judgements, rated.iloc[::2].reset_index(drop=True))
     findings = Findings("whole", tuple(scored_findings(judged, {})))
-    corrected = of(findings, "Prompt length (RQ1)")["statement"].str.startswith(
-        "Corrected by the ratings of people"
-    )
-    assert corrected.sum() == 1
+    told = of(findings, "Prompt length (RQ1)")["statement"]
+    assert told.str.startswith("Corrected by the ratings of people").sum() == 1
     people = of(findings, "Judges and people")
     number = judged.calibration().means["all"].calibrated
     assert people.loc[1, "estimate"] == number.estimate
@@ -350,12 +336,9 @@ def test_a_point_costs_what_the_longer_prompt_costs_more_over_what_it_gains() ->
     point = price(gains(0.4, 0.01))
     assert point.estimate == pytest.approx(1000 * 0.015 / 0.4)
     assert (point.low or 0) < 37.5 < (point.high or 0)
-    for end in (
-        point.low,
-        point.high,
-    ):  # Fieller: at either end t of the mean of gain x price - extra is the limit
-        wide = gains(0.4, 0.01).pivot(index="base", columns="length_bin")
-        gain, extra = (wide[name]["M"] - wide[name]["S"] for name in ("composite_strict", "aud_cost"))
+    wide = gains(0.4, 0.01).pivot(index="base", columns="length_bin")
+    gain, extra = (wide[name]["M"] - wide[name]["S"] for name in ("composite_strict", "aud_cost"))
+    for end in (point.low, point.high):  # Fieller: there t of the mean of gain x price - extra is the limit
         rest = gain * (end or 0) / 1000 - extra
         assert abs(rest.mean()) / rest.sem() == pytest.approx(2.570581836)
     assert [price(gains(0.4, 0.01, model=name)).estimate for name in "xy"] == [point.estimate] * 2

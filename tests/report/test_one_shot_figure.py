@@ -143,10 +143,8 @@ def test_the_table_holds_counts_scores_and_intervals(tmp_path):
 def test_the_comparison_table_holds_difference_interval_and_p():
     """With what was left out and the correction in the caption."""
     counts = {f"q{n}": (n, 8 - n, 2) for n in range(7)}
-    plain, careful = (
-        scored(counts),
-        scored({q: (a + 2, b - 2, c) for q, (a, b, c) in counts.items()}, ("careful",)),
-    )
+    plain = scored(counts)
+    careful = scored({q: (a + 2, b - 2, c) for q, (a, b, c) in counts.items()}, ("careful",))
     rude = scored(dict.fromkeys(counts, (0, 8, 2)), ("rude",))
     table = one_shot_comparison_table(compare_one_shot(methods_frame([*plain, *careful, *rude])))
     assert "careful $-$ plain & 0.20 {[}0.09, 0.31{]}, p = " in table.latex

@@ -256,11 +256,7 @@ def estimate(name: str, value: float, **more) -> Estimate:
     ("keyed", "rows"),
     [
         (  # forms across, dimensions down
-            [
-                (("icc", score), estimate(form, 0.5))
-                for score in ("clarity", "relevance")
-                for form in ("A", "B")
-            ],
+            [(("icc", score), estimate(form, 0.5)) for score in ("clarity", "relevance") for form in "AB"],
             ["& A & B", "clarity & 0.50 {[}0.40, 0.60{]} & 0.50", "relevance & 0.50"],
         ),
         (  # what the results are of goes down

@@ -8,22 +8,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Final, TypeVar
 
 import pandas as pd
 
 from toolkit.analyses import Analyses
-from toolkit.files import read_toml
 from toolkit.models.base import DEFECTS
-from toolkit.report.escape import TERMS
-from toolkit.stats.inference.clusters import GROUPS, unit_counts
+from toolkit.report.escape import TERMS, data_file
+from toolkit.stats.inference.clusters import unit_counts
 from toolkit.stats.result import Estimate
 from toolkit.words import agreeing, counted, coverage, joined
 
-TEXTS: Final[Mapping[str, Mapping[str, str]]] = read_toml(files("toolkit.report") / "captions.toml")
+TEXTS: Final[Mapping[str, Mapping[str, str]]] = data_file("captions")
 """The sentences that explain each figure and table, by its name; what stands in braces is filled in."""
-Key = TypeVar("Key", str, tuple[str, str])
+Key = TypeVar("Key")
+Part = TypeVar("Part")
 MOST_NAMES: Final = 4
 """Results without an estimate that a caption names for each reason; the data of the table name all."""
 UNCORRECTED: Final = "The intervals are not corrected for their number"
@@ -43,6 +42,10 @@ class Context:
     notes: str = ""
     note: str = ""
     lengths: str = joined(list(TEXTS["lengths"].values()))
+
+    def about(self) -> list[str]:
+        """Return source and note, each a line."""
+        return list(filter(None, (self.source and f"{self.source}.", self.note)))
 
     def compose(
         self,
@@ -104,11 +107,6 @@ def defects_note(runs: pd.DataFrame) -> str:
     return sentence(*parts)
 
 
-def units(estimate: Estimate) -> int:
-    """Return the number of bases, or of independent groups, that an estimate rests on."""
-    return estimate.n.get("bases", estimate.n.get(GROUPS, 0))
-
-
 def counts_words(n: Mapping[str, int]) -> str:
     """Say the counts, singular where there is one."""
     return ", ".join(counted(count, unit) for unit, count in n.items())
@@ -121,10 +119,7 @@ def n_words(n: Mapping[str, int]) -> str:
 
 def ranges_words(estimates: Iterable[Estimate]) -> str:
     """Say each count once where all estimates agree, and its range where they differ."""
-    ranges: dict[str, list[int]] = {}
-    for estimate in estimates:
-        for unit, count in estimate.n.items():
-            ranges.setdefault(unit, []).append(count)
+    ranges = by_key(size for estimate in estimates for size in estimate.n.items())
     parts = [
         counted(sizes[0], unit) if len(set(sizes)) == 1 else f"{min(sizes)} to {max(sizes)} {unit}"
         for unit, sizes in ranges.items()
@@ -137,10 +132,11 @@ def estimates_n_words(estimates: Iterable[Estimate]) -> str:
     return f"n = {ranges_words(estimates)}"
 
 
-def _by_key(names: Iterable[tuple[Key, str]]) -> dict[Key, list[str]]:
-    groups: dict[Key, list[str]] = {}
-    for key, name in names:
-        groups.setdefault(key, []).append(name)
+def by_key(parts: Iterable[tuple[Key, Part]]) -> dict[Key, list[Part]]:
+    """Return what stands under each key, in its order."""
+    groups: dict[Key, list[Part]] = {}
+    for key, part in parts:
+        groups.setdefault(key, []).append(part)
     return groups
 
 
@@ -150,7 +146,7 @@ def _ways(estimates: Iterable[Estimate]) -> dict[tuple[str, str], list[str]]:
     ways = Counter(name for name, *_ in {(e.statistic, e.confidence, e.method) for e in intervals})
     names = (e.statistic if e.statistic and ways[e.statistic] == 1 else e.name for e in intervals)
     keys = ((coverage(e.confidence), e.method) for e in intervals)
-    return _by_key(zip(keys, names, strict=True))
+    return by_key(zip(keys, names, strict=True))
 
 
 def interval_words(estimates: Iterable[Estimate]) -> str:
@@ -170,7 +166,7 @@ def ways_words(estimates: Iterable[Estimate]) -> str:
 
 def not_estimable_words(estimates: Iterable[Estimate]) -> str:
     """Say which estimates there are none of, and why."""
-    reasons = _by_key((estimate.reason, estimate.name) for estimate in estimates if not estimate.estimable)
+    reasons = by_key((estimate.reason, estimate.name) for estimate in estimates if not estimate.estimable)
     return f"Not estimable: {_by_reason(reasons)}." if reasons else ""
 
 
@@ -183,19 +179,19 @@ def missing_before(estimates: Iterable[Estimate]) -> str:
 def no_interval_words(estimates: Iterable[Estimate]) -> str:
     """Say which estimates have no interval and why, each reason once."""
     without = (e for e in estimates if e.estimable and (e.low is None or e.high is None))
-    reasons = _by_key((e.reason, e.name) for e in without)
+    reasons = by_key((e.reason, e.name) for e in without)
     return f"Without an interval: {_by_reason(reasons)}." if reasons else ""
 
 
 def tests_words(estimates: Iterable[Estimate]) -> str:
     """Say how P values were made that have no interval beside them."""
-    methods = _by_key((e.method, e.name) for e in estimates if e.p_value is not None and e.low is None)
+    methods = by_key((e.method, e.name) for e in estimates if e.p_value is not None and e.low is None)
     return sentence(*(f"test of {_few(names)}: {method}" for method, names in methods.items()))
 
 
 def roles_words(estimates: Iterable[Estimate]) -> str:
     """Say which tests were named beforehand, and which were not."""
-    roles = _by_key((e.role, e.name) for e in estimates if e.p_value is not None and e.role)
+    roles = by_key((e.role, e.name) for e in estimates if e.p_value is not None and e.role)
     if list(roles) == ["exploratory"]:
         return "all of these tests are exploratory" if len(set(roles["exploratory"])) > 1 else "exploratory"
     return clauses(*(f"{role}: {_few(names)}" for role, names in roles.items()))

@@ -14,18 +14,19 @@ from toolkit.files import read_toml
 from toolkit.words import DIMENSIONS, LENGTH_BINS, SCENARIOS, visible_name
 
 
-def _data(name: str) -> dict[str, dict[str, str]]:
+def data_file(name: str) -> dict[str, dict[str, str]]:
+    """Return the content of a data file of this folder."""
     return read_toml(files("toolkit.report") / f"{name}.toml")
 
 
-_SIGNS: Final = _data("latex")
+_SIGNS: Final = data_file("latex")
 _PRINTED: Final = {sign: f"$\\{name}$" for name, signs in _SIGNS["mathematics"].items() for sign in signs}
 _PRINTED.update(_SIGNS["text"])
 _LABEL_SIGNS: Final = frozenset(f"{string.ascii_letters}{string.digits}:.-")
 _STUDY_SIGNS: Final = _LABEL_SIGNS - {":"} | {"_"}
 _LETTERS: Final = "".join(chr(c) for c in range(0xC0, 0x100) if chr(c) not in "ÐðÞþ×÷")
 """Letters that pdflatex prints in every font encoding."""
-TERMS: Final[Mapping[str, Mapping[str, str]]] = _data("terms")
+TERMS: Final[Mapping[str, Mapping[str, str]]] = data_file("terms")
 _FIELD_TERMS: Final = {f"length_bin {name}": f"length {name}" for name in LENGTH_BINS}
 _FIELD_TERMS.update({name: name.replace("_", " ") for name in DIMENSIONS})
 _FIELD_TERMS.update({name: f"{name[:3]} {name[4:].lower()}" for name in SCENARIOS})
@@ -35,10 +36,9 @@ _TERM: Final = rf"(?<![\w-])(?:{'|'.join(map(re.escape, _FIELD_TERMS))})(?![\w-]
 _MINUS: Final = r"(?<![\w.)\]/-])-(?=\.?\d)|(?<=(?<![\w-])[SML])-(?=[SML](?![\w-]))|(?<=\S )-(?= \S)"
 """Hyphens that are a minus: before a number, between two prompt lengths, and alone between two names."""
 _REPLACED: Final = rf"{_TERM}|{_MINUS}|(?<=\w )x(?= \w)"
-_literal_names: ContextVar[str] = ContextVar("literal_names", default="")
-"""Pattern of names of the user that are printed as they are, or by their titles."""
 NO_TITLES: Final[Mapping[str, str]] = {}
-_titles: ContextVar[Mapping[str, str]] = ContextVar("titles", default=NO_TITLES)
+_names: ContextVar[tuple[str, Mapping[str, str]]] = ContextVar("names", default=("", NO_TITLES))
+"""Pattern of names of the user that are printed as they are, or by their titles."""
 _TOKEN: Final = re.compile(r"\b[dg]_(?:z|av)\b|(?<=[-',!?])(?=[-',`])|.", re.DOTALL)  # text of others
 """An effect size, which is set as mathematics; the place in a pair that would become one sign; any other character."""
 _SENTENCE_END: Final = r" \(n = |[.:;] |\.?$"
@@ -114,12 +114,11 @@ def names_kept(names: Iterable[str], titles: Mapping[str, str] = NO_TITLES) -> I
     literal = (name for name in own if pattern.search(name))
     parts = [re.escape(name) for name in sorted(literal, key=len, reverse=True)]  # text of others
     parts += [rf"(?<![\w-]){name}(?![\w-])" for name in titles]
-    before = _literal_names.set("|".join(parts)), _titles.set(titles)
+    before = _names.set(("|".join(parts), titles))
     try:
         yield
     finally:
-        _literal_names.reset(before[0])
-        _titles.reset(before[1])
+        _names.reset(before)
 
 
 def readable(text: str) -> str:
@@ -128,13 +127,14 @@ def readable(text: str) -> str:
 
 
 def _except_names(pattern: str) -> str:
-    return f"(?P<name>{_literal_names.get()})|{pattern}" if _literal_names.get() else pattern
+    literal, _ = _names.get()
+    return f"(?P<name>{literal})|{pattern}" if literal else pattern
 
 
 def _replacement(match: re.Match[str]) -> str:
     text = match[0]
     if match.lastgroup == "name":
-        return _titles.get().get(text, text)
+        return _names.get()[1].get(text, text)
     return _FIELD_TERMS.get(text, {"-": "−", "x": "×"}.get(text, text))
 
 

@@ -116,7 +116,7 @@ class About(captions.Context):
     def nothing_drawn(self, name: str, reason: str, lead: str, *, left_out: str = "") -> FigureWithCaption:
         """Return the figure that says why there is nothing to draw."""
         with thesis_style():
-            figure = message_figure(85, 40, reason)
+            figure = message_figure(reason)
         caption, notes = self.compose(f"{lead}: {reason}.", [captions.n_words(self.n), self.missing])
         alt_text = f"{captions.capital(reason)}, so nothing is drawn."
         return FigureWithCaption(name, figure, caption, alt_text, pd.DataFrame(), self.n, left_out, (), notes)

@@ -21,16 +21,15 @@ from toolkit.report.figure import (
     take_away_others,
 )
 from toolkit.report.plots.cost_quality import cost_quality
-from toolkit.report.plots.drift import judge_drift
 from toolkit.report.plots.generalizability import decision_study, variance_components
-from toolkit.report.plots.judges import icc_forest, judge_agreement, judges
-from toolkit.report.plots.length_information import length_information
+from toolkit.report.plots.judges import icc_forest, judge_agreement, judge_drift, judges
 from toolkit.report.plots.missing import missing_data
 from toolkit.report.plots.pairs import pair_strengths, position_bias
 from toolkit.report.plots.prompt_length import (
     dimension_profile,
     equivalence,
     length_effects,
+    length_information,
     length_slope,
     quality_by_length,
 )
@@ -46,45 +45,41 @@ from toolkit.words import choices
 
 @dataclass(frozen=True)
 class Row:
-    """A figure: its name, what it is called, how it is drawn from the analyses, and which of them it asks.
+    """A figure: how it is drawn from the analyses, and which of them it asks.
 
     One that stands in for an analysis is drawn where the scores cannot answer that.
     """
 
-    name: str
-    title: str
     draw: Callable[[Analyses, About], FigureWithCaption]
     asks: str
     needs_scores: bool = True
     stands_in_for: str = ""
 
+    @property
+    def name(self) -> str:
+        """The name of the figure and of its files: that of the function."""
+        return self.draw.__name__
+
 
 FIGURES: Final = (
-    Row("length_effects", "What prompt length does", length_effects, "length"),
-    Row("quality_by_length", "Quality by prompt length", quality_by_length, "length"),
-    Row(
-        "length_information",
-        "Prompt length apart from information",
-        length_information,
-        "length_and_information",
-    ),
-    Row("score_distribution", "Spread of the scores", score_distribution, "ceiling"),
-    Row("equivalence", "Equivalence of prompt lengths", equivalence, "length"),
-    Row("model_means", "Means of the models", model_means, "compare_models", stands_in_for="length"),
-    Row("pair_strengths", "Models by votes on pairs", pair_strengths, "compare_pairs", needs_scores=False),
-    Row(
-        "position_bias", "Judges and the order of replies", position_bias, "compare_pairs", needs_scores=False
-    ),
-    Row("dimension_profile", "Profile of the dimensions", dimension_profile, "dimension_profile"),
-    Row("cost_quality", "Quality against cost", cost_quality, "pareto"),
-    Row("length_slope", "Length of the reply and score", length_slope, "length_bias"),
-    Row("judge_agreement", "Agreement between judges", judge_agreement, "reliability"),
-    Row("icc_forest", "Intraclass correlations of the judges", icc_forest, "reliability"),
-    Row("variance_components", "Variance components", variance_components, "generalizability"),
-    Row("decision_study", "Decision study", decision_study, "generalizability"),
-    Row("judges", "Judges, each beside the others", judges, "compare_judges"),
-    Row("judge_drift", "Judges asked anew", judge_drift, "judge_drift"),
-    Row("missing_data", "Missing scores", missing_data, "missing", needs_scores=False),
+    Row(length_effects, "length"),
+    Row(quality_by_length, "length"),
+    Row(length_information, "length_and_information"),
+    Row(score_distribution, "ceiling"),
+    Row(equivalence, "length"),
+    Row(model_means, "compare_models", stands_in_for="length"),
+    Row(pair_strengths, "compare_pairs", needs_scores=False),
+    Row(position_bias, "compare_pairs", needs_scores=False),
+    Row(dimension_profile, "dimension_profile"),
+    Row(cost_quality, "pareto"),
+    Row(length_slope, "length_bias"),
+    Row(judge_agreement, "reliability"),
+    Row(icc_forest, "reliability"),
+    Row(variance_components, "generalizability"),
+    Row(decision_study, "generalizability"),
+    Row(judges, "compare_judges"),
+    Row(judge_drift, "judge_drift"),
+    Row(missing_data, "missing", needs_scores=False),
 )
 """In the order in which bundle and thesis show them."""
 NAMES: Final = tuple(row.name for row in FIGURES)
@@ -126,7 +121,8 @@ def _draw(row: Row, analyses: Analyses, context: About) -> FigureWithCaption:
         with thesis_style():
             return row.draw(analyses, context)
     except NothingToDraw as error:
-        return context.nothing_drawn(row.name, str(error), row.title, left_out=str(error))
+        title = captions.TEXTS["titles"][row.name]
+        return context.nothing_drawn(row.name, str(error), title, left_out=str(error))
 
 
 def write_figures(
@@ -204,7 +200,7 @@ def save_drawn(
     files.left_out = {name: reasons[name] for name in NAMES if name in reasons}
     lines = ["Figures that this study cannot give:"]
     lines += [f"{name}: {reason}" for name, reason in files.left_out.items()]
-    lines += [line for line in (f"{context.source}." if context.source else "", context.note) if line]
+    lines += context.about()
     files.append(write_atomically(path, ("\n".join(lines) + "\n").encode()))
     return files
 
@@ -214,7 +210,7 @@ def write_statistics(results: Mapping[str, tuple[str, Any]], context: About, fol
     if not results:
         raise InputError("statistics: no run has a score; judge the study first")
     folder, files = Path(folder) / "statistics", Files()
-    lines = [line for line in (f"{context.source}." if context.source else "", context.note) if line]
+    lines = context.about()
     for name, (title, result) in results.items():
         estimates = placed(result)
         lines += ["", title]

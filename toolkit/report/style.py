@@ -249,12 +249,20 @@ def grid(
     return figure, list(panels.flat[:count]), side
 
 
-def stacked(
-    sizes: Sequence[float], row: float, more: float, width: float = PAGE_MM, **shared: Any
-) -> tuple[Figure, list[Axes]]:
+def stacked(sizes: Sequence[float], row: float, more: float, **shared: Any) -> tuple[Figure, list[Axes]]:
     """Return a figure with one panel above the other, each as high as its rows, and ``more`` around all of them."""
-    figure = new_figure(width, row * sum(sizes) + more)
+    figure = new_figure(PAGE_MM, row * sum(sizes) + more)
     return figure, list(figure.subplots(len(sizes), 1, squeeze=False, height_ratios=sizes, **shared)[:, 0])
+
+
+def panels_of(
+    data: pd.DataFrame, by: str, row: float, head: float, more: float = 0.0, **shared: Any
+) -> tuple[Figure, list[tuple[Any, pd.DataFrame, Axes]]]:
+    """Return a figure with a panel for each group of rows: its name, its rows and its axes, with a head of ``head``."""
+    groups = list(data.groupby(by, sort=False))
+    sizes = [len(rows) for _, rows in groups]
+    figure, panels = stacked(sizes, row, head * len(groups) + more, **shared)
+    return figure, [(*group, axes) for group, axes in zip(groups, panels, strict=True)]
 
 
 def forest(
@@ -312,13 +320,11 @@ def forest_panel(
     axes.set_xlabel(label)
 
 
-def row_axis(
-    axes: Axes, labels: Sequence[str], ends: tuple[float, float] | None = None, *, pad: float | None = None
-) -> None:
+def row_axis(axes: Axes, labels: Sequence[str], ends: tuple[float, float] | None = None) -> None:
     """Name the rows of a panel, the first one at height 0."""
     axes.set_yticks(range(len(labels)), list(labels))
     axes.set_ylim(*(ends or (-0.6, len(labels) - 0.4)))
-    axes.tick_params(axis="y", length=0, **({} if pad is None else {"pad": pad}))
+    axes.tick_params(axis="y", length=0)
 
 
 def column_axis(axes: Axes, names: Sequence[str], letters: int, ends: Sequence[str]) -> None:
@@ -359,12 +365,12 @@ def model_handles(styles: Mapping[str, ModelStyle], limit: int = 34) -> list[Lin
     ]
 
 
-def message_figure(width_mm: float, height_mm: float, message: str) -> Figure:
+def message_figure(message: str) -> Figure:
     """Return a figure that says in its middle why there is nothing to draw."""
-    figure = new_figure(width_mm, height_mm)
+    figure = new_figure(COLUMN_MM, 40)
     axes = figure.subplots()
     axes.set_axis_off()
-    lines = textwrap.fill(message, max(20, int(0.55 * width_mm)))  # letters of 8 pt that fit on a line
+    lines = textwrap.fill(message, 46)  # letters of 8 pt that fit on a line
     axes.text(0.5, 0.5, lines, ha="center", va="center", transform=axes.transAxes, color=INK)
     return settle(figure)
 
@@ -430,10 +436,23 @@ def _line(name: str) -> str:
     return "".join(c if font.get_char_index(ord(c)) else f"[U+{ord(c):04X}]" for c in line)
 
 
-def numbered(rows: Iterable[tuple[Any, ...]], columns: Sequence[str], *numbers: str) -> pd.DataFrame:
-    """Return the data of a figure, in which ends of intervals and these columns are numbers."""
-    types = dict.fromkeys((*numbers, "low", "high"), "float64")
-    return pd.DataFrame(rows, columns=list(columns)).astype(types)
+def data_of(parts: Iterable[tuple[Any, ...]], columns: Sequence[str], *, every: bool = False) -> pd.DataFrame:
+    """Return the data of a figure: what each estimate is of, then its fields and counts that the columns name.
+
+    What is not estimable has no row, unless ``every`` one has.
+    """
+    rows = [
+        (*keys, *(getattr(e, name, e.n.get(name)) for name in columns[len(keys) :]))
+        for *keys, e in parts
+        if every or e.estimable
+    ]
+    numbers = dict.fromkeys({"estimate", "low", "high", "p_value"}.intersection(columns), "float64")
+    return pd.DataFrame(rows, columns=list(columns)).astype(numbers)
+
+
+def values_of(data: pd.DataFrame, written: Callable[[Any], str]) -> str:
+    """Return what is written of each row, for those who do not see the figure."""
+    return "; ".join(map(written, rows_of(data)))
 
 
 def rows_of(frame: pd.DataFrame) -> Iterator[Any]:

@@ -60,12 +60,6 @@ def write_bundle(
     parts = [shown for shown in drawn.shown if shown not in appendix]
     reasons = tuple(f"{name}: {reason}" for name, reason in drawn.left_out.items())
     absent = Bullets("Figures that this study cannot give:", reasons) if reasons else None
-    context = {
-        "kind": kind,
-        "study": escape_breaking(study),
-        "has_statistics": bool(appendix),
-        "left_out": absent,
-    }
     numbered = list(_numbered(parts, study))
     places = {f"{shown.folder}/{shown.name}": number for shown, number in numbered}
     # A paragraph of the results ends with the figures and tables of its question, as far as they are there.
@@ -79,17 +73,19 @@ def write_bundle(
     cited = {key for paragraph in section for sentence in paragraph.sentences for key in sentence.cite}
     texts = {
         "preamble.tex": (files("toolkit.thesis") / "preamble.tex").read_text(encoding="utf-8"),
-        "figures.tex": _inputs(parts, study),
+        "figures.tex": _inputs(numbered),
         "methods.tex": methods_latex(section),
         "methods.txt": methods_text(section),
         "findings.tex": methods_latex(results),
         "findings.txt": readable("\n".join(findings_lines(results))) + "\n",
         "references.bib": bibliography(cited),
         "all_references.bib": bibliography(known_references()),
-        f"{DOCUMENT}.tex": templates().get_template("bundle.jinja").render(context),
+        f"{DOCUMENT}.tex": templates()
+        .get_template("bundle.jinja")
+        .render(kind=kind, study=escape_breaking(study), has_statistics=bool(appendix), left_out=absent),
     }
     if appendix:
-        texts["statistics.tex"] = _inputs(appendix, study)
+        texts["statistics.tex"] = _inputs(list(_numbered(appendix, study)))
     written += [write_atomically(folder / name, text.encode()) for name, text in texts.items()]
     written.append(write_atomically(folder / "findings.csv", csv_bytes(findings.frame())))
     if format != "latex":
@@ -104,10 +100,10 @@ def write_bundle(
     return Files([*paths, write_manifest(folder, manifest, paths)], drawn.shown, drawn.left_out)
 
 
-def _inputs(parts: Sequence[Shown], study: str) -> str:
+def _inputs(numbered: Sequence[tuple[Shown, Numbered]]) -> str:
     r"""Return what takes up each file, then the notes; tables that float come out before one that goes over pages."""
     lines: list[str] = []
-    for shown in parts:
+    for shown, _ in numbered:
         path = f"{shown.folder}/{shown.name}.tex"
         if isinstance(shown.block, Picture):
             lines.append(rf"\input{{\bundlehome {path}}}")
@@ -117,8 +113,11 @@ def _inputs(parts: Sequence[Shown], study: str) -> str:
         else:
             lines.append(rf"\bundletable{{{path}}}")
     lines = [r"\begingroup\bundlehere", *lines, r"\endgroup"]
-    noted = [(shown.notes, reference) for shown, (_, reference) in _numbered(parts, study) if shown.notes]
-    if notes := [rf"\item[{reference}] {escape_breaking(text)}" for text, reference in noted]:
+    if notes := [
+        rf"\item[{reference}] {escape_breaking(shown.notes)}"
+        for shown, (_, reference) in numbered
+        if shown.notes
+    ]:
         lines += [
             rf"\clearpage\paragraph{{{NOTES}}}\mbox{{}}",  # figures that float come out before
             r"\begin{description}\small",

@@ -32,7 +32,7 @@ from toolkit.stats.one_shot.methods import (
 )
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.prompt_length.information import INFORMATION_PAIRS, LENGTH_PAIRS
-from toolkit.stats.result import Estimate, digits_apart
+from toolkit.stats.result import Estimate, digits_apart, estimates_frame
 from toolkit.thesis.references import data_file
 from toolkit.words import agreeing, choices, counted, coverage, joined, one_line, scale_words, total_aud
 
@@ -82,17 +82,14 @@ class Findings:
 
     def frame(self) -> pd.DataFrame:
         """Return one row a sentence: question, statement, estimate, low, high, p_value, verdict, unit and n."""
-        empty, rows = Estimate("", None, unit=""), []
-        for statement in self.statements:
-            number = statement.estimate or empty
-            values = (number.estimate, number.low, number.high, number.p_value)
-            unit = "" if number.unit == "none" else str(number.unit)
-            rows.append(
-                (statement.question, statement.sentence, *values, statement.verdict, unit, number.counts)
-            )
-        numbers = ["estimate", "low", "high", "p_value"]
-        frame = pd.DataFrame(rows, columns=["question", "statement", *numbers, "verdict", "unit", "n"])
-        return frame.astype(dict.fromkeys(numbers, "float64"))
+        numbers = [statement.estimate or Estimate("", None) for statement in self.statements]
+        questions = (statement.question for statement in self.statements)
+        frame = estimates_frame(zip(questions, numbers, strict=True), "question").assign(
+            statement=self.sentences(),
+            verdict=[statement.verdict for statement in self.statements],
+            unit=["" if number.unit == "none" else str(number.unit) for number in numbers],
+        )
+        return frame[["question", "statement", "estimate", "low", "high", "p_value", "verdict", "unit", "n"]]
 
     @property
     def estimates(self) -> list[Estimate]:
@@ -105,9 +102,7 @@ class Findings:
 
     def section(self) -> tuple[Paragraph, ...]:
         """Return a paragraph for each question."""
-        questions: dict[str, list[Sentence]] = {}
-        for statement in self.statements:
-            questions.setdefault(statement.question, []).append(Sentence(statement.text))
+        questions = captions.by_key((one.question, Sentence(one.text)) for one in self.statements)
         return tuple(Paragraph(tuple(texts), question) for question, texts in questions.items())
 
     def __repr__(self) -> str:
@@ -232,10 +227,8 @@ def _money(value: float | None) -> str:
 
 def _turned(number: Estimate) -> Estimate:
     """Return a difference taken the other way round."""
-    estimate, low, high = (
-        None if end is None else -end for end in (number.estimate, number.high, number.low)
-    )
-    return replace(number, estimate=estimate, low=low, high=high)
+    ends = (number.estimate, number.high, number.low)
+    return number.valued(*(None if end is None else -end for end in ends))
 
 
 def _compared(
@@ -248,27 +241,27 @@ def _compared(
     lead: str = "",
     equivalence: Estimate | None = None,
     margin: float | None = None,
+    end: str = "",
 ) -> Statement:
     """Return the sentence on a difference, in words that follow its sign."""
     verdict, texts = verdict_of(number, equivalence), TEXTS["compared"]
     names = {"lead": lead, "first": first, "second": second, "unit": unit}
-    if number.estimate is None and verdict == NOT_ANSWERED:
+    if verdict == NOT_ANSWERED:
         text = texts["not_estimable"].format(**names, reason=number.why_no_number)
-        return Statement(question, text, number, verdict)
-    is_higher = (number.low is not None) if number.estimate is None else number.estimate >= 0
-    size, direction = number if is_higher else _turned(number), "higher" if is_higher else "lower"
-    if verdict != DIFFERENT:  # a size whose interval runs below 0 is read wrongly
-        size = number
+        return Statement(question, text + end, number, verdict)
+    form, size = "less", number  # a size whose interval runs below 0 is read wrongly
+    if verdict == DIFFERENT:
+        is_higher = number.low is not None if number.estimate is None else number.estimate >= 0
+        form, size = ("higher", number) if is_higher else ("lower", _turned(number))
     amount, low, high = _rounded(size.estimate, size.low, size.high)
     if not amount:  # of a difference without a bound its other end is known
         amount = texts["at_least"].format(end=low) if low else texts["at_most"].format(end=high)
-    values = {"amount": amount, "interval": _interval(size)}
-    form, reading = texts["higher" if verdict == DIFFERENT else "less"], _undecided(number, 0.0, "difference")
+    reading = _undecided(number, 0.0, "difference")
     if verdict != UNDECIDED:
         tested = "" if equivalence is None else _p_value(equivalence)
         reading = TEXTS["verdicts"][verdict].format(margin=margin, p_value=tested)
-    text = form.format(**names, **values, direction=direction, verdict=reading)
-    return Statement(question, text, number, verdict)
+    text = texts[form].format(**names, amount=amount, interval=_interval(size), verdict=reading)
+    return Statement(question, text + end, number, verdict)
 
 
 def _stated(
@@ -291,10 +284,16 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     tests = {test.facets["contrast"]: test for test in compared.equivalence}
     contrasts = zip(CONTRASTS, compared.contrasts, strict=True)
     for (longer, shorter), number in sorted(contrasts, key=lambda pair: pair[1].role != "confirmatory"):
-        lead = texts["confirmatory" if number.role == "confirmatory" else "exploratory"] + within
-        pair, test = (names[longer], names[shorter]), tests.get(number.name)
-        statement = _compared(question, *pair, number, lead=lead, equivalence=test, margin=analyses.margin)
-        yield replace(statement, text=statement.text + _at_ends(analyses, "length_bin", longer, shorter))
+        yield _compared(
+            question,
+            names[longer],
+            names[shorter],
+            number,
+            lead=texts[number.role or "exploratory"] + within,
+            equivalence=tests.get(number.name),
+            margin=analyses.margin,
+            end=_at_ends(analyses, "length_bin", longer, shorter),
+        )
         within = ""
     if uneven := captions.uneven_words(compared.contrasts):
         yield Statement(question, captions.capital(uneven))
@@ -314,18 +313,17 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
         scored = analyses.judgements[~analyses.judgements["failed"].astype(bool)]
         judges = counted(int(scored["judge"].nunique()), "judges")
         yield _reliability(analyses, question, "ICC(A,k)", texts["judges"].format(judges=judges))
+    longer, shorter = CONTRASTS[0]
     for mean in () if "calibration" in reasons else analyses.calibration().differences:
-        if mean.calibrated.facets.get("length_bin") == " - ".join(CONTRASTS[0]):
-            pair = names[CONTRASTS[0][0]], names[CONTRASTS[0][1]]
-            yield _compared(question, *pair, mean.calibrated, lead=texts["people"])
+        if mean.calibrated.facets.get("length_bin") == f"{longer} - {shorter}":
+            yield _compared(question, names[longer], names[shorter], mean.calibrated, lead=texts["people"])
     cost = cost_column(analyses.runs)
     if "pareto" in reasons or analyses.runs[cost].isna().all():
         return
     if prices := analyses.once(point_cost, analyses.runs, score=analyses.score, cost=cost):
-        by_step: dict[str, list[str]] = {}
-        for price in prices:
-            amount = f"{_price(price)} ({price.facets['model']})"
-            by_step.setdefault(price.facets["step"], []).append(amount)
+        by_step = captions.by_key(
+            (price.facets["step"], f"{_price(price)} ({price.facets['model']})") for price in prices
+        )
         steps = [texts["step"].format(step=step, prices=joined(parts)) for step, parts in by_step.items()]
         text = texts["price"].format(unit=prices[0].unit, steps="; ".join(steps))
         yield Statement(question, text, prices[0])
@@ -351,10 +349,10 @@ def _price(price: Estimate, times: float = 1.0) -> str:
     """Return so many times an amount with its interval, or why there is none."""
     if price.estimate is None:
         return f"not estimable: {price.reason}"
-    amount = _money(times * price.estimate)
-    if price.low is None or price.high is None:
-        return f"{amount} (no interval: {price.reason})"
-    return f"{amount} [{_money(times * price.low)}, {_money(times * price.high)}]"
+    ends = f"(no interval: {price.reason})"
+    if price.low is not None and price.high is not None:
+        ends = f"[{_money(times * price.low)}, {_money(times * price.high)}]"
+    return f"{_money(times * price.estimate)} {ends}"
 
 
 def _reliability(analyses: Analyses, question: str, form: str, lead: str) -> Statement:
@@ -414,10 +412,8 @@ def _ranked(
         names = {"models": counted(len(means), "models"), "best": best}
         lowest = texts["lowest"].format(worst=worst, value=_value(bottom))
         yield _stated(question, texts["ranked"].format(**names, quantity=quantity), top, end=lowest)
-        forward = (best, worst) in by_pair
-        number = by_pair[best, worst] if forward else _turned(by_pair[worst, best])
-        statement = _compared(question, best, worst, number, unit=unit, lead=within)
-        yield replace(statement, text=statement.text + ends(best, worst))
+        number = by_pair.get((best, worst)) or _turned(by_pair[worst, best])
+        yield _compared(question, best, worst, number, unit=unit, lead=within, end=ends(best, worst))
     if len(by_pair) < 2:
         return
     tied = [joined(pair) for pair, number in by_pair.items() if verdict_of(number) != DIFFERENT]
@@ -508,20 +504,20 @@ def spent_findings(frames: Mapping[str, pd.DataFrame]) -> Iterator[Statement]:
 def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Statement]:
     """Yield what a one-shot test says of its methods: verdicts, scores, and what prompts and models change."""
     texts = TEXTS["one_shot"]
-    prompts: dict[tuple[str, str], list[MethodScore]] = {}
-    for item in scores:
-        prompts.setdefault((item.variant, item.model), []).append(item)
+    prompts = captions.by_key(((item.variant, item.model), item) for item in scores)
     for (variant, model), methods in prompts.items():
-        mean, counts = (
-            overall("mean raw score", methods),
-            methods_frame(methods)[[*VERDICTS, "missing"]].sum(),
+        mean = overall("mean raw score", methods)
+        counts = methods_frame(methods)[[*VERDICTS, "missing"]].sum()
+        lead = texts["lead"].format(
+            variant=variant,
+            model=model,
+            complete=mean.n["methods"],
+            methods=counted(len(methods), "methods"),
+            experiments=counted(sum(item.experiments for item in methods), "experiments"),
+            verb=agreeing(counts["expected"], "were"),
+            **counts,
         )
-        names = {"variant": variant, "model": model, "complete": mean.n["methods"], **counts}
-        names["experiments"] = counted(sum(item.experiments for item in methods), "experiments")
-        names["verb"] = agreeing(counts["expected"], "were")
-        yield _stated(
-            texts["title"], texts["lead"].format(**names, methods=counted(len(methods), "methods")), mean
-        )
+        yield _stated(texts["title"], lead, mean)
     frame = methods_frame(scores)
     for by in ("variant", "model"):
         if frame[by].nunique() > 1:

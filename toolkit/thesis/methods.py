@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -38,11 +39,6 @@ if TYPE_CHECKING:
     from toolkit.runs.provenance import Asked
     from toolkit.store.connection import Store
 
-_POLICIES: Final = {
-    "keep": "count as they are",
-    "retry": "are asked for again with twice the tokens, up to {} times, and then left out",
-    "exclude": "are left out",
-}
 _FIRST_SIGN: Final = (
     0xF0000  # private use: the first of the signs that stand for references in a template's text
 )
@@ -64,43 +60,21 @@ class Done:
     people: tuple[int, int] = (0, 0)
     decisions: Decisions | None = None
     prices: Mapping[str, Price | None] = field(default_factory=dict)
-    drift: Sequence[str] = ()
+    drift: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @cached_property
     def asked(self) -> dict[str, str]:
         """Text of each prompt that was asked, by its id."""
         return {prompt.prompt_id: prompt.text for _, prompt in self.plan.runs.prompts}
 
-    def flaws(self, accepted: bool) -> list[str]:
-        """Return the flaws of the dataset that the study file accepts, or the others, each with its number."""
-        named = self.plan.study.accept_flaws
-        flaws = self.plan.flaws.items()
-        return [f"{KINDS[kind]} ({count})" for kind, count in flaws if (kind in named) == accepted]
-
-    def answered(self, purpose: str) -> dict[tuple[str, str], Asked]:
-        """Return what came for a purpose, by provider and model."""
-        return {
-            (answer.provider, answer.model): answer for answer in self.answers if answer.purpose == purpose
-        }
-
-    @property
-    def rules(self) -> list[str]:
-        """What becomes of replies that are not whole, by what the study file says."""
-        replies = self.plan.study.replies
-        rules = []
-        for policy, words in _POLICIES.items():
-            if defects := [words for name, words in DEFECTS.items() if getattr(replies, name) == policy]:
-                rules.append(f"replies that are {joined(defects, 'or')} {words.format(replies.retries)}")
-        return rules
-
     @property
     def priced(self) -> dict[str, list[tuple[str, Price]]]:
         """Models that cost something, with their prices, by where these stand."""
-        by: dict[str, list[tuple[str, Price]]] = {}
-        for name, price in self.prices.items():
-            if price is not None and max(price.usd_per_million_input, price.usd_per_million_output) > 0:
-                by.setdefault(price.source, []).append((name, price))
-        return by
+        return captions.by_key(
+            (price.source, (name, price))
+            for name, price in self.prices.items()
+            if price is not None and max(price.usd_per_million_input, price.usd_per_million_output) > 0
+        )
 
 
 def what_was_done(
@@ -113,17 +87,18 @@ def what_was_done(
     lacking: int = 0,
 ) -> Done:
     """Return what the methods tell of a study that shows these numbers; so many experiments lack a verdict."""
-    specs = {spec.name: spec for spec in (*plan.models.values(), *plan.judge_models.values())}
-    prices = {name: _price(spec) for name, spec in specs.items()}
+    specs = (*plan.models.values(), *plan.judge_models.values())
+    known: dict[str, Any] = {
+        "prices": {spec.name: _price(spec) for spec in specs},
+        "decisions": decisions_of(plan, store),
+    }
     if not plan.test.judged:
         # What judges said in other tests is not kept by call, so that all their calls count.
         paid = asked_models(plan, store)
         answers = [answer for answer in paid if answer.purpose == "judge"]
         answers += [answer for answer in asked_models(plan, store, earlier=False) if answer.purpose == "run"]
-        decisions, unscored = decisions_of(plan, store), _unscored(of.runs) if plan.test.keyed else lacking
-        return Done(
-            plan, answers, paid, status, manifest, evidence, unscored, prices=prices, decisions=decisions
-        )
+        unscored = _unscored(of.runs) if plan.test.keyed else lacking
+        return Done(plan, answers, paid, status, manifest, evidence, unscored, **known)
     runs, human, judgements, pairs = map(of.with_arms, ("runs", "human", "judgements", "pairs"))
     rated = human[~human["failed"]]
     calls = [*judgements["call_id"].dropna(), *(pairs["call_id"] if len(pairs) else ())]
@@ -134,31 +109,17 @@ def what_was_done(
         status,
         manifest,
         evidence,
-        unscored=_unscored(runs) if plan.scored else 0,
-        zeros=captions.zeros_words(captions.judged_runs(runs)),
-        people=(rated["rater"].nunique(), rated["run_id"].nunique()),
-        prices=prices,
-        decisions=decisions_of(plan, store),
-        drift=_drift_sentences(of) if len(of.drift) and of.is_judged else (),
+        _unscored(runs) if plan.scored else 0,
+        captions.zeros_words(captions.judged_runs(runs)),
+        (rated["rater"].nunique(), rated["run_id"].nunique()),
+        drift=captions.by_key(of.judge_drift()) if len(of.drift) and of.is_judged else {},
+        **known,
     )
 
 
 def _unscored(runs: pd.DataFrame) -> int:
     """Return how many answers that count have no score."""
     return int(((runs["status"] == "succeeded") & ~runs["excluded"] & ~runs["judged"].astype(bool)).sum())
-
-
-def _drift_sentences(of: Analyses) -> list[str]:
-    """Return a sentence for each set of judgements that was asked anew, on which days."""
-    days_by_anchor: dict[str, list[str]] = {}
-    for anchor, day in of.judge_drift():
-        days_by_anchor.setdefault(anchor, []).append(day)
-    sentences = []
-    for anchor, days in days_by_anchor.items():
-        span = f"{days[0]} to {days[-1]}" if len(days) > 1 else days[0]
-        count = counted(len(days), "days")
-        sentences.append(f"The judges judged the same again on {count} ({span}, UTC; {anchor})")
-    return sentences
 
 
 def _price(spec: ModelSpec) -> Price | None:
@@ -190,7 +151,8 @@ def scores_section(
     analyses: Analyses, manifest: Mapping[str, Any], evidence: Evidence
 ) -> tuple[Paragraph, ...]:
     """Return the methods of somebody's scores: what is known of them, the statistics, and what was missing."""
-    done = _ScoresDone(analyses, manifest, evidence, int((~analyses.runs["judged"]).sum()))
+    missing = int((~analyses.runs["judged"]).sum())
+    done = SimpleNamespace(of=analyses, manifest=manifest, evidence=evidence, missing=missing)
     return _paragraphs(
         {
             "Data": sentences("data", done),
@@ -201,23 +163,10 @@ def scores_section(
     )
 
 
-@dataclass(frozen=True)
-class _ScoresDone:
-    of: Analyses
-    manifest: Mapping[str, Any]
-    evidence: Evidence
-    missing: int
-
-
-def sentences(paragraph: str, done: Done | _ScoresDone) -> tuple[Sentence, ...]:
+def sentences(paragraph: str, done: Done | SimpleNamespace) -> tuple[Sentence, ...]:
     """Return a paragraph of the template as sentences with their references."""
     text = getattr(templates().get_template("methods.jinja").module, paragraph)(done)
-    lines: list[str] = []
-    for line in text.strip("\n").splitlines():
-        if line.startswith(" ") and lines:  # an indented line goes on
-            lines[-1] += line
-        else:
-            lines.append(line)
+    lines = text.strip("\n").replace("\n ", " ").splitlines()  # an indented line goes on
     cites = {sign: keys for keys, sign in _cite_signs.items()}
     cited = []
     for line in lines:
@@ -245,10 +194,11 @@ def templates() -> Environment:
         finalize=_on_a_line,
     )
     environment.globals |= {
-        "agreeing": agreeing, "aud": cents, "cite": _cite, "escape_breaking": escape_breaking, "counted": counted,
+        "agreeing": agreeing, "aud": cents, "cite": _cite, "defects": DEFECTS, "counted": counted,
+        "escape_breaking": escape_breaking, "flaws": KINDS,
         "joined": joined, "length_bins": LENGTH_BINS, "packages_used": packages_used,
         "parts": parts, "rates_sentence": rates_sentence,
-        "reasons": reasons, "total_aud": total_aud, "units_words": units_words,
+        "total_aud": total_aud, "units_words": units_words,
     }  # fmt: skip
     return environment
 
@@ -275,11 +225,11 @@ def methods_text(paragraphs: Sequence[Paragraph]) -> str:
     """Return the section as plain text with author and year of each reference."""
     lines = []
     for paragraph in paragraphs:
-        cites = (
-            f" ({'; '.join(map(short_reference, s.cite))})" if s.cite else "" for s in paragraph.sentences
-        )
-        texts = (f"{s.text}{cite}." for s, cite in zip(paragraph.sentences, cites, strict=True))
-        lines.append(" ".join([f"{paragraph.heading}.", *texts]))
+        texts = [f"{paragraph.heading}."]
+        for sentence in paragraph.sentences:
+            cites = "; ".join(map(short_reference, sentence.cite))
+            texts.append(f"{sentence.text}{cites and f' ({cites})'}.")
+        lines.append(" ".join(texts))
     return readable("\n\n".join(lines)) + "\n"
 
 
@@ -293,11 +243,3 @@ def methods_latex(paragraphs: Sequence[Paragraph]) -> str:
 def parts(counts: Iterable[tuple[int, str]]) -> list[str]:
     """Return numbers with what they are of; what there is none of is not named, but for the first."""
     return [f"{count} {words}" for index, (count, words) in enumerate(counts) if count or not index]
-
-
-def reasons(counts: Mapping[str, int]) -> str:
-    """Return counts by reason in brackets, nothing where there are none."""
-    words = {reason.replace("_", " "): count for reason, count in sorted(counts.items())}
-    if len(words) == 1:  # its count is the number that stands before
-        return f" ({next(iter(words))})"
-    return f" ({', '.join(f'{count} {reason}' for reason, count in words.items())})" if words else ""

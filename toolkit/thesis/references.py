@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -37,8 +37,8 @@ class Evidence:
     """
 
     numbers: Sequence[tuple[str, Estimate]] = ()
-    columns: frozenset[str] = frozenset()
-    besides: frozenset[str] = frozenset()
+    columns: Set[str] = frozenset()
+    besides: Set[str] = frozenset()
     seed: int = 0
 
     @property
@@ -66,23 +66,18 @@ class Evidence:
 
     def shows(self, signs: Mapping[str, Sequence[str]]) -> bool:
         """Return whether a number bears a sentence out."""
-        is_shown = self.columns.intersection(signs.get("column", ())) or self.matching(signs)
-        return bool(is_shown) and self.besides.issuperset(signs.get("besides", ()))
+        is_shown = not self.columns.isdisjoint(signs.get("column", ())) or bool(self.matching(signs))
+        return is_shown and self.besides >= set(signs.get("besides", ()))
 
     def sentence(self, entry: Mapping[str, Any]) -> Sentence:
         """Return a sentence of the methods with what is known of the numbers that bear it out."""
         numbers = self.matching(entry)
-        units = (next((unit for unit in _UNITS if unit in number.n), "") for number in numbers)
-        ends = {"intervals": [n.low for n in numbers], "tests": [n.p_value for n in numbers]}
-        text = entry["text"].format(
-            units=joined(list(filter(None, dict.fromkeys(units)))),
-            made=joined(
-                [kind for kind, values in ends.items() if any(value is not None for value in values)]
-            ),
-            families=joined(list(dict.fromkeys(number.correction for number in numbers))),
-            seed=self.seed,
-        )
-        return Sentence(text, tuple(entry.get("cite", ())))
+        units = dict.fromkeys(unit for n in numbers for unit in [u for u in _UNITS if u in n.n][:1])
+        made = ["intervals"] * any(n.low is not None for n in numbers)
+        made += ["tests"] * any(n.p_value is not None for n in numbers)
+        families = dict.fromkeys(n.correction for n in numbers)
+        words = {"units": joined([*units]), "made": joined(made), "families": joined([*families])}
+        return Sentence(entry["text"].format(**words, seed=self.seed), tuple(entry.get("cite", ())))
 
 
 NO_EVIDENCE: Final = Evidence()
@@ -92,10 +87,12 @@ def evidence_of(
     shown: Iterable[Shown], findings: Iterable[Estimate] = (), analyses: Analyses | None = None
 ) -> Evidence:
     """Return what the figures, tables and findings that were written hold, and what is true of the runs."""
-    parts = list(shown)
-    numbers = [(part.name, estimate) for part in parts for estimate in part.estimates]
+    numbers: list[tuple[str, Estimate]] = []
+    columns: set[str] = set()
+    for part in shown:
+        numbers += [(part.name, estimate) for estimate in part.estimates]
+        columns |= {f"{part.name}.{column}" for column in part.columns}
     numbers += [("findings", estimate) for estimate in findings]
-    columns = frozenset(f"{part.name}.{column}" for part in parts for column in part.columns)
     if analyses is None or analyses.runs.empty:
         return Evidence(numbers, columns)
     runs = analyses.runs
@@ -105,9 +102,7 @@ def evidence_of(
         "repeats": runs.duplicated(by).any(),
         "missing scores": analyses.is_judged and not runs["judged"].all(),
     }
-    return Evidence(
-        numbers, columns, frozenset(n for n, is_true in besides.items() if is_true), analyses.seed
-    )
+    return Evidence(numbers, columns, {name for name in besides if besides[name]}, analyses.seed)
 
 
 def statistics_used(evidence: Evidence) -> dict[str, tuple[Sentence, ...]]:
@@ -137,7 +132,12 @@ def packages_used(versions: Mapping[str, str | None], evidence: Evidence) -> lis
 
 def bibliography(keys: Iterable[str]) -> str:
     """Return the BibTeX entries of the keys, each once, in the order of the alphabet."""
-    return "\n".join(_entry(key, _reference(key)) for key in sorted(set(keys)))
+    entries = []
+    for key in sorted(set(keys)):
+        fields = _reference(key)
+        lines = [f"  {name} = {{{fields[name]}}}" for name in _FIELDS if name in fields]
+        entries.append(f"@{fields['type']}{{{key},\n" + ",\n".join(lines) + "\n}\n")
+    return "\n".join(entries)
 
 
 def known_references() -> list[str]:
@@ -154,11 +154,6 @@ def short_reference(key: str) -> str:
         return f"{names[0]} et al. {fields['year']}"
     *first, last = names
     return f"{', '.join(first)} & {last} {fields['year']}" if first else f"{last} {fields['year']}"
-
-
-def _entry(key: str, fields: Mapping[str, Any]) -> str:
-    lines = [f"  {name} = {{{fields[name]}}}" for name in _FIELDS if name in fields]
-    return f"@{fields['type']}{{{key},\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _reference(key: str) -> Mapping[str, Any]:

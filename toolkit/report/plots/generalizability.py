@@ -41,9 +41,7 @@ def variance_components(analyses: Analyses, context: About) -> FigureWithCaption
     negative = [_effect(str(name)) for name in data.loc[data["raw"] < 0, "name"]]
     estimates, factors = components.components, TERMS["factors"]
     names = sorted(factors.keys() & components.table.design.factors)
-    values = "; ".join(
-        f"{_effect(row.name)} {row.estimate:.3f} ({row.share:.0%})" for row in style.rows_of(data)
-    )
+    values = style.values_of(data, lambda row: f"{_effect(row.name)} {row.estimate:.3f} ({row.share:.0%})")
     return context.figure(
         "variance_components", figure, data, text["alt"].format(values=values),
         text["seen"].format(score=readable(study.score)),

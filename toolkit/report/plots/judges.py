@@ -1,4 +1,4 @@
-"""How far the judges agree: scores of each pair, intraclass correlations, and each judge beside the others."""
+"""How far judges agree: scores of each pair, intraclass correlations, each beside the others, and on later days."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ _PANELS: Final = {
 _LOWEST: Final = -1.0
 _GUIDES: Final = (0.5, 0.75, 0.9)
 _JUDGES: Final = ("part", "judge", "estimate", "low", "high", "answers")
-_ICC: Final = ("dimension", "form", "estimate", "low", "high", "answers", "judges", "note")
+_ICC: Final = ("dimension", "name", "estimate", "low", "high", "answers", "judges", "remarks")
+_DRIFT: Final = ("anchor", "day", "judge", "estimate", "low", "high")
 
 
 def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
@@ -88,16 +89,10 @@ def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
 
 def _pair_scores(valid: pd.DataFrame, pairs: Sequence[Pair]) -> pd.DataFrame:
     columns = ["first", "second", "run_id", "model", "first_score", "second_score"]
-    scores = {
-        judge: rows[["run_id", "model", "score"]] for judge, rows in valid.groupby("judge", observed=True)
-    }
-    frames = [
-        scores[first]
-        .rename(columns={"score": "first_score"})
-        .merge(scores[second].drop(columns="model").rename(columns={"score": "second_score"}), on="run_id")
-        .assign(first=first, second=second)[columns]
-        for first, second in pairs
-    ]
+    scores = valid[["run_id", "model", "judge", "score"]].astype({"judge": str})
+    both = scores.merge(scores.drop(columns="model"), on="run_id")
+    both.columns = pd.Index(["run_id", "model", "first", "first_score", "second", "second_score"])
+    frames = [both[(both["first"] == first) & (both["second"] == second)][columns] for first, second in pairs]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
 
 
@@ -160,12 +155,11 @@ def icc_forest(analyses: Analyses, context: About) -> FigureWithCaption:
     icc, text = analyses.reliability().icc, captions.TEXTS["icc_forest"]
     order = [form for forms in _PANELS.values() for form in forms]
     rows = [
-        (key, e.name, e.estimate, e.low, e.high, e.n.get("answers"), e.n.get("judges"), e.remarks)
+        (key, form)
         for key, forms in icc.items()
-        for e in sorted(forms, key=lambda form: order.index(form.name))
+        for form in sorted(forms, key=lambda form: order.index(form.name))
     ]
-    numbers = dict.fromkeys(("estimate", "low", "high"), "float64")
-    data = pd.DataFrame(rows, columns=list(_ICC)).astype(numbers)
+    data = style.data_of(rows, _ICC, every=True).rename(columns={"name": "form", "remarks": "note"})
     estimated = data[data["estimate"].notna()]
     estimates = [form for forms in icc.values() for form in forms]
     if estimated.empty:
@@ -173,9 +167,9 @@ def icc_forest(analyses: Analyses, context: About) -> FigureWithCaption:
         raise NothingToDraw(next(reasons, "no run was scored by two judges"))
     lowest = float(data[["estimate", "low"]].min().min())
     low = max(_LOWEST, min(0.0, math.floor(lowest * 4) / 4))
-    values = "; ".join(
-        f"{row.dimension}, {row.form} {style.decimals(row.estimate)}"
-        for row in style.rows_of(estimated[estimated["form"].isin(_FORMS)])
+    values = style.values_of(
+        estimated[estimated["form"].isin(_FORMS)],
+        lambda row: f"{row.dimension}, {row.form} {style.decimals(row.estimate)}",
     )
     return context.figure(
         "icc_forest", _draw_icc(data, low), data, text["alt"].format(values=values),
@@ -237,28 +231,23 @@ def judges(analyses: Analyses, context: About) -> FigureWithCaption:
     parts = {part: result.select(part) for part in ("leniency", "correlation", "slope")}
     parts = {part: group for part, group in parts.items() if any(e.estimable for e in group)}
     estimates = [estimate for part in parts.values() for estimate in part]
-    rows = [
-        (e.statistic, context.judge(e.facets["judge"]), e.estimate, e.low, e.high, e.n.get("answers"))
-        for e in estimates
-    ]
-    data = style.numbered(rows, _JUDGES, "estimate")
-    panel_rows = {str(part): drawn for part, drawn in data.groupby("part", sort=False)}
-    if not panel_rows:
+    named = ((e.statistic, context.judge(e.facets["judge"]), e) for e in estimates)
+    data = style.data_of(named, _JUDGES, every=True)
+    if data.empty:
         raise NothingToDraw("no answer was scored by two judges")
-    figure, panels = style.stacked(list(map(len, panel_rows.values())), 6.0, 20 * len(panel_rows))
-    for axes, (part, drawn) in zip(panels, panel_rows.items(), strict=True):
-        names = style.shortened(drawn["judge"], 40)
+    figure, panels = style.panels_of(data, "part", 6.0, 20)
+    for part, drawn, axes in panels:
+        names = drawn["judge"].map(style.shortened(drawn["judge"], 40))
         zero, digits = None if part == "correlation" else 0.0, 3 if part == "slope" else 2
-        label, titles = text[f"{part}_axis"], [names[str(name)] for name in drawn["judge"]]
-        style.forest_panel(axes, drawn, titles, label, at=zero, digits=digits)
+        style.forest_panel(axes, drawn, names, text[f"{part}_axis"], at=zero, digits=digits)
         ends = drawn[["estimate", "low", "high"]]
         reach = 1.08 * float(ends.abs().max().max()) or 1.0
         # A correlation is seen between none and perfect, a difference on both sides of none.
         axes.set_xlim(*((min(-0.02, ends.min().min()), 1.02) if zero is None else (-reach, reach)))
         axes.set_title(text[part], loc="left", fontweight="bold")
-    values = "; ".join(
-        f"{row.judge}, {row.part} {style.decimals(row.estimate)}"
-        for row in style.rows_of(data[data["estimate"].notna()])
+    values = style.values_of(
+        data[data["estimate"].notna()],
+        lambda row: f"{row.judge}, {row.part} {style.decimals(row.estimate)}",
     )
     return context.figure(
         "judges", style.settle(figure), data, text["alt"].format(values=values),
@@ -266,3 +255,51 @@ def judges(analyses: Analyses, context: About) -> FigureWithCaption:
         [text["note"], "slope" in parts and text["slope_note"]],
         estimates=estimates, counts=captions.estimates_n_words(estimates),
     )  # fmt: skip
+
+
+def judge_drift(analyses: Analyses, context: About) -> FigureWithCaption:
+    """Draw the mean shift of each judge's composite on every day on which it was asked anew."""
+    days = analyses.judge_drift()
+    parts = [(*key, drift) for key, measured in days.items() for drift in measured.composites.values()]
+    data = style.data_of(((*key, drift.judge, drift.shift) for *key, drift in parts), _DRIFT)
+    if data.empty:
+        raise NothingToDraw("no judge was asked anew on a later day")
+    data["changed"] = [drift.changed.estimate for *_, drift in parts if drift.shift.estimable]
+    estimates, tolerance = [drift.shift for *_, drift in parts], analyses.drift_tolerance
+    text = captions.TEXTS["judge_drift"]
+    band = "" if tolerance is None else text["tolerance"].format(tolerance=f"{tolerance:g}")
+    values = style.values_of(
+        data,
+        lambda row: (
+            f"{row.judge} on {row.day}: {style.decimals(row.estimate, sign=True)}, "
+            f"{row.changed:.0%} of scores changed"
+        ),
+    )
+    return context.figure(
+        "judge_drift", _draw_drift(data, tolerance, context), data, f"{text['alt']}: {values}.",
+        text["seen"].format(tolerance=band),
+        [text["note"]],
+        [text["changed"].format(values=values)],
+        estimates=estimates, counts=captions.estimates_n_words(estimates), missing="",
+    )  # fmt: skip
+
+
+def _draw_drift(data: pd.DataFrame, tolerance: float | None, context: About) -> Figure:
+    figure = style.new_figure(style.COLUMN_MM, 70)
+    axes = figure.subplots()
+    styles = style.model_styles(data["judge"])
+    days = {day: place for place, day in enumerate(sorted(data["day"].unique()))}
+    step = 0.5 / max(len(styles), 1)
+    if tolerance is not None:
+        axes.axhspan(-tolerance, tolerance, color=style.GREY, alpha=0.2, linewidth=0)
+    axes.axhline(0, color=style.GREY, linewidth=0.8, zorder=0)
+    for number, (judge, look) in enumerate(styles.items()):
+        rows = data[data["judge"] == judge].sort_values("day")
+        across = rows["day"].map(days) + (number - (len(styles) - 1) / 2) * step
+        axes.vlines(across, rows["low"], rows["high"], color=look.color, linewidth=1.2)
+        axes.plot(across, rows["estimate"], color=look.color, marker=look.marker, markersize=5, linewidth=0.8)
+    axes.set_xticks(list(days.values()), list(days))
+    axes.set_xlim(-0.6, len(days) - 0.4)
+    axes.set_ylabel("Now less then (score points)")
+    style.legend(figure, style.model_handles(styles), columns=min(len(styles), 2))
+    return style.settle(figure)

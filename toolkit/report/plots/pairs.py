@@ -52,29 +52,20 @@ def _figure(
     at: float,
     context: About,
 ) -> FigureWithCaption:
-    rows = [(part, _name(e), e.estimate, e.low, e.high, e.p_value) for part, e in parts if e.estimable]
-    if not rows:
+    data = style.data_of(((part, _name(e), e) for part, e in parts), _COLUMNS)
+    if data.empty:
         raise NothingToDraw(parts[-1][1].why_no_number if parts else "there are no votes")
-    data = style.numbered(rows, _COLUMNS, "estimate", "p_value")
-    panels = dict(list(data.groupby("part", sort=False)))
     styles = context.styles(context.models)
-    figure, axes = style.stacked(list(map(len, panels.values())), _ROW_MM, 16 * len(panels))
-    for panel, (part, drawn) in zip(axes, panels.items(), strict=True):
+    figure, panels = style.panels_of(data, "part", _ROW_MM, 16)
+    for part, drawn, axes in panels:
         looks = [styles.get(model, style.PLAIN) for model in drawn["name"]]
-        style.forest_panel(
-            panel,
-            drawn,
-            [names[str(model)] for model in drawn["name"]],
-            labels[str(part)],
-            looks=looks,
-            at=at,
-        )
+        style.forest_panel(axes, drawn, drawn["name"].map(names), labels[part], looks=looks, at=at)
     estimates, text = [estimate for _, estimate in parts], captions.TEXTS[name]
-    values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
+    values = style.values_of(data, lambda row: f"{row.name}: {style.decimals(row.estimate)}")
     return context.figure(
         name, style.settle(figure), data, f"{text['alt']}: {values}.",
         text["seen"],
-        [text["note"], "difference" in panels and captions.differences_words(estimates)],
+        [text["note"], (data["part"] == "difference").any() and captions.differences_words(estimates)],
         [captions.notes_words(notes)],
         estimates=estimates, counts=captions.estimates_n_words(estimates), missing="",
     )  # fmt: skip

@@ -20,6 +20,7 @@ from toolkit.report import captions, style
 from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.inference.run_table import at_length, in_order
+from toolkit.stats.prompt_length.information import LengthInformation
 from toolkit.stats.prompt_length.reply_length import TOKENS
 from toolkit.stats.result import Estimate
 from toolkit.words import LENGTH_BINS, counted, scale_words
@@ -32,23 +33,30 @@ _HEAD_MM: Final = 5.5
 _MODEL_MM: Final = 2.6  # height that the mark of one model takes in a row of the profile
 _LEAST_MODEL_MM: Final = 1.5
 _BETWEEN_MM: Final = 2.2
+_MARKS: Final = ("kind", "of", "name", "estimate", "low", "high", "answers")
 _EFFECTS: Final = ("part", "name", "estimate", "low", "high", "p_value", "role", "bases")
-_TESTS: Final = ("of", "contrast", "difference", "low", "high", "p_value", "margin", "verdict", "bases")
+_TESTS: Final = ("of", "name", "estimate", "low", "high", "p_value", "margin", "verdict", "bases")
 _SLOPE: Final = ("kind", "model", "base", "run_id", "length_bin", "output_tokens", "score", "low", "high")
-_PROFILE: Final = ("model", "length_bin", "dimension", "mean", "low", "high", "bases", "answers")
+_PROFILE: Final = ("model", "length_bin", "dimension", "estimate", "low", "high", "bases", "answers")
+_STEPS: Final = ("step", "part", "name", "estimate", "low", "high", "p_value", "bases")
+_LOOKS: Final = {
+    "information": style.ModelStyle(style.PALETTE[0], "s", "-"),
+    "length": style.ModelStyle(style.PALETTE[3], "^", "-"),
+    "both": style.PLAIN,
+}
+_TITLES: Final = ("From S to M", "From S to L", "From S as long as M to L, by way of L as short as M")
 
 
 def length_effects(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the differences of the prompt lengths with their intervals, and beside them the means that they are of."""
     comparison, text = analyses.length(), captions.TEXTS["length_effects"]
     parts = [("difference", e) for e in comparison.contrasts] + [("mean", e) for e in comparison.per_bin]
-    rows = [(part, e.name, *_numbers(e), e.role, e.n.get("bases")) for part, e in parts if e.estimable]
-    data = style.numbered(rows, _EFFECTS, "estimate", "p_value")
+    data = style.data_of(parts, _EFFECTS)
     if not (data["part"] == "difference").any():
         raise NothingToDraw("no two prompt lengths have scores of two bases")
     margin = analyses.margin
     figure, cut = _draw_effects(data, margin, context.scale)
-    values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
+    values = style.values_of(data, lambda row: f"{row.name}: {style.decimals(row.estimate)}")
     role = "named" if "confirmatory" in set(data["role"]) else "exploratory"
     second = captions.composites_words(analyses)  # where scores of 0 make it another one
     if second:
@@ -64,10 +72,6 @@ def length_effects(analyses: Analyses, context: About) -> FigureWithCaption:
         [second],
         estimates=[estimate for _, estimate in parts], also=[captions.unpaired_words(comparison.contrasts)],
     )  # fmt: skip
-
-
-def _numbers(estimate: Estimate) -> tuple[float | None, ...]:
-    return (estimate.estimate, estimate.low, estimate.high, estimate.p_value)
 
 
 def _draw_effects(data: pd.DataFrame, margin: float | None, scale: tuple[float, float]) -> tuple[Figure, str]:
@@ -146,18 +150,13 @@ def _marks(
     cells = judged.groupby([*keys, "model"], observed=True)["score"].agg(["mean", "size"])
     # Averaged as the means over them are: repeats first, then models.
     means = cells.groupby(level=keys, observed=True).agg({"mean": "mean", "size": "sum"}).reset_index()
-    rows: list[dict[str, Any]] = [
-        {"kind": "base", "name": str(n), "length_bin": str(b), "score": float(mean), "answers": int(size)}
+    bases = [
+        ("base", str(n), Estimate(str(b), mean, n={"answers": size}))
         for n, b, mean, size in means.itertuples(index=False)
     ]
     named = [("model", name, e) for name, bins in by_model.items() for e in bins]
-    rows += [
-        {"kind": kind, "name": name, "length_bin": e.name, "score": e.estimate, "low": e.low, "high": e.high,
-         "answers": e.n.get("answers")}
-        for kind, name, e in [*named, *(("mean", "all", e) for e in estimates)]
-        if e.estimable
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=["kind", "name", "length_bin", "score", "low", "high", "answers"])
+    marks = style.data_of([*bases, *named, *(("mean", "all", e) for e in estimates)], _MARKS)
+    return marks.set_axis(["kind", "name", "length_bin", "score", *_MARKS[4:]], axis=1)
 
 
 def _draw_quality(data: pd.DataFrame, context: About, *, crowded: bool) -> tuple[Figure, str]:
@@ -236,25 +235,21 @@ def equivalence(analyses: Analyses, context: About) -> FigureWithCaption:
     tests = [(first, test) for test in analyses.length().equivalence]
     if several:
         tests += [(model, test) for model, result in by_model.items() for test in result.equivalence]
-    rows = [
-        (model, e.name, *_numbers(e), margin, e.facets.get("verdict", "not tested"), captions.units(e))
-        for model, e in tests
-        if e.estimable
-    ]
-    data = style.numbered(rows, _TESTS, "difference", "p_value")
+    verdicts = [e.facets.get("verdict", "not tested") for _, e in tests if e.estimable]
+    data = style.data_of(tests, _TESTS).assign(margin=margin, verdict=verdicts)
+    data = data.rename(columns={"name": "contrast", "estimate": "difference"})
     if data.empty:
         raise NothingToDraw("no two prompt lengths have scores of two bases")
     estimates = [replace(test, name=f"{test.name} of {model}") for model, test in tests]
     corrections = sorted({test.correction for test in estimates if test.correction != "none"})
-    verdicts = "; ".join(
-        f"{row.of}, {row.contrast}: {style.decimals(row.difference)}, {row.verdict}"
-        for row in style.rows_of(data)
+    tested = style.values_of(
+        data, lambda row: f"{row.of}, {row.contrast}: {style.decimals(row.difference)}, {row.verdict}"
     )
     pairs = captions.ranges_words(test for test in estimates if test.estimable)
     corrected = f", P values corrected by {'; '.join(corrections)}" if corrections else ""
     return context.figure(
         "equivalence", _draw_equivalence(data, margin, context), data,
-        text["alt"].format(margin=margin, verdicts=verdicts),
+        text["alt"].format(margin=margin, verdicts=tested),
         text["seen"].format(lengths=context.lengths, margin=margin),
         [text["note"].format(corrected=corrected)],
         [data["of"].nunique() > 1 and f"Tests of {_ALL} and of each model are corrected apart."],
@@ -265,16 +260,14 @@ def equivalence(analyses: Analyses, context: About) -> FigureWithCaption:
 def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> Figure:
     groups = list(dict.fromkeys(data["of"]))
     styles = context.styles(name for name in groups if name in context.models)
-    counts = [int((data["of"] == name).sum()) for name in groups]
     # Many models stand closer, so that the figure keeps its 8 pt on one page.
-    height = (style.PAGE_HIGH_MM - 12 - _HEAD_MM * len(groups)) / sum(counts)
+    height = (style.PAGE_HIGH_MM - 12 - _HEAD_MM * len(groups)) / len(data)
     height = min(_ROW_MM, max(height, _LEAST_ROW_MM))
     head = 8 if height == _ROW_MM else _HEAD_MM
-    figure, panels = style.stacked(counts, height, head * len(groups) + 12, sharex=True)
+    figure, panels = style.panels_of(data, "of", height, head, 12, sharex=True)
     reach = 1.12 * max(1.3 * margin, float(data[["difference", "low", "high"]].abs().max().max()))
     heads = style.shortened(groups, 60)
-    for axes, name in zip(panels, groups, strict=True):
-        tests = data[data["of"] == name]
+    for name, tests, axes in panels:
         axes.axvspan(-margin, margin, color=style.GREY, alpha=0.22, linewidth=0, zorder=0)
         for edge in (-margin, margin):
             axes.axvline(edge, color=style.GREY, linewidth=0.8, linestyle="--", zorder=1)
@@ -288,26 +281,19 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> Figu
         style.forest_panel(axes, rows, names, "", looks=looks, texts=texts)
         axes.set_title(heads[name], loc="left", fontweight="bold")
         axes.set_xlim(-reach, reach)
-    panels[-1].set_xlabel(f"Difference (points; grey: the margin, ±{margin:g})")
+    axes.set_xlabel(f"Difference (points; grey: the margin, ±{margin:g})")
     return style.settle(figure)
 
 
 def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the mean of each dimension with its interval: a panel for each prompt length, a mark for each model."""
     cells, text = analyses.dimension_profile().means, captions.TEXTS["dimension_profile"]
-    rows = [
-        (cell.model, cell.length_bin, cell.dimension, cell.mean.estimate, cell.mean.low, cell.mean.high,
-         captions.units(cell.mean), cell.mean.n["answers"])
-        for cell in cells
-        if cell.mean.estimable
-    ]  # fmt: skip
-    data = style.numbered(rows, _PROFILE)
+    data = style.data_of(((c.model, c.length_bin, c.dimension, c.mean) for c in cells), _PROFILE)
+    data = data.rename(columns={"estimate": "mean"})
     if data.empty:
         raise NothingToDraw("no judged runs")
-    means = [cell.mean for cell in cells]
-    marks = "; ".join(
-        f"{at_length(row.model, row.length_bin)} {row.dimension} {row.mean:.2f}"
-        for row in style.rows_of(data)
+    marks = style.values_of(
+        data, lambda row: f"{at_length(row.model, row.length_bin)} {row.dimension} {row.mean:.2f}"
     )
     scale = scale_words(context.scale)
     figure, cut = _draw_profile(data, context)
@@ -315,7 +301,7 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
         "dimension_profile", figure, data, text["alt"].format(scale=scale, marks=marks),
         text["seen"].format(lengths=text["lengths"].format(lengths=context.lengths) if context.lengths else ""),
         [text["note"], cut],
-        estimates=means,
+        estimates=[cell.mean for cell in cells],
     )  # fmt: skip
 
 
@@ -458,3 +444,44 @@ def _slope_panel(
 
 def _signed(value: float | None) -> str:
     return "" if value is None else style.decimals(value, 3, sign=True)
+
+
+def length_information(analyses: Analyses, context: About) -> FigureWithCaption:
+    """Draw what each step from a shorter prompt to a longer one does, in all and in its two parts."""
+    if analyses.runs_with_arms.empty:
+        raise NothingToDraw("no prompt of a length arm was asked")
+    result, text = analyses.length_and_information(), captions.TEXTS["length_information"]
+    parts = _steps(result)
+    estimates = [e for *_, e in parts]
+    data = style.data_of(parts, _STEPS)
+    if data.empty:
+        raise NothingToDraw("no two bases have the scores of a step")
+    values = style.values_of(data, lambda row: f"{row.name}, {row.part}: {style.decimals(row.estimate)}")
+    return context.figure(
+        "length_information", _draw_steps(data), data, f"{text['alt']}: {values}.",
+        text["seen"],
+        [captions.differences_words(estimates)],
+        [result.sentence(), captions.notes_words(result.notes)],
+        estimates=estimates, missing=captions.unpaired_words(estimates, "of a prompt of a step"),
+        counts=captions.estimates_n_words(e for e in estimates if e.estimable),
+    )  # fmt: skip
+
+
+def _steps(result: LengthInformation) -> list[tuple[str, str, Estimate]]:
+    """Return step, part and estimate of every row, the sum of a step after its parts."""
+    parts = {"information": result.information, "length": result.length, "both": result.total}
+    return [
+        (title, part, estimates[number])
+        for number, title in enumerate(_TITLES)
+        for part, estimates in parts.items()
+        if number < len(estimates)
+    ]
+
+
+def _draw_steps(data: pd.DataFrame) -> Figure:
+    figure, panels = style.panels_of(data, "step", 6.0, 8, 16, sharex=True)
+    for step, rows, axes in panels:
+        style.forest_panel(axes, rows, rows["part"], "", looks=[_LOOKS[part] for part in rows["part"]])
+        axes.set_title(step)
+    axes.set_xlabel("Difference of the mean composite score (points)")
+    return style.settle(figure)

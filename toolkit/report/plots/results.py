@@ -33,9 +33,7 @@ def results_figure(
 ) -> FigureWithCaption:
     """Draw every result of a test with its interval, a panel for each unit."""
     estimates = [replace(result, name=f"{result.name} of {model}") for model, result in results]
-    data = pd.DataFrame(
-        [(model, r.name, r.unit, r.estimate, r.low, r.high) for model, r in results], columns=list(_COLUMNS)
-    )
+    data = style.data_of(((model, r.name, r) for model, r in results), _COLUMNS, every=True)
     estimated = data[data["estimate"].notna()]
     n = {"results": len(estimated), "models": int(data["model"].nunique())}
     context = replace(context, n=n)
@@ -44,7 +42,7 @@ def results_figure(
         return replace(nothing, data=data, notes=captions.not_estimable_words(estimates))
     with style.thesis_style():
         figure, broken = _draw(estimated, data["model"])
-    values = "; ".join(f"{row.model}, {row.result}: {row.estimate:.3g}" for row in style.rows_of(estimated))
+    values = style.values_of(estimated, lambda row: f"{row.model}, {row.result}: {row.estimate:.3g}")
     return context.figure(
         NAME, figure, data, f"Marks with intervals: {values}.",
         f"Results of {test}: each mark is one result of one model.",
@@ -111,12 +109,7 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     ]
     parts = [*(("mean", e) for e in means), *(("difference", e) for e in result.differences)]
     parts += [("cost", e) for e in paid]
-    rows = [
-        (part, e.name, e.estimate, e.low, e.high, e.p_value, e.n.get("bases"))
-        for part, e in parts
-        if e.estimable
-    ]
-    data = style.numbered(rows, _MEANS, "estimate", "p_value")
+    data = style.data_of(parts, _MEANS)
     if not (data["part"] == "mean").any():
         raise NothingToDraw("no item has a score")
     # One without a p value is not told apart either: a tie is what was not shown, and no finding of equality.
@@ -126,7 +119,7 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     visible = data[(data["part"] != "difference") | data.index.isin(widest.index[:_MOST])]
     text = dict(captions.TEXTS["model_means"]) | dict(captions.TEXTS["accuracy"] if keyed else {})
     lines = _lines(analyses.keyed_answers) if keyed else {}
-    values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
+    values = style.values_of(data, lambda row: f"{row.name}: {style.decimals(row.estimate)}")
     compared, many = len(differences) > 0, len(differences) > _MOST
     largest = text["largest"].format(most=_MOST, count=len(differences)) if many else ""
     pairs = combinations((model for model, _ in result.models), 2)
@@ -165,40 +158,40 @@ def _draw_means(
     text: Mapping[str, str],
     lines: Mapping[str, float],
 ) -> tuple[Figure, str]:
-    parts = dict(list(visible.groupby("part", sort=False)))
-    more = 16 * len(parts)
-    height = max(_LEAST_ROW_MM, min(_MEAN_ROW_MM, (style.PAGE_HIGH_MM - more) / len(visible)))
-    figure, panels = style.stacked(list(map(len, parts.values())), height, more)
-    styles = context.styles(parts["mean"]["name"])
-    panel_by_part = dict(zip(parts, panels, strict=True))
+    height = (style.PAGE_HIGH_MM - 16 * visible["part"].nunique()) / len(visible)
+    height = max(_LEAST_ROW_MM, min(_MEAN_ROW_MM, height))
+    figure, panels = style.panels_of(visible, "part", height, 16)
+    means = visible.loc[visible["part"] == "mean", ["name", "estimate", "low", "high"]]
+    styles = context.styles(means["name"])
     titles = {
         "mean": f"{text['axis']} ({scale_words(context.scale, '–')})",
         "difference": text["difference"],
         "cost": text.get("paid", ""),
     }
-    for part, axes in panel_by_part.items():
-        rows, printed = parts[part], rounded if part == "cost" else style.decimals
+    for part, rows, axes in panels:
+        printed = rounded if part == "cost" else style.decimals
         style.forest_panel(
             axes,
             rows,
-            [labels[str(name)] for name in rows["name"]],
-            titles[str(part)],
+            rows["name"].map(labels),
+            titles[part],
             looks=[styles.get(str(name), style.PLAIN) for name in rows["name"]],
             at=0.0 if part == "difference" else None,
             texts=[style.interval(row.estimate, row.low, row.high, printed) for row in style.rows_of(rows)],
             hollow=list(rows["tie"]),
         )
-    above, means = panel_by_part["mean"], parts["mean"][["estimate", "low", "high"]].to_numpy().ravel()
+        if part == "cost":
+            style.log_axis(axes, rows["estimate"].min(), rows[["estimate", "high"]].max().max())
+    above = panels[0][-1]
     # The whole scale would press the intervals of a large study into their marks.
     cut = style.cut_axis(
-        above, context.scale, [*means, *lines.values()], (context.scale[1] - context.scale[0]) / 20, which="x"
+        above,
+        context.scale,
+        [*means.drop(columns="name").to_numpy().ravel(), *lines.values()],
+        (context.scale[1] - context.scale[0]) / 20,
+        which="x",
     )
     for name, value in lines.items():
         dashes = "--" if name == "chance" else ":"
         above.axvline(value, color=style.GREY, linewidth=1.0, linestyle=dashes, zorder=0)
-    if "cost" in panel_by_part:
-        costs = parts["cost"]
-        style.log_axis(
-            panel_by_part["cost"], costs["estimate"].min(), costs[["estimate", "high"]].max().max()
-        )
     return style.settle(figure), cut
