@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from toolkit import Study
 from toolkit.cli import cli
+from toolkit.errors import InputError
 from toolkit.runs.decisions import _file_digest, decided, keep_decision
 from toolkit.store import embedded
 
@@ -306,6 +307,10 @@ def test_the_plan_is_one_page_with_its_hash_and_power(folder, tmp_path) -> None:
     assert "margin of equivalence was changed from 0.3 to 0.5" in page
     assert "±0.3 score points" in page  # as it was decided
     assert "From the runs of held, M−S" in page
+    (tmp_path / "plan.md").write_text("A page of somebody.")
+    with pytest.raises(InputError, match=r"plan\.md: is there, and none of this kind"):
+        CliRunner().invoke(cli, ["register", str(folder / "held.toml"), *pilot], catch_exceptions=False)
+    assert (tmp_path / "plan.md").read_text() == "A page of somebody."
 
 
 def test_no_key_and_no_path_is_kept(folder, monkeypatch) -> None:

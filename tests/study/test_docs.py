@@ -90,11 +90,10 @@ def desk(
     """A folder with what the commands of the pages name: a finished study, its ratings, a capture, templates."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "templates", tmp_path / "templates")
-    text = demo_like_study.read_text(encoding="utf-8").replace("results/small", "results/my_study")
-    for name in ("my_study", "gpt4o", "claude"):
-        (tmp_path / f"{name}.toml").write_text(
-            text.replace('"small"', f'"{name}"\ndataset = "rq1_controlled"\nbases = 12'), encoding="utf-8"
-        )
+    text = demo_like_study.read_text(encoding="utf-8")
+    text = text.replace('"small"', '"small"\ndataset = "rq1_controlled"\nbases = 12')
+    for name in ("my_study", "gpt4o", "claude"):  # each with a folder of its own
+        (tmp_path / f"{name}.toml").write_text(text.replace("small", name), encoding="utf-8")
     shutil.copy(
         Path(toolkit.__file__).parent / "traffic" / "data" / "plain_gets.pcapng", tmp_path / "flow.pcapng"
     )
