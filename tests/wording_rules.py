@@ -6,13 +6,11 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-_PLURALS: Final = (
-    "answers", "bases", "bins", "calls", "comparisons", "contrasts", "designs", "dimensions", "experiments", "items",
-    "judgements", "judges", "kinds", "levels", "methods", "models", "pairs", "people", "points", "prompts", "questions",
-    "ratings", "repeats", "replies", "resamples", "results", "rows", "runs", "scores", "tests", "values", "votes",
-)  # fmt: skip
 _SINGULARS: Final = "answer|base|experiment|item|judge|judgement|model|repeat|run|test"
-_MANY: Final = "|".join(_PLURALS)
+_MANY: Final = (
+    "answers|bases|bins|calls|comparisons|contrasts|designs|dimensions|experiments|items|judgements|judges|kinds|levels|methods|models|"
+    "pairs|people|points|prompts|questions|ratings|repeats|replies|resamples|results|rows|runs|scores|tests|values|votes"
+)
 FORBIDDEN: Final = {
     "one of several": re.compile(
         rf"(?<![\d.,–−+-])(?<! to )\b1 (?:(?:of 1|planned|rated|duplicate) )?(?:{_MANY})\b"

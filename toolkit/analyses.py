@@ -132,7 +132,7 @@ class Analysable:
         NotAnswerable
             When no judge compared replies in pairs.
         """
-        return self._result("compare_pairs", _compare_pairs)
+        return self._result("compare_pairs")
 
     def pair_agreement(self, score: str | None = None) -> PairAgreement:
         """Return how far votes on pairs of replies and the rubric's scores of them agree, on replies and on models.
@@ -147,7 +147,7 @@ class Analysable:
         NotAnswerable
             When no judge compared replies in pairs, or no run has a score: `[judges] mode = "both"` asks for both.
         """
-        return self._result("pair_agreement", _pair_agreement, score=score)
+        return self._result("pair_agreement", score=score)
 
     def compare_judges(self) -> JudgeComparison:
         """Return each judge beside the others: leniency, agreement, slope on reply length, failures and cost."""
@@ -409,14 +409,6 @@ def _sides(frames: Analyses, manner: str, control: str, key: str) -> tuple[pd.Da
             "toolkit judge: both versions are kept"
         )
     return frames.sides(manner)
-
-
-def _compare_pairs(pairs: pd.DataFrame) -> PairComparison:
-    return stats.compare_pairs(pairs.rename(columns={"prompt_id": "prompt"}))
-
-
-def _pair_agreement(pairs: pd.DataFrame, runs: pd.DataFrame, **settings: Any) -> PairAgreement:
-    return stats.pair_agreement(pairs.rename(columns={"prompt_id": "prompt"}), runs, **settings)
 
 
 def _reliability(judgements: pd.DataFrame, scores: Sequence[str]) -> Reliability:

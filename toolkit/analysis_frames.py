@@ -220,6 +220,13 @@ class FrameSet:
         return not any(side.empty for side in self.sides(manner))
 
     @property
+    def votes(self) -> pd.DataFrame:
+        """The votes with the prompt in the column that comparisons of pairs look for it in."""
+        import pandas as pd
+
+        return self.once(pd.DataFrame.rename, self.pairs, columns={"prompt_id": "prompt"})
+
+    @property
     def judge_means(self) -> pd.DataFrame:
         """One row a run and judge, repeats of a judgement averaged first."""
         from toolkit.store.frames import judge_means

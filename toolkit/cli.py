@@ -32,7 +32,6 @@ _EPILOG = """STUDY is a study file such as templates/demo.toml. Exit codes: 0 do
 2 bad input, 3 budget reached, 130 stopped by Ctrl-C. With --json an error is one object too: error and exit_code."""
 _PATH = click.Path(path_type=Path)
 _COUNT = click.IntRange(min=1)
-_NATURAL = click.IntRange(min=0)
 _SECONDS = click.FloatRange(min=0, min_open=True)
 
 
@@ -419,12 +418,8 @@ def analyse(
         **options,
     )
     yield scores.summary()
-    write = (
-        functools.partial(scores.bundle, format=format)
-        if bundle
-        else functools.partial(scores.figures, **choice)
-    )
-    yield written_summary(write(progress=True), scores.summary().fields)
+    files = scores.bundle(format=format, progress=True) if bundle else scores.figures(**choice, progress=True)
+    yield written_summary(files, scores.summary().fields)
 
 
 @_command()
@@ -468,7 +463,7 @@ def batch(template: Path, grid: Path, **options: Any) -> Summary:
 @_command()
 @click.argument("file", metavar="FILE", type=str)
 @_STUDY_OPTION(help="Whose judges are compared.")
-@click.option("--mode", "modes", multiple=True, type=click.Choice(MODES))
+@click.option("--mode", "modes", multiple=True, type=click.Choice(MODES), default=("cot",))
 @click.option("--k", default=5, show_default=True, type=click.IntRange(1, 1000))
 @click.option("--limit", type=_COUNT)
 @click.option("--figures", type=_PATH)
@@ -493,16 +488,15 @@ def hallucination(
     from toolkit.hallucination.labelled import read_items, some_items
 
     items = some_items(read_items(file), limit, study.file.seed)
-    selected: tuple[Mode, ...] = modes or ("cot",)
-    _confirm(study, yes, lambda: comparison_requests(study.plan, items, selected, k))
-    comparison = compare_hallucination(study.plan, study.store, items, selected, k)
+    _confirm(study, yes, lambda: comparison_requests(study.plan, items, modes, k))
+    comparison = compare_hallucination(study.plan, study.store, items, modes, k)
     return comparison.summary(comparison.figures(figures) if figures else ())
 
 
 @_command(judges)
 @_STUDY
 @click.option("--replies", default=12, show_default=True, type=_COUNT)
-@click.option("--attacks", default=3, show_default=True, type=_NATURAL)
+@click.option("--attacks", default=3, show_default=True, type=click.IntRange(min=0))
 @_YES
 def probe(study: Study, replies: int, attacks: int, yes: bool) -> Summary:
     """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside.

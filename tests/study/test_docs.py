@@ -20,6 +20,7 @@ import click
 import nbformat
 import pandas as pd
 import pytest
+from cases import cases
 from page_reader import ELSEWHERE, TUTORIALS, Reader
 from papermill.cli import papermill
 
@@ -144,25 +145,17 @@ def test_a_guide_can_be_followed(page: str, desk: Path) -> None:
 
 def test_every_block_of_every_page_is_run_by_a_test() -> None:
     """By a reader of pages or by a test of that page; a block in another language, or on another page, has none."""
-    readers = {
-        "README.md": {"sh", "python"},
-        "docs/reference/published_sets.md": {"toml"},
-        "docs/reference/typed_claims.md": {"json"},
-        "docs/explain/architecture.md": {""},  # a drawing
-        "05_samples_from_traffic.ipynb": {"sh"},
-        "templates/thesis/README.md": {"sh"},  # whose targets of make are run by the tests of the folder
-    }
     followed = {
         f"docs/{page}.md"
         for page in (*GUIDES, *(f"tutorials/{name}" for name in TUTORIALS), "explain/statistics")
     }
-    languages = {name.removeprefix("_") for name in vars(Reader)}
+    languages, readers = {name.removeprefix("_") for name in vars(Reader)}, cases(__file__)["readers"]
     for name, text in written_texts().items():
         if name.endswith((".md", ".ipynb")):
             fences = set(re.findall(r"^ *```(.*)\n(?:(?! *```).*\n)*? *```", text, re.MULTILINE)) - {
                 "{toctree}"
             }
-            assert fences <= (languages if name in followed else readers.get(name, set())), (name, fences)
+            assert fences <= (languages if name in followed else {*readers.get(name, ())}), (name, fences)
     for file, test in ELSEWHERE.values():
         assert test in (ROOT / "tests" / file).read_text(encoding="utf-8"), (file, test)
 
