@@ -224,7 +224,8 @@ class FrameSet:
         """The votes with the prompt in the column that comparisons of pairs look for it in."""
         import pandas as pd
 
-        return self.once(pd.DataFrame.rename, self.pairs, columns={"prompt_id": "prompt"})
+        rename: Any = pd.DataFrame.rename
+        return self.once(rename, self.pairs, columns={"prompt_id": "prompt"})
 
     @property
     def judge_means(self) -> pd.DataFrame:

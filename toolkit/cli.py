@@ -418,8 +418,10 @@ def analyse(
         **options,
     )
     yield scores.summary()
-    files = scores.bundle(format=format, progress=True) if bundle else scores.figures(**choice, progress=True)
-    yield written_summary(files, scores.summary().fields)
+    written = (
+        scores.bundle(format=format, progress=True) if bundle else scores.figures(**choice, progress=True)
+    )
+    yield written_summary(written, scores.summary().fields)
 
 
 @_command()
