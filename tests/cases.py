@@ -1,8 +1,9 @@
-"""Cases of tests as data: what a module goes through stands in data/MODULE.json beside it."""
+"""Cases of tests as data: what a module goes through stands in MODULE.toml beside it, or in data/MODULE.json."""
 
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -10,4 +11,6 @@ from typing import Any
 def cases(module: str) -> Any:
     """Return the cases of a test module, by the names that it gives them."""
     path = Path(module)
+    if (table := path.with_suffix(".toml")).is_file():
+        return tomllib.loads(table.read_text("utf-8"))
     return json.loads((path.parent / "data" / f"{path.stem}.json").read_text("utf-8"))

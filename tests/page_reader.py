@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cases import cases
 
 from toolkit.cli import main
 from toolkit.traffic.typed import read_claims
@@ -21,32 +22,7 @@ from toolkit.traffic.typed import read_claims
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 TUTORIALS = ("first_study", "scores", "traffic")
-_OLLAMA = ("study/test_local_servers.py", "test_the_study_of_ollama_runs_as_it_is")
-_VLLM = ("study/test_local_servers.py", "test_the_study_of_vllm_runs_as_it_is")
-_DASK = ("real/test_dask.py", "test_a_cluster_comes_to_the_same_results")
-_WRITER = ("study/test_prompt_writer.py", "test_paid_once")
-ELSEWHERE = {
-    "export MONGODB_URI=": ("hard/test_servers.py", "test_a_whole_study"),
-    "OLLAMA_CONTEXT_LENGTH=16384 ollama serve": _OLLAMA,
-    "ollama pull": _OLLAMA,
-    "toolkit run templates/ollama.toml": _OLLAMA,
-    "vllm serve": _VLLM,
-    "toolkit run templates/vllm.toml": _VLLM,
-    "dask scheduler": _DASK,
-    "MONGODB_URI=... dask worker": _DASK,
-    "toolkit batch templates/run_study.ipynb grid.toml --cluster": _DASK,
-    "cd results/my_study/bundle && pdflatex": (
-        "real/test_thesis.py",
-        "test_the_bundle_of_a_judged_study_compiles",
-    ),
-    "toolkit prompts write documents": _WRITER,
-    "toolkit prompts check my_bases": _WRITER,
-    'eval "$(_TOOLKIT_COMPLETE=': (
-        "study/test_reader_habits.py",
-        "test_the_line_of_the_page_makes_bash_complete",
-    ),
-    "_TOOLKIT_COMPLETE=fish_source": ("study/test_reader_habits.py", "LINES"),
-}
+ELSEWHERE = cases(__file__)["elsewhere"]
 """Lines of shell that need a server, a second machine or a program besides, and the test that runs what they run."""
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from stub_server import StubServer
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+ROUTES = """POST /v1/files upload
+GET /v1/files/{id}/content download
+POST /v1/batches create_openai
+GET /v1/batches list
+GET /v1/batches/{id} poll
+POST /v1/batches/{id}/cancel cancel
+POST /v1/messages/batches create_anthropic
+GET /v1/messages/batches list
+GET /v1/messages/batches/{id} poll
+GET /v1/messages/batches/{id}/results results
+POST /v1/messages/batches/{id}/cancel cancel"""
 _ERROR = {"type": "invalid_request_error", "message": "the stub refused this line"}
 
 
@@ -60,20 +71,9 @@ class StubBatches:
 
     def add_routes(self, app: web.Application) -> None:
         """Add the endpoints of both providers."""
-        for method, path, handler in (
-            ("POST", "/v1/files", self._upload),
-            ("GET", "/v1/files/{id}/content", self._download),
-            ("POST", "/v1/batches", self._create_openai),
-            ("GET", "/v1/batches", self._list),
-            ("GET", "/v1/batches/{id}", self._poll),
-            ("POST", "/v1/batches/{id}/cancel", self._cancel),
-            ("POST", "/v1/messages/batches", self._create_anthropic),
-            ("GET", "/v1/messages/batches", self._list),
-            ("GET", "/v1/messages/batches/{id}", self._poll),
-            ("GET", "/v1/messages/batches/{id}/results", self._results),
-            ("POST", "/v1/messages/batches/{id}/cancel", self._cancel),
-        ):
-            app.router.add_route(method, path, self._counted(handler))
+        for line in ROUTES.split("\n"):
+            method, path, name = line.split()
+            app.router.add_route(method, path, self._counted(getattr(self, f"_{name}")))
 
     def _counted(self, handler: Handler) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:

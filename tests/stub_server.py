@@ -93,7 +93,6 @@ class StubServer:
     """Whether replies are held back for now, asked again and again: so that what a test waits for comes first."""
     answer: Callable[[dict[str, Any]], str] = plain
     """Text of a reply, from the request's body; without one, a request with a schema gets a reply that follows it."""
-    ignores_schema: bool = False  # as some compatible servers do
     digits: Mapping[str, float] = field(default_factory=dict)
     """Probability of each token where a reply has a digit, for log-probabilities; every other token is certain."""
     caches: bool = False
@@ -241,7 +240,7 @@ class StubServer:
     def _text(self, body: dict[str, Any]) -> str:
         schema = body.get("response_format", {}).get("json_schema", {}).get("schema")
         schema = schema or body.get("output_config", {}).get("format", {}).get("schema")
-        if schema is None or self.ignores_schema or self.answer is not plain:
+        if schema is None or self.answer is not plain:
             return self.answer(body)
         return json.dumps(example_of(schema, random.Random(json.dumps(body))))
 

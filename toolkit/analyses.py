@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -91,9 +91,19 @@ class Analysable:
             reason = NO_VOTES
         elif not reason and question != "compare_pairs" and not (frames.pairs.empty or frames.is_judged):
             reason = NO_SCORES
+        elif not reason and question == "length_and_information" and frames.runs_with_arms.empty:
+            reason = NO_ARMS
         if reason:
             raise NotAnswerable(QUESTIONS[question], reason)
         return frames
+
+    def _result(self, question: str, calculate: Callable[..., Any] | None = None, **given: Any) -> Any:
+        """Return what the table's calculation gives of its frames; what is given goes before the study's settings."""
+        frames, row = self._frames_for(question), _TABLE[question]
+        settings = {name: getattr(frames, name) for name in row.get("settings", ())}
+        settings |= {name: value for name, value in given.items() if value is not None}
+        tables = (getattr(frames, name) for name in row["frames"])
+        return frames.once(calculate or getattr(stats, row.get("function", question)), *tables, **settings)
 
     def reliability(self) -> Reliability:
         """Return ICC, alpha and Pearson between judges, and test-retest of each, per dimension and composite.
@@ -103,14 +113,11 @@ class Analysable:
         Reliability
             ``frame()`` has one row a coefficient and dimension with its interval, ``leniency`` one of each judge.
         """
-        frames = self._frames_for("reliability")
-        scores = (*frames.dimensions, frames.score)
-        return frames.once(_reliability, frames.judgements, scores=scores)
+        return self._result("reliability", _reliability)
 
     def required_elements(self) -> RequiredElements:
         """Return the share of required elements found, the judges' agreement on it, and the rubric's with it."""
-        frames = self._frames_for("required_elements")
-        return frames.once(stats.required_elements, frames.elements, frames.runs)
+        return self._result("required_elements")
 
     def compare_pairs(self) -> PairComparison:
         """Return the models compared by votes on pairs of their replies, on one scale, and each judge's position bias.
@@ -125,8 +132,7 @@ class Analysable:
         NotAnswerable
             When no judge compared replies in pairs.
         """
-        frames = self._frames_for("compare_pairs")
-        return frames.once(_compare_pairs, frames.pairs)
+        return self._result("compare_pairs")
 
     def pair_agreement(self, score: str | None = None) -> PairAgreement:
         """Return how far votes on pairs of replies and the rubric's scores of them agree, on replies and on models.
@@ -141,8 +147,7 @@ class Analysable:
         NotAnswerable
             When no judge compared replies in pairs, or no run has a score: `[judges] mode = "both"` asks for both.
         """
-        frames = self._frames_for("pair_agreement")
-        return frames.once(_pair_agreement, frames.pairs, frames.runs, score=score or frames.score)
+        return self._result("pair_agreement", score=score)
 
     def compare_judges(self) -> JudgeComparison:
         """Return each judge beside the others: leniency, agreement, slope on reply length, failures and cost."""
@@ -168,9 +173,7 @@ class Analysable:
         StudyGeneralizability
             Components with generalized intervals, coefficients, and the cheapest plan that reaches the target.
         """
-        frames = self._frames_for("generalizability")
-        settings: dict[str, Any] = {"score": score or frames.score, "of": of, "target": target}
-        return frames.once(_generalizability, frames.judgements, frames.runs, **settings)
+        return self._result("generalizability", _generalizability, score=score, of=of, target=target)
 
     def length(self, score: str | None = None) -> LengthComparison:
         """Return the comparison of S, M and L within bases (RQ1).
@@ -181,9 +184,7 @@ class Analysable:
             Means, paired differences (Holm but for the primary contrast), what models differ by in them, effect sizes,
             equivalence and the omnibus test.
         """
-        frames = self._frames_for("length")
-        settings = {"score": score or frames.score, "margin": frames.margin, "primary": frames.primary}
-        return frames.once(stats.compare_lengths, frames.runs, omnibus=True, **settings)
+        return self._result("length", score=score, omnibus=True)
 
     def length_and_information(self, score: str | None = None) -> LengthInformation:
         """Return what the length of a prompt does at equal information, and its information at equal length (RQ1).
@@ -198,11 +199,7 @@ class Analysable:
         NotAnswerable
             When no prompt of a length arm was asked: `length_arms = true` asks those that bases have.
         """
-        frames = self._frames_for("length_and_information")
-        if frames.runs_with_arms.empty:
-            raise NotAnswerable(QUESTIONS["length_and_information"], NO_ARMS)
-        settings = {"score": score or frames.score, "margin": frames.margin}
-        return frames.once(stats.length_and_information, frames.runs_with_arms, **settings)
+        return self._result("length_and_information", score=score)
 
     def length_by_model(self, score: str | None = None) -> Mapping[str, LengthComparison]:
         """Return the comparison of S, M and L within bases, of each model by itself.
@@ -212,9 +209,7 @@ class Analysable:
         dict of LengthComparison
             By the name of the model.
         """
-        frames = self._frames_for("length_by_model")
-        settings = {"score": score or frames.score, "margin": frames.margin, "primary": frames.primary}
-        return frames.once(stats.compare_lengths_by_model, frames.runs, **settings)
+        return self._result("length_by_model", score=score)
 
     def compare_models(self, score: str | None = None) -> ModelComparison:
         """Return the models compared in pairs within prompts, clustered by base, Holm over all pairs (Miller 2024).
@@ -268,8 +263,7 @@ class Analysable:
 
     def dimension_profile(self) -> DimensionProfile:
         """Return the mean of every dimension, of each model at each prompt length."""
-        frames = self._frames_for("dimension_profile")
-        return frames.once(stats.dimension_profile, frames.runs, dimensions=frames.dimensions)
+        return self._result("dimension_profile")
 
     def length_bias(self, score: str | None = None) -> LengthBias:
         """Return the slope of score on reply length, and what prompt length does in all and at equal reply length.
@@ -279,8 +273,7 @@ class Analysable:
         LengthBias
             In score points per 100 tokens of the reply, clustered by base.
         """
-        frames = self._frames_for("length_bias")
-        return frames.once(stats.length_bias, frames.runs, score=score or frames.score)
+        return self._result("length_bias", score=score)
 
     def pareto(self, score: str | None = None, cost: str = "aud_cost") -> Pareto:
         """Return quality, cost and quality per AUD of each model and length, and which of them no other beats.
@@ -292,9 +285,7 @@ class Analysable:
         cost
             ``aud_cost``, or ``total_tokens`` where no run has a price.
         """
-        frames = self._frames_for("pareto")
-        settings = {"score": score or frames.score, "cost": cost, "seed": frames.seed}
-        return frames.once(stats.pareto, frames.runs, **settings)
+        return self._result("pareto", score=score, cost=cost)
 
     def missing(self, score: str | None = None) -> MissingData:
         """Return what has no score by model, length and judge, and what it could change.
@@ -304,8 +295,7 @@ class Analysable:
         MissingData
             Shares, with intervals where any is missing, and bounds of the contrasts.
         """
-        frames = self._frames_for("missing")
-        return frames.once(stats.missing_data, frames.runs, frames.judge_means, score=score or frames.score)
+        return self._result("missing", score=score)
 
     def ceiling(self, score: str | None = None) -> Ceiling:
         """Return how many scores the judges gave at either end of the scale, with a warning where they are many.
@@ -327,9 +317,7 @@ class Analysable:
         score
             composite_strict, composite, or one of the dimensions; that of the study by default.
         """
-        frames = self._frames_for("calibration")
-        tables = frames.runs, frames.judgements, frames.human
-        return frames.once(stats.calibrate, *tables, score=score or frames.score)
+        return self._result("calibration", score=score)
 
     def judge_drift(self) -> Mapping[tuple[str, str], JudgeDrift]:
         """Return how far the judges have moved on each later day on which they were asked the same anew.
@@ -344,9 +332,7 @@ class Analysable:
         --------
         ``for (anchor, day), drift in study.judge_drift().items(): print(day, drift.sentence())``
         """
-        frames = self._frames_for("judge_drift")
-        scores = (*frames.dimensions, frames.score)
-        return frames.once(_judge_drift, frames.drift, scores=scores, composite=frames.score)
+        return self._result("judge_drift", _judge_drift)
 
     def power(
         self, effect: float | None = None, *, score: str | None = None, repeats: int | None = None
@@ -362,9 +348,7 @@ class Analysable:
         repeats
             Repeats of each prompt in the study to be planned; as in this one by default.
         """
-        frames = self._frames_for("power")
-        settings = {"effect": effect, "score": score or frames.score, "repeats": repeats}
-        return frames.once(stats.pilot_power, frames.runs, **settings)
+        return self._result("power", effect=effect, score=score, repeats=repeats)
 
     def accuracy(self, score: str | None = None) -> Accuracy:
         """Return the accuracy of each model beside chance and the commonest answer, and what a right answer costs.
@@ -387,13 +371,11 @@ class Analysable:
 
     def position_effect(self) -> PositionEffect:
         """Return whether the position of the right option carries a model, and which positions it prefers."""
-        frames = self._frames_for("position_effect")
-        return frames.once(stats.position_effect, frames.keyed_answers)
+        return self._result("position_effect")
 
     def label_scores(self) -> LabelScores:
         """Return macro F1 of each model over the labels of the key, with the confusion of labels."""
-        frames = self._frames_for("label_scores")
-        return frames.once(stats.label_scores, frames.keyed_answers)
+        return self._result("label_scores")
 
     def model_power(self, effect: float | None = None) -> ModelPower:
         """Return which difference of two models the questions can find, and how many an effect would need.
@@ -403,8 +385,7 @@ class Analysable:
         effect
             Difference of two shares of right answers, 0 to 1; None for what is detectable only.
         """
-        frames = self._frames_for("model_power")
-        return frames.once(stats.model_power, frames.runs, score=frames.score, effect=effect)
+        return self._result("model_power", effect=effect)
 
     def analyses(self) -> dict[str, tuple[str, Any]]:
         """Return all of the above for the composite: title and result, by name.
@@ -430,14 +411,6 @@ def _sides(frames: Analyses, manner: str, control: str, key: str) -> tuple[pd.Da
     return frames.sides(manner)
 
 
-def _compare_pairs(pairs: pd.DataFrame) -> PairComparison:
-    return stats.compare_pairs(pairs.rename(columns={"prompt_id": "prompt"}))
-
-
-def _pair_agreement(pairs: pd.DataFrame, runs: pd.DataFrame, **settings: Any) -> PairAgreement:
-    return stats.pair_agreement(pairs.rename(columns={"prompt_id": "prompt"}), runs, **settings)
-
-
 def _reliability(judgements: pd.DataFrame, scores: Sequence[str]) -> Reliability:
     from toolkit.store.frames import ratings_frame, repeats_frame
 
@@ -445,14 +418,14 @@ def _reliability(judgements: pd.DataFrame, scores: Sequence[str]) -> Reliability
 
 
 def _judge_drift(
-    drift: pd.DataFrame, scores: Sequence[str], composite: str
+    drift: pd.DataFrame, scores: Sequence[str], score: str
 ) -> Mapping[tuple[str, str], JudgeDrift]:
     rows = drift[drift["dimension"].isin(scores)] if len(drift) else drift
     days = rows.groupby(["anchor", "day"], sort=False) if len(rows) else ()
     drifts = {}
     for (anchor, day), part in days:
         then, now = part.rename(columns={"then": "score"}), part.rename(columns={"now": "score"})
-        drifts[str(anchor), str(day)] = stats.judge_drift(then, now, composite=composite)
+        drifts[str(anchor), str(day)] = stats.judge_drift(then, now, composite=score)
     return drifts
 
 

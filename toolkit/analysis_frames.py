@@ -45,9 +45,7 @@ class Results:
     """What was calculated, each result with the very frames and settings that it is of."""
 
     frames: dict[str, pd.DataFrame] = field(default_factory=dict)
-    calculated: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], Any]] = field(
-        default_factory=list
-    )
+    calculated: list[tuple[Any, ...]] = field(default_factory=list)
 
     def reuse_frame(self, kind: str, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the earlier frame where the new one is equal to it; else forget what was calculated from it."""
@@ -55,10 +53,10 @@ class Results:
         if earlier is not None:
             if earlier.columns.equals(frame.columns) and earlier.equals(frame):
                 return earlier
-            outdated: list[Any] = [earlier]
+            outdated = {id(earlier)}
             for entry in list(self.calculated):
-                if any(input_frame is old for input_frame in entry[1] for old in outdated):
-                    outdated.append(entry[3])
+                if not outdated.isdisjoint(map(id, entry[1])):
+                    outdated.add(id(entry[3]))
                     self.calculated.remove(entry)
         self.frames[kind] = frame
         return frame
@@ -222,11 +220,24 @@ class FrameSet:
         return not any(side.empty for side in self.sides(manner))
 
     @property
+    def votes(self) -> pd.DataFrame:
+        """The votes with the prompt in the column that comparisons of pairs look for it in."""
+        import pandas as pd
+
+        rename: Any = pd.DataFrame.rename
+        return self.once(rename, self.pairs, columns={"prompt_id": "prompt"})
+
+    @property
     def judge_means(self) -> pd.DataFrame:
         """One row a run and judge, repeats of a judgement averaged first."""
         from toolkit.store.frames import judge_means
 
         return self.once(judge_means, self.judgements, dimensions=self.dimensions)
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """The dimensions, and the composite that is compared."""
+        return (*self.dimensions, self.score)
 
     @property
     def other_score(self) -> str:
@@ -253,6 +264,6 @@ class FrameSet:
 
     def read(self) -> Self:
         """Read every frame now, so that all show the study at one time."""
-        _ = self.runs, self.judgements, self.human, self.judged_otherwise, self.elements, self.keyed_answers
-        _ = self.pairs, self.drift
+        for kind in self._sources:
+            getattr(self, kind)
         return self

@@ -32,7 +32,6 @@ _EPILOG = """STUDY is a study file such as templates/demo.toml. Exit codes: 0 do
 2 bad input, 3 budget reached, 130 stopped by Ctrl-C. With --json an error is one object too: error and exit_code."""
 _PATH = click.Path(path_type=Path)
 _COUNT = click.IntRange(min=1)
-_NATURAL = click.IntRange(min=0)
 _SECONDS = click.FloatRange(min=0, min_open=True)
 
 
@@ -51,7 +50,6 @@ _YES = click.option("--yes", is_flag=True, help="Spend beyond budget.confirm_abo
 _STUDY_OPTION = functools.partial(
     click.option, "--study", required=True, callback=_read_study, type=click.Path(), metavar="PATH"
 )
-_BUNDLE_HELP = "Write the thesis bundle, which compiles as it is: into DIR, or bundle/ in the output folder."
 _NEXT = re.compile(r"(`toolkit \w+ )STUDY\b")
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on standard output.")
 
@@ -73,9 +71,9 @@ def prompts() -> None:
     """Check the prompts of a study, compare them, and write new ones."""
 
 
-@cli.group(short_help="Bring in ratings by people.")
+@cli.group()
 def ratings() -> None:
-    """Ratings by people: bring them in from a file (notebooks/03_rate_answers gives them one by one)."""
+    """Bring in ratings by people. They come from a file; notebooks/03_rate_answers gives them one by one."""
 
 
 @cli.group()
@@ -84,7 +82,11 @@ def samples() -> None:
 
 
 def _command(group: click.Group = cli, name: str | None = None, **options: Any) -> Callable[..., Any]:
-    """Make a command with ``--json`` of a function that returns a summary, or yields one after the other."""
+    """Make a command with ``--json`` of a function that returns a summary, or yields one after the other.
+
+    The first sentence of its docstring is its line in the list of commands; options are told at the end, each on a line
+    that begins with its name.
+    """
 
     def register(function: Callable[..., Summary | Iterator[Summary]]) -> click.Command:
         @functools.wraps(function)
@@ -95,7 +97,12 @@ def _command(group: click.Group = cli, name: str | None = None, **options: Any) 
             return [_finish(summary, as_json) for summary in (list(result)[-1:] if as_json else result)][-1]
 
         # Click keeps them last first: --json stands behind all other options in the help.
-        run.__dict__["__click_params__"] = [_JSON, *getattr(function, "__click_params__", [])]
+        params = run.__dict__["__click_params__"] = [_JSON, *getattr(function, "__click_params__", [])]
+        run.__doc__, *lines = re.split(r"\n +(?=--)", run.__doc__ or "")
+        helps = dict(re.split(r":\s+", " ".join(line.split()), maxsplit=1) for line in lines)
+        for option in params:
+            if text := helps.get(option.opts[0]):
+                option.help = text
         return group.command(name, **options)(run)
 
     return register
@@ -160,30 +167,35 @@ def _finish(summary: Summary, as_json: bool) -> int:
     return summary.exit_code
 
 
-@_command(short_help="Run a whole study with a local model, no key needed.")
-@click.option("--limit", type=_COUNT, help="Ask only the first N of the 36 runs.")
-@click.option(
-    "--minutes", type=_SECONDS, default=5.0, help="Ask the model so long at most.", show_default=True
-)
+@_command()
+@click.option("--limit", type=_COUNT)
+@click.option("--minutes", type=_SECONDS, default=5.0, show_default=True)
 def demo(limit: int | None, minutes: float) -> Summary:
-    """Run a planted study, and a whole study with a local model, without a key, under results/."""
+    """Run a whole study with a local model, no key needed. A planted study comes first; both are under results/.
+
+    --limit: Ask only the first N of the 36 runs.
+    --minutes: Ask the model so long at most.
+    """
     from toolkit.getting_started.demo import run_demo
 
     return run_demo(limit=limit, minutes=minutes)
 
 
-@_command(short_help="Check this machine and say what to do.")
+@_command()
 def doctor() -> Summary:
-    """Check what the toolkit needs on this machine and say what to do about it."""
+    """Check this machine and say what to do. Everything that the toolkit needs is looked at."""
     from toolkit.getting_started.doctor import examine
 
     return examine()
 
 
-@_command(short_help="Make a thesis folder that stands alone.")
+@_command()
 @click.argument("folder", type=_PATH)
 def init(folder: Path) -> Summary:
-    """Make the thesis folder FOLDER: two study files, notebooks, templates, a Makefile, references, README."""
+    """Make a thesis folder that stands alone.
+
+    FOLDER has two study files, notebooks, templates, a Makefile, references, README.
+    """
     from toolkit.getting_started.folder import init_folder
 
     return init_folder(folder)
@@ -197,10 +209,10 @@ def lab() -> None:
     open_lab()
 
 
-@cli.command(short_help="Read the answers of STUDY in a browser.")
+@cli.command()
 @_LOOKED_AT
 def view(study: Study) -> None:
-    """Serve the answers of STUDY as a page that only this machine can open, until Ctrl-C; it changes nothing.
+    """Read the answers of STUDY in a browser. Only this machine can open the page, until Ctrl-C; it changes nothing.
 
     Load the page again to see the runs that came since.
     """
@@ -227,13 +239,17 @@ def estimate(study: Study) -> Summary:
     return estimate_summary(study.estimate())
 
 
-@_command(short_help="Ask and judge what is missing in STUDY.")
+@_command()
 @_STUDY
 @_YES
-@click.option("--limit", type=_COUNT, help="Ask only the first N planned runs.")
-@click.option("--replay", is_flag=True, help="Make runs and judgements again from the ledger, offline.")
+@click.option("--limit", type=_COUNT)
+@click.option("--replay", is_flag=True)
 def run(study: Study, yes: bool, limit: int | None, replay: bool) -> Summary:
-    """Ask and judge what is missing in STUDY; resumes where it stopped."""
+    """Ask and judge what is missing in STUDY. It resumes where it stopped.
+
+    --limit: Ask only the first N planned runs.
+    --replay: Make runs and judgements again from the ledger, offline.
+    """
     from toolkit.runs.estimate import confirm_needed, estimate_frame
     from toolkit.runs.provenance import shared_lines, shared_replies
 
@@ -246,18 +262,21 @@ def run(study: Study, yes: bool, limit: int | None, replay: bool) -> Summary:
     return outcome.summary(() if outcome.budget or outcome.not_begun else study.first_findings())
 
 
-@_command(short_help="Fill the judgements that STUDY lacks.")
+@_command()
 @_STUDY
 def judge(study: Study) -> Summary:
-    """Fill the judgements that STUDY still lacks, without asking any run again."""
+    """Fill the judgements that STUDY lacks. No run is asked again."""
     return study.execute(only_judge=True).summary()
 
 
-@_command(short_help="Say how far STUDY is and what was spent.")
+@_command()
 @_LOOKED_AT
-@click.option("--watch", type=_SECONDS, metavar="S", help="Look every S seconds until nobody works on STUDY.")
+@click.option("--watch", type=_SECONDS, metavar="S")
 def status(study: Study, watch: float | None) -> Iterator[Summary]:
-    """Say how far STUDY is: done, failed, in flight, missing, time left, and what was spent."""
+    """Say how far STUDY is and what was spent. That is done, failed, in flight, missing, and the time left.
+
+    --watch: Look every S seconds until nobody works on STUDY.
+    """
     from toolkit.runs.status import status_summary, statuses
 
     for look in statuses(study.status, watch):
@@ -266,23 +285,32 @@ def status(study: Study, watch: float | None) -> Iterator[Summary]:
         yield status_summary(look)
 
 
-@_command(short_help="Settle what STUDY may have been billed for calls without a reply.")
+@_command()
 @_LOOKED_AT
-@click.option("--billed/--not-billed", required=True, default=None, help="What the provider's bill says.")
-@click.option("--note", required=True, help="How that is known; kept with the settlement.")
+@click.option("--billed/--not-billed", required=True, default=None)
+@click.option("--note", required=True)
 def settle(study: Study, billed: bool, note: str) -> Summary:
-    """Count what STUDY may have been billed for calls without a reply as spent, or take it off the budget."""
+    """Settle what calls of STUDY without a reply may have cost. It counts as spent, or is taken off the budget.
+
+    --billed: What the provider's bill says.
+    --note: How that is known; kept with the settlement.
+    """
     from toolkit.runs.budget import settle
 
     return settle(study.store, study.name, billed=billed, note=note)
 
 
-@_command(short_help="Write figures and tables, or the thesis bundle.", cls=_ManyValues)
+@_command(cls=_ManyValues)
 @_STUDY
-@click.option("--bundle", is_flag=False, flag_value="", metavar="[DIR]", help=_BUNDLE_HELP)
+@click.option("--bundle", is_flag=False, flag_value="", metavar="[DIR]")
 @_choice
 def figures(study: Study, bundle: str | None, format: str, **choice: Any) -> Summary:
-    """Write every figure and table of STUDY into its output folder, or into one named by --width and --font."""
+    """Write figures and tables, or the thesis bundle.
+
+    Every figure and table of STUDY, in its output folder, or in one named by --width and --font.
+
+    --bundle: Write the thesis bundle, which compiles as it is: into DIR, or bundle/ in the output folder.
+    """
     from toolkit.report.show import written_summary
 
     _check_choice(bundle is not None, format, choice)
@@ -291,22 +319,28 @@ def figures(study: Study, bundle: str | None, format: str, **choice: Any) -> Sum
     return written_summary(study.bundle(bundle or None, format, progress=True))
 
 
-@_command(short_help="Write the plan of STUDY on one page, for a supervisor.")
+@_command()
 @_STUDY
-@click.option("--pilot", type=str, metavar="STUDY", help="Study file of a pilot, for the power.")
-@click.option("--out", type=_PATH, metavar="FILE.md", help="registration.md in the output folder by default.")
+@click.option("--pilot", type=str, metavar="STUDY")
+@click.option("--out", type=_PATH, metavar="FILE.md")
 def register(study: Study, pilot: str | None, out: Path | None) -> Summary:
-    """Write what STUDY decides beforehand as one page: design, contrast, margin, power, and what changed since."""
+    """Write the plan of STUDY on one page, for a supervisor. It has design, contrast, margin, power and later changes.
+
+    --pilot: Study file of a pilot, for the power.
+    --out: registration.md in the output folder by default.
+    """
     from toolkit.audit.registration import register
     from toolkit.study import Study
 
     return register(study, Study.load(pilot) if pilot else None, out)
 
 
-@_command(short_help="Compare STUDY, or an exported FOLDER, with what its ledger gives.")
+@_command()
 @click.argument("study", metavar="STUDY|FOLDER", type=_PATH)
 def verify(study: Path) -> Summary:
-    """Make runs, judgements, figures and bundle of STUDY again from its ledger and name every difference.
+    """Compare STUDY, or an exported FOLDER, with its ledger.
+
+    Make runs, judgements, figures and bundle of STUDY again from its ledger and name every difference.
 
     Of a FOLDER that `toolkit export` wrote, every edited file, record and cell; nothing else is needed.
     """
@@ -321,11 +355,13 @@ def verify(study: Path) -> Summary:
     return verify_study(Study.load(study))
 
 
-@_command(short_help="Write all frames and records of STUDY into a folder.")
+@_command()
 @_STUDY
 @click.argument("out", type=_PATH)
 def export(study: Study, out: Path) -> Summary:
-    """Write every frame of STUDY into the folder OUT as CSV and Parquet, with dictionary, study file and all records.
+    """Write all frames and records of STUDY into a folder.
+
+    Write every frame of STUDY into the folder OUT as CSV and Parquet, with dictionary, study file and all records.
 
     `toolkit verify OUT` names every later edit, on any machine.
     """
@@ -334,20 +370,16 @@ def export(study: Study, out: Path) -> Summary:
     return export_study(study, out)
 
 
-@_command(short_help="Analyse anybody's scores: tables, logs of other tools.", cls=_ManyValues)
+@_command(cls=_ManyValues)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=_PATH)
-@click.option(
-    "--column", "columns", multiple=True, metavar="OURS=THEIRS", help="item=doc; cluster= is no column."
-)
-@click.option("--judges", multiple=True, metavar="NAME...", help="Columns that are a judge each; after FILE.")
-@click.option(
-    "--values", multiple=True, metavar="A=4...", help="What texts and codes are worth; -1= is missing."
-)
-@click.option("--scale", nargs=2, type=float, metavar="LOW HIGH", help="Ends of the scale of the scores.")
-@click.option("--metric", help="Metric, scorer, key of a score, dimension or judge to take alone.")
-@click.option("--name", help="Of these scores; that of FILE by default.")
-@click.option("--out", type=_PATH, metavar="DIR", help="results/NAME by default.")
-@click.option("--bundle", is_flag=True, help="Write the thesis bundle, not figures and tables alone.")
+@click.option("--column", "columns", multiple=True, metavar="OURS=THEIRS")
+@click.option("--judges", multiple=True, metavar="NAME...")
+@click.option("--values", multiple=True, metavar="A=4...")
+@click.option("--scale", nargs=2, type=float, metavar="LOW HIGH")
+@click.option("--metric")
+@click.option("--name")
+@click.option("--out", type=_PATH, metavar="DIR")
+@click.option("--bundle", is_flag=True)
 @_choice
 def analyse(
     files: tuple[Path, ...],
@@ -357,10 +389,21 @@ def analyse(
     format: str,
     **options: Any,
 ) -> Iterator[Summary]:
-    """Say what each column of FILE was taken for and which questions it can answer; then write figures and tables.
+    """Analyse anybody's scores: tables, logs of other tools.
+
+    Say what each column of FILE was taken for and which questions it can answer; then write figures and tables.
 
     FILE is a CSV, TSV, Excel, Parquet or JSONL table, a log of inspect_ai (.eval, .json), samples of lm-eval or results
     of promptfoo (.json). Several are put one under the other.
+
+    --column: item=doc; cluster= is no column.
+    --judges: Columns that are a judge each; after FILE.
+    --values: What texts and codes are worth; -1= is missing.
+    --scale: Ends of the scale of the scores.
+    --metric: Metric, scorer, key of a score, dimension or judge to take alone.
+    --name: Of these scores; that of FILE by default.
+    --out: results/NAME by default.
+    --bundle: Write the thesis bundle, not figures and tables alone.
     """
     from toolkit.report.show import written_summary
     from toolkit.scores.scores import Scores, parse_pairs
@@ -375,49 +418,57 @@ def analyse(
         **options,
     )
     yield scores.summary()
-    write = (
-        functools.partial(scores.bundle, format=format)
-        if bundle
-        else functools.partial(scores.figures, **choice)
+    written = (
+        scores.bundle(format=format, progress=True) if bundle else scores.figures(**choice, progress=True)
     )
-    yield written_summary(write(progress=True), scores.summary().fields)
+    yield written_summary(written, scores.summary().fields)
 
 
-@_command(short_help="Score a one-shot test, with its interval.")
+@_command()
 @click.argument("expected", metavar="I1", type=int)
 @click.argument("unexpected", metavar="I0", type=int)
 @click.argument("hallucinated", metavar="H", type=int)
 def score(expected: int, unexpected: int, hallucinated: int) -> Summary:
-    """Score a one-shot test with I1 expected, I0 unexpected and H hallucinated answers."""
+    """Score a one-shot test, with its interval. It has I1 expected, I0 unexpected and H hallucinated answers."""
     from toolkit.scoring import one_shot_score
 
     result = one_shot_score(expected, unexpected, hallucinated)
     return Summary(result.to_dict(), result.sentence())
 
 
-@_command(short_help="Run a notebook template over a grid of parameters.")
+@_command()
 @click.argument("template", type=_PATH)
 @click.argument("grid", metavar="GRID.toml", type=_PATH)
-@click.option("--workers", type=_COUNT, metavar="N", help="Notebooks at the same time; else one a core.")
-@click.option("--retry", is_flag=True, help="Run those again that failed before.")
-@click.option("--timeout", type=_SECONDS, metavar="S", help="Seconds that a notebook may take.")
-@click.option("--cell-timeout", type=_SECONDS, metavar="S", help="Seconds that each of its cells may take.")
-@click.option("--out", type=_PATH, metavar="DIR", help="By default results/batches/GRID beside the grid.")
-@click.option("--cluster", metavar="ADDRESS", help="Run on the Dask cluster with this scheduler.")
+@click.option("--workers", type=_COUNT, metavar="N")
+@click.option("--retry", is_flag=True)
+@click.option("--timeout", type=_SECONDS, metavar="S")
+@click.option("--cell-timeout", type=_SECONDS, metavar="S")
+@click.option("--out", type=_PATH, metavar="DIR")
+@click.option("--cluster", metavar="ADDRESS")
 def batch(template: Path, grid: Path, **options: Any) -> Summary:
-    """Run TEMPLATE once for each cell of the grid GRID.toml; what is done is not run again."""
+    """Run a notebook template over a grid of parameters.
+
+    TEMPLATE runs once for each cell of the grid GRID.toml; what is done is not run again.
+
+    --workers: Notebooks at the same time; else one a core.
+    --retry: Run those again that failed before.
+    --timeout: Seconds that a notebook may take.
+    --cell-timeout: Seconds that each of its cells may take.
+    --out: By default results/batches/GRID beside the grid.
+    --cluster: Run on the Dask cluster with this scheduler.
+    """
     from toolkit.batch import run_batch
 
     return run_batch(template, grid, **options).summary()
 
 
-@_command(short_help="Compare judges on answers with known labels.")
+@_command()
 @click.argument("file", metavar="FILE", type=str)
 @_STUDY_OPTION(help="Whose judges are compared.")
-@click.option("--mode", "modes", multiple=True, type=click.Choice(MODES), help="Repeatable; cot by default.")
-@click.option("--k", default=5, show_default=True, type=click.IntRange(1, 1000), help="Votes on each item.")
-@click.option("--limit", type=_COUNT, help="Only N items, labels as in FILE, drawn by the study's seed.")
-@click.option("--figures", type=_PATH, help="Write figure and tables into this folder.")
+@click.option("--mode", "modes", multiple=True, type=click.Choice(MODES), default=("cot",))
+@click.option("--k", default=5, show_default=True, type=click.IntRange(1, 1000))
+@click.option("--limit", type=_COUNT)
+@click.option("--figures", type=_PATH)
 @_YES
 def hallucination(
     file: str,
@@ -428,40 +479,46 @@ def hallucination(
     figures: Path | None,
     yes: bool,
 ) -> Summary:
-    """Compare the judges of a study on the labelled set FILE: a path, or "security", which ships."""
+    """Compare judges on answers with known labels. FILE is a path, or "security", which ships.
+
+    --mode: Repeatable; cot by default.
+    --k: Votes on each item.
+    --limit: Only N items, labels as in FILE, drawn by the study's seed.
+    --figures: Write figure and tables into this folder.
+    """
     from toolkit.hallucination.comparison import compare_hallucination, comparison_requests
     from toolkit.hallucination.labelled import read_items, some_items
 
     items = some_items(read_items(file), limit, study.file.seed)
-    selected: tuple[Mode, ...] = modes or ("cot",)
-    _confirm(study, yes, lambda: comparison_requests(study.plan, items, selected, k))
-    comparison = compare_hallucination(study.plan, study.store, items, selected, k)
+    _confirm(study, yes, lambda: comparison_requests(study.plan, items, modes, k))
+    comparison = compare_hallucination(study.plan, study.store, items, modes, k)
     return comparison.summary(comparison.figures(figures) if figures else ())
 
 
 @_command(judges)
 @_STUDY
-@click.option("--replies", default=12, show_default=True, type=_COUNT, help="Stored replies to alter.")
-@click.option("--attacks", default=3, show_default=True, type=_NATURAL, help="Attacks in each reply.")
+@click.option("--replies", default=12, show_default=True, type=_COUNT)
+@click.option("--attacks", default=3, show_default=True, type=click.IntRange(min=0))
 @_YES
 def probe(study: Study, replies: int, attacks: int, yes: bool) -> Summary:
-    """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside."""
+    """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside.
+
+    --replies: Stored replies to alter.
+    --attacks: Attacks in each reply.
+    """
     from toolkit.probes.job import probe_judges, probe_requests, probe_targets
 
     plan, store = study.plan, study.store
-
-    def requests() -> Iterable[Any]:
-        return probe_requests(plan, probe_targets(plan, store, replies=replies, attacks=attacks))
-
-    _confirm(study, yes, requests)
+    targets = functools.partial(probe_targets, plan, store, replies=replies, attacks=attacks)
+    _confirm(study, yes, lambda: probe_requests(plan, targets()))
     return probe_judges(plan, store, replies=replies, attacks=attacks).summary()
 
 
-@_command(judges, short_help="Look for the required elements of a good answer.")
+@_command(judges)
 @_STUDY
 @_YES
 def elements(study: Study, yes: bool) -> Summary:
-    """Have the judges of STUDY look for the required elements of each base in its replies: a second instrument."""
+    """Look for the required elements of a good answer. The judges of STUDY do in each reply: a second instrument."""
     from toolkit.probes.job import ask_elements, element_requests, element_targets, elements_summary
 
     plan, store = study.plan, study.store
@@ -469,15 +526,19 @@ def elements(study: Study, yes: bool) -> Summary:
     return elements_summary(study, ask_elements(plan, store))
 
 
-@_command(judges, short_help="Ask the judges the same again on another day.")
+@_command(judges)
 @_STUDY
-@click.option("--size", default=30, show_default=True, type=_COUNT, help="Judged replies, drawn once.")
+@click.option("--size", default=30, show_default=True, type=_COUNT)
 @_YES
 def drift(study: Study, size: int, yes: bool) -> Summary:
-    """Ask the judges of STUDY the same again, and say how far their scores have moved since they were asked first.
+    """Ask the judges the same again on another day.
+
+    Ask the judges of STUDY the same again, and say how far their scores have moved since they were asked first.
 
     The replies are drawn once and are the same on every later day. Asked twice on one day (UTC) nothing is paid twice.
     Exit code 1 where a composite is not shown to be within judges.drift_tolerance.
+
+    --size: Judged replies, drawn once.
     """
     from toolkit.probes.drift import drift_job, measure_drift
 
@@ -486,48 +547,57 @@ def drift(study: Study, size: int, yes: bool) -> Summary:
     return measure_drift(study, job)
 
 
-@_command(prompts, short_help="Name every flaw that would confound prompt lengths.")
+@_command(prompts)
 @click.argument("dataset", metavar="DATASET")
-@click.option("--all", "show_all", is_flag=True, help="Show every problem, not three of each kind.")
+@click.option("--all", "show_all", is_flag=True)
 def check(dataset: str, show_all: bool) -> Summary:
-    """Check DATASET (a name, a folder of bases, a CSV, JSON or JSONL) for all that would confound prompt lengths.
+    """Name every flaw that would confound prompt lengths.
+
+    Check DATASET (a name, a folder of bases, a CSV, JSON or JSONL) for all that would confound prompt lengths.
 
     Kinds of problems with counts and examples: the prompt, what is wrong, what to do. Exit code 1 when there is one.
+
+    --all: Show every problem, not three of each kind.
     """
     from toolkit.prompts.check import check_summary
 
     return check_summary(dataset, every=show_all)
 
 
-@_command(prompts, short_help="List what changed between two versions of a dataset.")
+@_command(prompts)
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
 def diff(before: str, after: str) -> Summary:
-    """List what changed from dataset A to dataset B, prompt by prompt. Exit code 1 when they differ."""
+    """List what changed between two versions of a dataset.
+
+    From dataset A to dataset B, prompt by prompt. Exit code 1 when they differ.
+    """
     from toolkit.prompts.diff import diff_summary
 
     return diff_summary(before, after)
 
 
-@_command(prompts, short_help="Write bases of prompts from documents.")
+@_command(prompts)
 @click.argument("folder", metavar="FOLDER", type=_PATH)
 @_STUDY_OPTION(help="Whose model, budget and store.")
-@click.option("--model", metavar="NAME", help="Which of its models writes; its first by default.")
-@click.option(
-    "--out", type=_PATH, metavar="DIR", help="The dataset; prompts/ in the study's output by default."
-)
-@click.option(
-    "--max-tokens", default=8000, show_default=True, type=_COUNT, help="Longest reply of the model."
-)
+@click.option("--model", metavar="NAME")
+@click.option("--out", type=_PATH, metavar="DIR")
+@click.option("--max-tokens", default=8000, show_default=True, type=_COUNT)
 @_YES
 def write(
     folder: Path, study: Study, model: str | None, out: Path | None, max_tokens: int, yes: bool
 ) -> Summary:
-    """Write a base (S, M and L) from each policy, advisory or report in FOLDER: Markdown, text or PDF.
+    """Write bases of prompts from documents.
+
+    Write a base (S, M and L) from each policy, advisory or report in FOLDER: Markdown, text or PDF.
 
     A model takes out facts, each with the words it rests on. A fact whose quote is not in the document, or that says
     a number, date or address which its quote does not, is dropped and counted. Where the facts that are left are too
     few for a length there is no base, and the line says so. What was paid for is not asked again.
+
+    --model: Which of its models writes; its first by default.
+    --out: The dataset; prompts/ in the study's output by default.
+    --max-tokens: Longest reply of the model.
     """
     from toolkit.authoring.writer import write_prompts, writer_job
 
@@ -540,9 +610,12 @@ def write(
 @_command(ratings, name="import")
 @_STUDY
 @click.argument("file", metavar="FILE.csv", type=_PATH)
-@click.option("--rater", help="Whose ratings these are, where FILE.csv has no column rater.")
+@click.option("--rater")
 def import_ratings(study: Study, file: Path, rater: str | None) -> Summary:
-    """Keep the ratings in FILE.csv (run_id, rater, dimension and score, or a column each) as judgements of STUDY."""
+    """Keep the ratings in FILE.csv (run_id, rater, dimension and score, or a column each) as judgements of STUDY.
+
+    --rater: Whose ratings these are, where FILE.csv has no column rater.
+    """
     from toolkit.people.ratings_file import import_ratings
 
     return import_ratings(study.plan, study.store, file, rater)
@@ -551,13 +624,20 @@ def import_ratings(study: Study, file: Path, rater: str | None) -> Summary:
 @_command(samples, context_settings={"ignore_unknown_options": True})
 @click.argument("target", metavar="OUT.pcapng", type=_PATH)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-@click.option("--interface", default="lo", show_default=True, help="As dumpcap -D lists it.")
-@click.option("--filter", "bpf", default="tcp port 80", show_default=True, help="Capture filter.")
-@click.option("--url", "urls", multiple=True, help="Request this URL; as often as there are URLs.")
-@click.option("--packets", type=_COUNT, help="Stop after so many packets.")
-@click.option("--seconds", type=_SECONDS, help="Stop after so long.")
+@click.option("--interface", default="lo", show_default=True)
+@click.option("--filter", "bpf", default="tcp port 80", show_default=True)
+@click.option("--url", "urls", multiple=True)
+@click.option("--packets", type=_COUNT)
+@click.option("--seconds", type=_SECONDS)
 def capture(target: Path, **options: Any) -> Summary:
-    """Record into OUT.pcapng while COMMAND (after --) or the URLs are requested."""
+    """Record into OUT.pcapng while COMMAND (after --) or the URLs are requested.
+
+    --interface: As dumpcap -D lists it.
+    --filter: Capture filter.
+    --url: Request this URL; as often as there are URLs.
+    --packets: Stop after so many packets.
+    --seconds: Stop after so long.
+    """
     from toolkit.traffic.capture import capture
 
     return capture(target, **options).summary()
@@ -566,15 +646,22 @@ def capture(target: Path, **options: Any) -> Summary:
 @_command(samples)
 @click.argument("source", metavar="IN", type=_PATH)
 @click.argument("target", metavar="OUT.csv", type=_PATH)
-@click.option("--column", "columns", multiple=True, help="Only this column; as often as there are columns.")
-@click.option("--per-stream", is_flag=True, help="One CSV a TCP stream, OUT-other.csv for the rest.")
-@click.option("--pseudonymise", "key", type=_PATH, help="Replace addresses; the key is in this file.")
-@click.option("--filter", "display_filter", help="Only packets that pass this display filter.")
-@click.option("--hash/--no-hash", "capture_hash", default=True, help="SHA-256 and size of IN kept with OUT.")
+@click.option("--column", "columns", multiple=True)
+@click.option("--per-stream", is_flag=True)
+@click.option("--pseudonymise", "key", type=_PATH)
+@click.option("--filter", "display_filter")
+@click.option("--hash/--no-hash", "capture_hash", default=True)
 def convert(
     source: Path, target: Path, columns: tuple[str, ...], key: Path | None, **options: Any
 ) -> Summary:
-    """Turn the capture IN into the sample OUT.csv, with its provenance beside it."""
+    """Turn the capture IN into the sample OUT.csv, with its provenance beside it.
+
+    --column: Only this column; as often as there are columns.
+    --per-stream: One CSV a TCP stream, OUT-other.csv for the rest.
+    --pseudonymise: Replace addresses; the key is in this file.
+    --filter: Only packets that pass this display filter.
+    --hash: SHA-256 and size of IN kept with OUT.
+    """
     from toolkit.traffic.convert import convert
     from toolkit.traffic.pseudonyms import read_key
 

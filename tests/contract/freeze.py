@@ -19,6 +19,7 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from cases import cases
 from contract_studies import write_ratings, write_studies
 from small_study import without_pictures
 
@@ -28,15 +29,10 @@ from toolkit.cli import main
 FROZEN = Path(__file__).parent / "frozen"
 STORE = FROZEN / "store.tar.xz"
 """The embedded store that the three studies were kept in."""
-VOLATILE = {"run_id", "created_at", "updated_at", "rated_at", "latency_ms", "seconds", "calls_per_minute"}
-VOLATILE |= {"seconds_left", "commit", "when", "path", "folder", "files", "output"}
+VOLATILE, FRAMES, RESULTS, COMMANDS = cases(__file__).values()
 """What differs from one execution to the next; everything else is frozen."""
 GAINED = {"statistic", "facets", "role", "status", "reason"}
 """Keys that an estimate's ``to_dict`` gained after the last freeze."""
-FRAMES = ("runs", "judgements", "dimensions", "calls", "prompts", "estimate", "human")
-FRAMES += ("measurements", "results", "experiments", "methods")
-RESULTS = ("reliability", "generalizability", "length", "length_by_model", "dimension_profile", "length_bias")
-RESULTS += ("pareto", "missing", "ceiling", "calibration", "power", "compare_models", "focus")
 
 
 def observed(study: Study) -> dict[str, Any]:
@@ -46,8 +42,7 @@ def observed(study: Study) -> dict[str, Any]:
     for name in FRAMES:
         found[f"{name}()"] = _try(lambda name=name: frame(getattr(study, name)(), run_names))
     for name in RESULTS:
-        if hasattr(study, name):
-            found[f"{name}()"] = _try(lambda name=name: result(getattr(study, name)()))
+        found[f"{name}()"] = _try(lambda name=name: result(getattr(study, name)()))
     found["requests"] = [[run.call_id, run.request.canonical()] for run in study.plan.runs]
     with tempfile.TemporaryDirectory() as folder:
         study.figures(folder)
@@ -63,17 +58,10 @@ def observed(study: Study) -> dict[str, Any]:
 
 def commands(study: Path) -> dict[str, Any]:
     """Return what commands print with ``--json`` on a finished study."""
-    lines = {
-        "status": ["status", study],
-        "estimate": ["estimate", study],
-        "run": ["run", study],
-        "judge": ["judge", study],
-        "verify": ["verify", study],
-        "replay": ["run", study, "--replay"],
-        "score": ["score", 7, 2, 1],
-        "prompts check": ["prompts", "check", "demo"],
+    return {
+        name: _call([*(word.replace("STUDY", str(study)) for word in line), "--json"])
+        for name, line in COMMANDS.items()
     }
-    return {name: _call([*map(str, line), "--json"]) for name, line in lines.items()}
 
 
 def result(found: Any) -> Any:
@@ -91,7 +79,7 @@ def result(found: Any) -> Any:
 
 def frame(table: pd.DataFrame, run_names: dict[str, str]) -> dict[str, Any]:
     """Return a frame as dtypes and rows, in an order that does not hang on which run ended first."""
-    kept = table.drop(columns=[name for name in table.columns if name in VOLATILE - {"run_id"}])
+    kept = table.drop(columns=[name for name in table.columns if name in {*VOLATILE} - {"run_id"}])
     if "run_id" in kept:
         kept = kept.assign(run_id=kept["run_id"].map(run_names).astype("string"))
     rows = [[plain(value) for value in row] for row in kept.itertuples(index=False, name=None)]

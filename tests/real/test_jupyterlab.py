@@ -15,6 +15,7 @@ from typing import Any
 import browser
 import nbformat
 import pytest
+from cases import cases
 from notebook_files import write_notebook
 from PIL import Image
 from selenium import webdriver
@@ -70,50 +71,13 @@ tertiary = false
 primary = { name = "judge-a", provider = "scripted", replies = ["Told.\\nVerdict: no", "Invented.\\nVerdict: yes"] }
 secondary = { name = "judge-b", provider = "scripted", replies = ["Verdict: no", "Verdict: yes", "Who knows?"] }
 """
-FINDS = {
-    "hallucination": ("length alone",),
-    "run_study": ("36 of 36 runs succeeded; 108 of 108 judgements have a score",),
-    "judge_reliability": ("leniency of primary", "ICC(A,k)"),
-    "prompt_length": ("That length works differently by model", "L-S"),
-    "cost_quality": ("judges AUD 0.0",),
-    "thesis_figures": ('"bundle": "',),
-    "adaptive_benchmark": ("its intervals cover a share of ", "Jensen-Shannon divergence to the bank = "),
-    "one_shot_test": ("A scripted reader",),
-    "00_start_here": (
-        "ICC(A,1)",
-        "Quality by prompt length: each thin grey line is one base",
-        "spent in all: AUD ",
-        " of 108 runs have an answer",
-        # Of 12 bases; of all 36 the intervals have 9 of 9 (tests/study/test_planted.py).
-        "8 of 9 planted values are in their intervals",
-    ),
-    "01_explore_runs": ("36 of 36 runs succeeded; 108 of 108 judgements have a score",),
-    "02_read_answers": ("Name: composite_std",),
-    "04_write_your_own_test": (
-        "Results of stereotypes: each mark is one result of one model.",
-        "n = 3 items, 6 measurements",
-    ),
-    "05_samples_from_traffic": ("intranet.example",),
-    "07_bring_your_scores": (
-        *("ICC(A,1) = 0.728", "Not compared: no column model."),
-        *("346 of 50688 ratings lie outside", "r of beluga-13b and people = 0.614"),
-    ),
-    "08_test_with_a_key": (
-        "accuracy of planted-a = 0.845",
-        "detectable difference, planted-a - planted-b = ",
-    ),
-    "analyse_scores": ("ICC(A,1) = 0.728", "no column human"),
-    "06_plan_a_study": ("equivalence_margin = 0.3", "leave `repeats` out"),
-}
+FINDS = cases(__file__)["finds"]
 """What each must have said in the end."""
 ALWAYS_RUN = ("00_start_here",)
 """What stands for all; `make test-all` opens the others too."""
 PICTURES = {"00_start_here": 1, "02_read_answers": 0}
 """How many pictures these show; every other one shows at least one."""
-ASK_NO_STUDY = {
-    *("04_write_your_own_test", "05_samples_from_traffic", "07_bring_your_scores", "08_test_with_a_key"),
-    "analyse_scores",
-}
+ASK_NO_STUDY = cases(__file__)["ask_no_study"]
 """Notebooks that write a study of their own, or need none."""
 
 

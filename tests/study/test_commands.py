@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from cases import cases
 
 from toolkit.cli import main
 from toolkit.getting_started import doctor
@@ -39,18 +40,7 @@ def test_analyse_gives_the_shrout_and_fleiss_table(toolkit: Callable, tmp_path: 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [
-        ("score 1 x 2", "'x' is not a valid integer"),
-        ("score 0 0 0", "N"),
-        ("run nowhere.toml", "nowhere.toml: no such study file"),
-        ("run no\x1b[2Jwhere.toml", "no[U+001B][2Jwhere.toml: no such study file"),  # acts on no terminal
-        ("status nowhere.toml", "no such study file"),
-        ("analyse nowhere.csv", "nowhere.csv"),
-        ("reliability nowhere.csv", "No such command 'reliability'"),
-        ("samples convert in out", "in"),
-        ("fly", "No such command 'fly'"),
-        ("run", "Missing argument"),
-    ],
+    cases(__file__)["bad_input"],
 )
 def test_bad_input_is_one_line_and_exit_code_2(toolkit: Callable, arguments: str, says: str) -> None:
     """On standard error, without a traceback; with --json a script reads the same line on standard output."""

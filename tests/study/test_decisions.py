@@ -7,10 +7,12 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
+from cases import cases
 from click.testing import CliRunner
 
 from toolkit import Study
 from toolkit.cli import cli
+from toolkit.errors import InputError
 from toolkit.runs.decisions import _file_digest, decided, keep_decision
 from toolkit.store import embedded
 
@@ -43,18 +45,7 @@ tertiary = false
 [bias_controls]
 fsp_enabled = false
 """
-DEVIATIONS = {
-    "primary contrast": ('primary = "M-S"', 'primary = "L-S"'),
-    "margin of equivalence": ("equivalence_margin = 0.3", "equivalence_margin = 0.5"),
-    "share at an end of the scale that is warned of": ("ceiling_share = 0.3", "ceiling_share = 0.9"),
-    "judges tertiary": ("tertiary = false", 'tertiary = { name = "judge-c", provider = "scripted" }'),
-    "judges secondary": ('name = "judge-b"', 'name = "judge-d"'), "repeats": ("repeats = 1", "repeats = 2"),
-    "seed": ("seed = 7", "seed = 8"), "sampling temperature": ("temperature = 0.2", "temperature = 0.9"),
-    "focus sentences": ("fsp_enabled = false", "fsp_enabled = true"),
-    "models other": (', { name = "other", provider = "scripted" }', ""),
-    "bases of the study": ("bases = 3", "bases = 2"), "rubric": ('rubric = "default"', 'rubric = "seed-v1"'),
-    "prompt lengths": ('length_bins = ["S", "M", "L"]', 'length_bins = ["S", "M"]'),
-}  # fmt: skip
+DEVIATIONS, FACTS = cases(__file__).values()
 TOGETHER = [name for name in DEVIATIONS if name not in ("rubric", "prompt lengths", "primary contrast")]
 
 
@@ -175,16 +166,6 @@ primary = { name = "scripted" }
 secondary = false
 tertiary = false
 """
-FACTS = {
-    "address mine": ("served.toml", "127.0.0.1:9/v1", "127.0.0.1:9/v2/canary-path"),
-    "weights local": ("mine.gguf", "b" * 9, "b" * 8 + "c"),
-    "script scripted": ("served.toml", '["A."]', '["B."]'),
-    "price mine": ("served.toml", "output = 2.0", "output = 3.0"),
-    "request mine": (
-        "served.toml", '[[models]]\nname = "local', 'sampling_supported = false\n[[models]]\nname = "local',
-    ),
-    "prompt of the judges": ("mine.toml", "well structured", "well built"),
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -306,6 +287,10 @@ def test_the_plan_is_one_page_with_its_hash_and_power(folder, tmp_path) -> None:
     assert "margin of equivalence was changed from 0.3 to 0.5" in page
     assert "±0.3 score points" in page  # as it was decided
     assert "From the runs of held, M−S" in page
+    (tmp_path / "plan.md").write_text("A page of somebody.")
+    with pytest.raises(InputError, match=r"plan\.md: is there, and none of this kind"):
+        CliRunner().invoke(cli, ["register", str(folder / "held.toml"), *pilot], catch_exceptions=False)
+    assert (tmp_path / "plan.md").read_text() == "A page of somebody."
 
 
 def test_no_key_and_no_path_is_kept(folder, monkeypatch) -> None:

@@ -20,6 +20,7 @@ import click
 import nbformat
 import pandas as pd
 import pytest
+from cases import cases
 from page_reader import ELSEWHERE, TUTORIALS, Reader
 from papermill.cli import papermill
 
@@ -90,11 +91,10 @@ def desk(
     """A folder with what the commands of the pages name: a finished study, its ratings, a capture, templates."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "templates", tmp_path / "templates")
-    text = demo_like_study.read_text(encoding="utf-8").replace("results/small", "results/my_study")
-    for name in ("my_study", "gpt4o", "claude"):
-        (tmp_path / f"{name}.toml").write_text(
-            text.replace('"small"', f'"{name}"\ndataset = "rq1_controlled"\nbases = 12'), encoding="utf-8"
-        )
+    text = demo_like_study.read_text(encoding="utf-8")
+    text = text.replace('"small"', '"small"\ndataset = "rq1_controlled"\nbases = 12')
+    for name in ("my_study", "gpt4o", "claude"):  # each with a folder of its own
+        (tmp_path / f"{name}.toml").write_text(text.replace("small", name), encoding="utf-8")
     shutil.copy(
         Path(toolkit.__file__).parent / "traffic" / "data" / "plain_gets.pcapng", tmp_path / "flow.pcapng"
     )
@@ -145,25 +145,17 @@ def test_a_guide_can_be_followed(page: str, desk: Path) -> None:
 
 def test_every_block_of_every_page_is_run_by_a_test() -> None:
     """By a reader of pages or by a test of that page; a block in another language, or on another page, has none."""
-    readers = {
-        "README.md": {"sh", "python"},
-        "docs/reference/published_sets.md": {"toml"},
-        "docs/reference/typed_claims.md": {"json"},
-        "docs/explain/architecture.md": {""},  # a drawing
-        "05_samples_from_traffic.ipynb": {"sh"},
-        "templates/thesis/README.md": {"sh"},  # whose targets of make are run by the tests of the folder
-    }
     followed = {
         f"docs/{page}.md"
         for page in (*GUIDES, *(f"tutorials/{name}" for name in TUTORIALS), "explain/statistics")
     }
-    languages = {name.removeprefix("_") for name in vars(Reader)}
+    languages, readers = {name.removeprefix("_") for name in vars(Reader)}, cases(__file__)["readers"]
     for name, text in written_texts().items():
         if name.endswith((".md", ".ipynb")):
             fences = set(re.findall(r"^ *```(.*)\n(?:(?! *```).*\n)*? *```", text, re.MULTILINE)) - {
                 "{toctree}"
             }
-            assert fences <= (languages if name in followed else readers.get(name, set())), (name, fences)
+            assert fences <= (languages if name in followed else {*readers.get(name, ())}), (name, fences)
     for file, test in ELSEWHERE.values():
         assert test in (ROOT / "tests" / file).read_text(encoding="utf-8"), (file, test)
 

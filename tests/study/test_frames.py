@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from cases import cases
 from pandas.testing import assert_frame_equal
 
 from toolkit.errors import InputError
 from toolkit.store import embedded
-from toolkit.store.documents import Judgement, Run
+from toolkit.store.documents import Run
 from toolkit.store.frame_files import KINDS, describe, dictionary_text, dtype_of, dtype_words
 from toolkit.store.frames import runs_frame, with_replies
 from toolkit.study import Study
@@ -120,25 +121,9 @@ def test_what_is_not_asked_for_is_not_read(study: Study, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("frame", "filters", "line"),
     [
-        (
-            "runs",
-            {"lenght_bin": "S"},
-            "runs: there is no filter 'lenght_bin'; did you mean length_bin. use one of model, .*length_bin",
-        ),
-        ("runs", {"length_bin": "XL"}, "length_bin: this study has no 'XL'; did you mean L. use S, M, L"),
-        ("runs", {"status": []}, "status: the list is empty"),
+        *cases(__file__)["refused"],
         ("runs", {"repeat": pd.NA}, "repeat: this study has no <NA>; use 0"),
         ("runs", {"base": pd.Series([None])}, "base: this study has no None"),
-        ("runs", {"model": {"$ne": "x"}}, r"model: this study has no {'\$ne': 'x'}; use scripted"),
-        ("runs", {"status": "$where"}, r"status: this study has no '\$where'"),
-        ("calls", {"state": ["done", {"$gt": ""}]}, r"state: this study has no {'\$gt': ''}"),
-        ("runs", {"judged": "yes"}, "judged: 'yes' is neither True nor False"),
-        ("calls", {"purpose": "play"}, "purpose: this study has no 'play'; use run, judge"),
-        (
-            "calls",
-            {"length_bin": "S"},
-            "calls: there is no filter 'length_bin'; use one of purpose, state, model, role",
-        ),
     ],
 )
 def test_an_unknown_filter_or_value_is_one_clear_line(
@@ -211,22 +196,6 @@ def test_the_frames_of_large_and_small_studies_are_the_same(
     few = runs_frame(study.store, study.plan.call_ids[:9], study=study.name)
     assert len(few) == 9
     assert runs_frame(study.store, study.plan.call_ids, study="another").empty
-
-
-def test_scores_and_costs_are_those_that_were_stored_to_the_last_bit(study: Study) -> None:
-    """What the store leaves out of a document changes nothing in what it sends."""
-    runs = study.runs().set_index("run_id")
-    for document in study.store.objects(Run):
-        row, found = runs.loc[document.run_id], document.ensemble_evaluation["aggregated"]
-        assert row["composite"] == found["mean_scores"]["composite"]
-        assert row["clarity"] == found["mean_scores"]["clarity"]
-        assert row["composite_std"] == found["std_scores"]["composite"]
-        assert [row["composite_low"], row["composite_high"]] == found["confidence_intervals"]["composite"]
-        assert row["aud_cost"] == document.economics.aud_cost
-        assert row["judge_count"] == found["judge_count"] == 3
-        assert row["created_at"] == document.created_at
-        of_run = study.store.objects(Judgement).filter(run_id=document.run_id)
-        assert row["judge_aud_cost"] == pytest.approx(sum(one.aud_cost for one in of_run), rel=1e-14)
 
 
 def test_the_dictionary_is_true_of_every_frame(study: Study, one_shot: Study) -> None:

@@ -238,9 +238,7 @@ def test_a_score_is_not_called_like_a_column(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("fault", ["sys.exit(3)", "exit()"])
 def test_a_scorer_that_leaves_ends_no_run(tmp_path: Path, fault: str) -> None:
     """The answer that it left at is missing with its reason, the others have their scores."""
-    code = (
-        f"import sys\ndef f(text, item):\n    if item.item_id == 'q1':\n        {fault}\n    return 1\n"
-    )
+    code = f"import sys\ndef f(text, item):\n    if item.item_id == 'q1':\n        {fault}\n    return 1\n"
     (tmp_path / "mine.py").write_text(code)
     study = small(tmp_path, ANSWERS, 'scorer = "mine.py:f"')
     assert study.run(progress=False)["succeeded"] == 2

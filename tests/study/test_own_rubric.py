@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from cases import cases
 
 from toolkit.audit.export import export_study
 from toolkit.audit.verify import verify_study
@@ -205,19 +206,13 @@ def of(names: list[str], scale: tuple[float, float], step: float | None = None, 
 
 @pytest.mark.parametrize(
     ("names", "scale", "step", "steps", "off"),
-    [
-        (["overall"], (0, 1), 0.1, 11, 1.1),
-        ([f"d{number}" for number in range(12)], (1, 10), None, 10, 0),
-        (["stance", "tone"], (-2, 2), None, 5, -3),
-        (["share"], (0, 100), None, 101, 101),
-        (["yes"], (0, 1), None, 2, -0.1),
-    ],
+    cases(__file__)["scales"],
 )
 def test_any_dimensions_on_any_scale(
     names: list[str], scale: tuple[float, float], step: float | None, steps: int, off: float
 ) -> None:
     """Schema, reading, composite: a score of 0 counts, also on a scale that begins there or below."""
-    rubric = of(names, scale, step)
+    rubric = of(names, scale, step or None)
     schema = json.loads(answer_schema(rubric))["properties"]
     assert [*schema] == names
     assert (len(schema[names[0]]["enum"]), schema[names[0]]["enum"][0], schema[names[0]]["enum"][-1]) == (
@@ -253,25 +248,9 @@ def test_weights_and_steps_are_in_the_content_only_where_they_are_set() -> None:
     assert weighted.strict({}) is None
 
 
-FSP = '[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"\n[analysis]'
-
-
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
-    [
-        (
-            "equivalence_margin = 6.0",
-            "equivalence_margin = 9",
-            "equivalence_margin: 9 is too wide for the scale 1 to 10",
-        ),
-        ("level = 3.0", "level = 0.5", r"models\[1\].planted.level: 0.5 is off the scale 1 to 10"),
-        (
-            "[judges]",
-            "[judges]\nexpected_scores = true",
-            "expected_scores: scores of one digit have them, not the scale 1",
-        ),
-        ("[analysis]", FSP, "fsp_mode: all dimensions of rubric 'incident-response' have scope local"),
-    ],
+    cases(__file__)["refused"],
 )
 def test_what_does_not_fit_the_rubric_is_one_line(tmp_path: Path, old: str, new: str, reason: str) -> None:
     path = written(tmp_path, STUDY.replace(old, new, 1))

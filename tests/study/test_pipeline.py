@@ -11,8 +11,8 @@ import pytest
 from stub_server import Fault, StubServer
 from stub_study import REASONED, is_judge, plain, stub_study
 
+from toolkit.audit.verify import verify_study
 from toolkit.errors import PriceError
-from toolkit.store.documents import Judgement, OutputBlob, Run
 from toolkit.study import Study
 
 SHORT = '["S"]'
@@ -57,17 +57,7 @@ def test_a_finished_study_makes_no_call(study_file: Callable[..., Path]) -> None
     assert (second.succeeded, second.judged, second.new_calls, second.exit_code) == (12, 12, 0, 0)
     frames = (study.runs(), study.judgements(), study.dimensions())
     assert [len(frame) for frame in frames] == [12, 36, 36 * 7]
-    store = study.store
-    assert store.objects(Run).count() == 12
-    for run in store.objects(Run):
-        assert store.database["prompts"].count_documents({"prompt_id": run.prompt_id}) == 1
-        assert store.objects(OutputBlob).get(blob_id=run.output_blob_id).content == study.reply(run.run_id)
-        assert store.database["calls"].count_documents({"_id": run.call_id, "state": "done"}) == 1
-        assert run.tokens.total == run.tokens.input + run.tokens.output
-        assert set(run.ensemble_evaluation["judge_results"]) == {"primary", "secondary", "tertiary"}
-        assert run.scores["composite"] == run.ensemble_evaluation["aggregated"]["mean_scores"]["composite"]
-    run_ids = {run.run_id for run in store.objects(Run)}
-    assert {judgement.run_id for judgement in store.objects(Judgement)} == run_ids
+    assert verify_study(study).fields["differences"] == []
     study.close()
 
 
@@ -99,32 +89,6 @@ def test_a_failed_run_is_recorded_and_stops_nothing(served: Callable[..., Any]) 
         assert (second.succeeded, second.failed, second.judged, second.new_calls) == (6, 0, 6, 4)
         assert server.count == seen + 4
         assert study.runs()["failure"].isna().all()
-
-
-def test_judges_that_cannot_be_read_are_missing_and_fewer_than_two_leave_a_run_unjudged(
-    served: Callable[..., Any],
-) -> None:
-    """Prose from one judge leaves two; prose from two leaves the run unjudged; nothing becomes a zero."""
-
-    def answer(body: dict) -> str:
-        if not is_judge(body):
-            return f"Plan: {body['messages'][-1]['content'][-400:]}"
-        if body["model"] == "primary":
-            return "I would give it a five."
-        off_scale = body["model"] == "secondary" and "ATT&CK" in str(body["messages"])
-        return REASONED.replace("4.0", "9.0") if off_scale else REASONED
-
-    with served(answer=answer) as (_, study):
-        study.run(progress=False)
-        runs, judgements = study.runs(), study.judgements()
-    reasons = judgements.query("judge == 'primary'")["failure"].str.split(":").str[0]
-    assert set(reasons) == {"prose"}
-    assert set(runs["judge_count"]) == {1, 2}
-    unjudged = runs[runs["judge_count"] == 1]
-    assert not unjudged["judged"].any()
-    assert unjudged["composite"].isna().all()
-    assert (runs[runs["judge_count"] == 2]["composite"] == 4.0).all()
-    assert not (judgements["composite"] == 0).any()
 
 
 def cut_off(below: int) -> dict[str, Any]:

@@ -177,6 +177,7 @@ def test_runs_status_and_cost(study: Study) -> None:
             (*run, "composite_low"): max(0.0, middle - half) if judged else None,
             (*run, "composite_high"): min(5.0, middle + half) if judged else None,
             (*run, "aud_cost"): aud,
+            (*run, "judge_aud_cost"): math.fsum(facts.said[*run, role][1] for role in ROLES),
         }
         for name in DIMENSIONS:
             expected[*run, name] = statistics.fmean(scores[name] for scores in given) if judged else None

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 import pytest
+from cases import cases
 from pydantic import BaseModel
 
 import toolkit
@@ -86,24 +87,12 @@ def test_every_example_is_read(reference) -> None:
 
 @pytest.mark.parametrize(
     ("section", "key", "lines"),
-    [
-        (
-            "study",
-            "repeats",
-            ("whole number, at least 1, at most 1000", "`1`", "calls for each prompt and model"),
-        ),
-        ("study", "scenarios", ("list; each is text, not empty", "not set", None)),
-        ("study", "models", ("list; each is name, or table, not empty", "none, the key is needed", None)),
-        ("replies", "empty", ('one of `"retry"`, `"exclude"`', '`"exclude"`', None)),
-        ("judges", "primary", ("name, or table", '`"gpt-4-turbo"`', None)),
-        ("budget", "aud", ("number, above 0", "not set", "AUD")),
-        ("over", "input", ("number, at least 0", "none, the key is needed", "USD for a million tokens")),
-    ],
+    cases(__file__)["keys"],
 )
-def test_the_page_says_type_default_and_unit(reference, section: str, key: str, lines: tuple) -> None:
+def test_the_page_says_type_default_and_unit(reference, section: str, key: str, lines: list) -> None:
     part = reference.study_page().split(f"({section}-{key.replace('_', '-')})=", 1)[1].split("```toml")[0]
     found = dict(re.findall(r"^- (\w+): (.*)$", part, re.MULTILINE))
-    assert (found["Value"], found["Default"], found.get("Unit")) == lines
+    assert [found["Value"], found["Default"], found.get("Unit", "")] == lines
 
 
 def test_every_command_and_option_is_on_its_page(reference) -> None:

@@ -216,6 +216,10 @@ def test_the_same_runs_give_the_same_bytes_and_another_choice_another_file(study
     assert len(parts) == 3
     with pytest.raises(InputError, match="page of 0 runs"):
         write_page(study.plan, study.store, runs.iloc[:0])
+    path.write_text("a page of somebody")
+    with pytest.raises(InputError, match=r"p\.html: is there, and none of this kind"):
+        write_page(study.plan, study.store, runs, path=path)
+    assert path.read_text() == "a page of somebody"
 
 
 def test_a_page_of_many_parts_has_every_run_once(study, monkeypatch):

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolkit.errors import InputError
-from toolkit.files import write_atomically
 from toolkit.report.escape import readable
+from toolkit.report.manifest import write_own
 from toolkit.runs.decisions import bases_of, decided, decisions_of, digest_of
 from toolkit.runs.estimate import estimate_frame, estimate_summary
 from toolkit.thesis.methods import Done, templates
@@ -49,7 +49,8 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
         "changes": decisions.sentences(),
     }
     text = templates().get_template("registration.jinja").render(values)
-    path = write_atomically(out or study.output / REGISTRATION, readable(text).encode())
+    page = readable(text).encode()
+    path = write_own(out or study.output / REGISTRATION, page, page.splitlines()[0])
     fields = {
         "study": study.name,
         "sha256": values["digest"],

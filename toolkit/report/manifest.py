@@ -118,6 +118,15 @@ def read_sums(manifest: Path) -> dict[str, str]:
     return _read(manifest)[1]
 
 
+def write_own(path: Path, content: bytes, mark: bytes) -> Path:
+    """Write a file in the place of nothing but an earlier one of its kind, which has a mark in it."""
+    if path.exists() and mark not in path.read_bytes():
+        raise InputError(
+            f"{path}: is there, and none of this kind that was written before; name another file"
+        )
+    return write_atomically(path, content)
+
+
 def claim_folder(owner: str, *folders: Path) -> None:
     """Make sure that what is written into folders takes the place of nothing but earlier files of the same owner.
 

@@ -301,15 +301,15 @@ def write_page(
     Raises
     ------
     InputError
-        When there is no run.
+        When there is no run, or the file is there and is no such page.
     """
-    from toolkit.files import write_atomically
+    from toolkit.report.manifest import write_own
 
     content, ids = page_of(plan, store, runs, pair, chosen, blind)
     named = (*ids, "beside", *(pair or ()), *(() if blind else ("with scores of running rounds",)))
     digest = hashlib.sha256("\n".join(named).encode()).hexdigest()[:8]
     target = Path(path) if path is not None else plan.output / f"answers-{digest}.html"
-    return write_atomically(target, content)
+    return write_own(target, content, b"class='tv-part'")
 
 
 def page_of(
