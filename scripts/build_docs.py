@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
 
 import nbformat
 import reference_pages
@@ -21,16 +20,16 @@ from toolkit import Study
 from toolkit.batch.engine import new_manager
 from toolkit.store import embedded
 
-ROOT: Final = Path(__file__).resolve().parents[1]
-GENERATED: Final = ROOT / "docs" / "generated"
-STUDY: Final = ROOT / "build" / "docs_study"
-SITE: Final = ROOT / "build" / "docs"
-ANALYSES: Final = ("cost_quality", "judge_reliability", "prompt_length")
+ROOT = Path(__file__).resolve().parents[1]
+GENERATED = ROOT / "docs" / "generated"
+STUDY = ROOT / "build" / "docs_study"
+SITE = ROOT / "build" / "docs"
+ANALYSES = ("cost_quality", "judge_reliability", "prompt_length")
 """Templates that are shown beside the notebooks, with the planted study as their parameter."""
-WITH_KERNEL: Final = ("02_read_answers", "03_rate_answers")
+WITH_KERNEL = ("02_read_answers", "03_rate_answers")
 """Notebooks whose viewer and desk talk to a kernel, which a page has not."""
-NOT_RUN: Final = "*Shown without results, for this one works with a kernel: `toolkit lab` opens it.*"
-PLANTED: Final = "*Shown on the planted study, which no model answered; as it ships, it opens the demo.*"
+NOT_RUN = "*Shown without results, for this one works with a kernel: `toolkit lab` opens it.*"
+PLANTED = "*Shown on the planted study, which no model answered; as it ships, it opens the demo.*"
 
 
 def on_planted(book: NotebookNode) -> bool:

@@ -14,10 +14,9 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[1] / "toolkit"
-WORDS: Final = frozenset(
+ROOT = Path(__file__).resolve().parents[1] / "toolkit"
+WORDS = frozenset(
     """
     one ones found said told kept held asked known made given about of what why whose own place places
     whole standing there here seen left done wanted shown drawn used gone met apart rest taken meant put
@@ -26,10 +25,10 @@ WORDS: Final = frozenset(
     finding seeing standing coming going having
     """.split()  # noqa: SIM905 - a table of words
 )
-LIMIT_PERCENT: Final = 2.0
-SITES: Final = 0
-PARSERS: Final = frozenset({"split", "rsplit", "partition", "rpartition", "removeprefix", "removesuffix"})
-STRUCTURED: Final = ("report", "stats", "thesis")
+LIMIT_PERCENT = 2.0
+SITES = 0
+PARSERS = frozenset({"split", "rsplit", "partition", "rpartition", "removeprefix", "removesuffix"})
+STRUCTURED = ("report", "stats", "thesis")
 
 
 def bindings(tree: ast.AST) -> Iterator[str]:

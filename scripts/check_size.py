@@ -16,15 +16,14 @@ import tokenize
 import tomllib
 from collections import Counter
 from pathlib import Path
-from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[1]
-TABLE: Final = ROOT / "pyproject.toml"
-CODE: Final = (tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING)
-DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-PACKED: Final = re.compile(r"^\s*\*\(|\*\*\{", re.MULTILINE)
+ROOT = Path(__file__).resolve().parents[1]
+TABLE = ROOT / "pyproject.toml"
+CODE = (tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING)
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+PACKED = re.compile(r"^\s*\*\(|\*\*\{", re.MULTILINE)
 """A literal inside a literal, which saves a line and not a thought."""
-SLACK: Final = 0.02
+SLACK = 0.02
 """How far a room may be below its row before the row has to follow."""
 
 

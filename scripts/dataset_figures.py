@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import isnan
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,7 @@ from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption, save_figure
 from toolkit.words import LENGTH_BINS, agreeing, counted, scenario_rank
 
-_TEXT: Final = {
+_TEXT = {
     "seen": "Dataset {name} in figures: {panels}.",
     "lengths": "prompts by their number of tokens (o200k_base), grey the range that a length may have",
     "lengths_notes": "{bar} tokens to a bar, the highest bar of each length equally high: {counts}.{absent}",
@@ -51,9 +51,9 @@ _TEXT: Final = {
     "novelty_notes": "The lowest is {lowest}.{cut}",
 }
 
-CLASSES: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, NEAR, 1.0)
+CLASSES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, NEAR, 1.0)
 """Upper ends of the classes of similarity; texts of the first class share no gram."""
-UNTOLD: Final = "not told"
+UNTOLD = "not told"
 
 
 def prompts_profile(dataset: Dataset) -> pd.DataFrame:
@@ -135,15 +135,15 @@ def texts_by_bin(prompts: Sequence[Prompt]) -> dict[str, dict[str, Any]]:
 
 # --- figures ---
 
-NAME: Final = "dataset"
-_COLOURS: Final = dict(zip(LENGTH_BINS, style.PALETTE, strict=False))
-_MARKERS: Final = dict(zip(LENGTH_BINS, style.MARKERS, strict=False))
-_CSF: Final = dict(zip((*CSF, UNTOLD), ("GV", "ID", "PR", "DE", "RS", "RC", "?"), strict=True))
+NAME = "dataset"
+_COLOURS = dict(zip(LENGTH_BINS, style.PALETTE, strict=False))
+_MARKERS = dict(zip(LENGTH_BINS, style.MARKERS, strict=False))
+_CSF = dict(zip((*CSF, UNTOLD), ("GV", "ID", "PR", "DE", "RS", "RC", "?"), strict=True))
 """The identifiers that the framework itself gives to its functions."""
-_ROW_MM: Final = 3.8
-_PANEL_MM: Final = 42.0
-_ROWS: Final = 28  # most categories that are shown one by one
-_TOKENS: Final = 10  # width of a bar of the token counts
+_ROW_MM = 3.8
+_PANEL_MM = 42.0
+_ROWS = 28  # most categories that are shown one by one
+_TOKENS = 10  # width of a bar of the token counts
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,13 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
 
 from toolkit.prompts.dataset import TASK, Prompt, load_dataset
 
-NUMBER_BASES: Final = 10  # a number of two or three digits in fewer bases is no habit
-NUMBER_RATIO: Final = 3.0  # and one that is not this many times as frequent as its neighbours
-_PLACEHOLDER: Final = re.compile(r"\b(Example|Sample|Acme|Contoso|Fictional) [A-Z]")
-_NUMBER: Final = re.compile(r"(?<![\w.,:/-])\d{2,3}(?![\w:/-]|[.,]\d)")
+NUMBER_BASES = 10  # a number of two or three digits in fewer bases is no habit
+NUMBER_RATIO = 3.0  # and one that is not this many times as frequent as its neighbours
+_PLACEHOLDER = re.compile(r"\b(Example|Sample|Acme|Contoso|Fictional) [A-Z]")
+_NUMBER = re.compile(r"(?<![\w.,:/-])\d{2,3}(?![\w:/-]|[.,]\d)")
 
 
 def fingerprints_in(bases: Sequence[Sequence[Prompt]]) -> Iterator[str]:
@@ -63,7 +62,7 @@ def _name(prompt: Prompt) -> str | None:
     return f"{match[1]} ..." if match else None
 
 
-_PATTERNS: Final[tuple[tuple[float, str, Callable[[Prompt], object]], ...]] = (
+_PATTERNS: tuple[tuple[float, str, Callable[[Prompt], object]], ...] = (
     (0.5, "ask for {} numbered parts", _parts),
     (0.6, "have {} decoys", _decoys),
     (0.4, "end L with a fact of the kind {}", _last_kind),

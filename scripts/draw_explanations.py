@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import matplotlib as mpl
 import numpy as np
@@ -22,12 +21,12 @@ from toolkit.report.style import GREY, INK, PALETTE, new_figure, thesis_style
 from toolkit.stats.agreement.icc import FORMS, base_sums, forms_of_sums
 from toolkit.stats.human.ppi import prediction_powered_mean
 
-PICTURES: Final = Path(__file__).resolve().parent.parent / "docs" / "explain" / "pictures"
-SCORE: Final = "composite_strict"
-FEW_BASES: Final = 5
+PICTURES = Path(__file__).resolve().parent.parent / "docs" / "explain" / "pictures"
+SCORE = "composite_strict"
+FEW_BASES = 5
 """So few that the planted equality of M and L cannot be shown any more."""
-RATED: Final = 40
-_QUALITY: Final = re.compile(r"planted quality (-?\d+\.\d+)")
+RATED = 40
+_QUALITY = re.compile(r"planted quality (-?\d+\.\d+)")
 
 
 def base_means(study: Study) -> pd.DataFrame:
@@ -169,7 +168,7 @@ def calibrated(study: Study) -> Figure:
     return figure
 
 
-DRAWN: Final[dict[str, Callable[[Study], Figure]]] = {
+DRAWN: dict[str, Callable[[Study], Figure]] = {
     "base": bases,
     "verdicts": verdicts,
     "agreement": agreement,

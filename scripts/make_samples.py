@@ -25,16 +25,15 @@ from dataclasses import dataclass
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Final
 
-DATA: Final = Path(__file__).resolve().parent.parent / "toolkit" / "traffic" / "data"
-TOOLS: Final = ("unshare", "ip", "dumpcap", "editcap", "tshark")
-INSIDE: Final = "--inside"
-PLAY: Final = "--play"
-FIREFOX: Final = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
-WORKSTATION: Final = "192.0.2.23"
-STRANGER: Final = "203.0.113.66"
-SERVERS: Final = {
+DATA = Path(__file__).resolve().parent.parent / "toolkit" / "traffic" / "data"
+TOOLS = ("unshare", "ip", "dumpcap", "editcap", "tshark")
+INSIDE = "--inside"
+PLAY = "--play"
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
+WORKSTATION = "192.0.2.23"
+STRANGER = "203.0.113.66"
+SERVERS = {
     "intranet.example": "198.51.100.10",
     "portal.example": "198.51.100.20",
     "shop.example": "198.51.100.30",
@@ -43,10 +42,10 @@ SERVERS: Final = {
 }
 """Host names of RFC 2606 and the documentation addresses of RFC 5737 that play them."""
 
-CHUNK: Final = 2 * 1460  # two full segments
-PAUSE: Final = 0.2  # seconds between two chunks of a slow download
-LOSSES: Final = (6_000, 15_000, 24_000)  # bytes received, after which the line is dead for LOSS seconds
-LOSS: Final = 0.3  # longer than PAUSE, so one chunk is lost; shorter than PAUSE + 0.2 s, TCP's first timeout
+CHUNK = 2 * 1460  # two full segments
+PAUSE = 0.2  # seconds between two chunks of a slow download
+LOSSES = (6_000, 15_000, 24_000)  # bytes received, after which the line is dead for LOSS seconds
+LOSS = 0.3  # longer than PAUSE, so one chunk is lost; shorter than PAUSE + 0.2 s, TCP's first timeout
 
 
 @dataclass(frozen=True)
@@ -102,9 +101,9 @@ login = partial(portal, port=50201, path="/login", method="POST")
 shop = partial(Exchange, host="shop.example")
 probe = partial(shop, client=STRANGER, agent="python-requests/2.31.0", port=50502)
 download = partial(Exchange, host="files.example", agent="Wget/1.21.4", kind="text/csv", slow=True)
-LOGGED_IN: Final = (("Location", "/home"), ("Set-Cookie", "session=made-up-0001; HttpOnly"))
-AUDIT: Final = "".join(f"{n:05d};login;ok;2026-01-01\n" for n in range(1250))
-TRAFFIC: Final[dict[str, tuple[Exchange, ...]]] = {
+LOGGED_IN = (("Location", "/home"), ("Set-Cookie", "session=made-up-0001; HttpOnly"))
+AUDIT = "".join(f"{n:05d};login;ok;2026-01-01\n" for n in range(1250))
+TRAFFIC: dict[str, tuple[Exchange, ...]] = {
     "plain_gets": (
         Exchange(0.0, 50101, "/", lines=30),
         Exchange(0.12, 50101, "/news", lines=60),

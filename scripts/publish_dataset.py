@@ -13,7 +13,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pandas as pd
 
@@ -22,16 +22,16 @@ from toolkit.files import read_json, read_toml, write_atomically
 from toolkit.prompts.dataset import SHIPPED, Dataset, load_dataset
 from toolkit.table_files import csv_bytes
 
-_HERE: Final = Path(__file__).resolve().parent
-_DATA: Final = _HERE.parent / "toolkit" / "prompts" / "data"
-_LICENCE: Final = "https://creativecommons.org/licenses/by/4.0/"
-_CONTEXT: Final = read_json(_HERE / "croissant_context.json")
-_ASKS: Final = {
+_HERE = Path(__file__).resolve().parent
+_DATA = _HERE.parent / "toolkit" / "prompts" / "data"
+_LICENCE = "https://creativecommons.org/licenses/by/4.0/"
+_CONTEXT = read_json(_HERE / "croissant_context.json")
+_ASKS = {
     "DATASHEET.md": "say there who wrote the bases, how, and what for",
     "LICENSE": "put there on what terms others may use them",
 }
-_TYPES: Final = {"tokens": "sc:Integer", "number": "sc:Integer"}
-_TABLES: Final[Mapping[str, Mapping[str, str]]] = read_toml(_HERE / "published.toml")
+_TYPES = {"tokens": "sc:Integer", "number": "sc:Integer"}
+_TABLES: Mapping[str, Mapping[str, str]] = read_toml(_HERE / "published.toml")
 """Tables of a published dataset: column and description."""
 
 

@@ -12,7 +12,7 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import click
 from pydantic import BaseModel
@@ -25,13 +25,11 @@ from toolkit.models.catalogue import model_names, model_spec
 from toolkit.study_file import Analysis, BiasControls, Budget, ExchangeRate, Judges, Limit, Replies, StudyFile
 from toolkit.study_models import CacheShares, Judge, ModelEntry, Over, Planted, PriceRow, Sampling
 
-KEYS: Final = Path(__file__).resolve().parents[1] / "docs" / "study_keys.toml"
-DATASHEET: Final = Path(toolkit.__file__).parent / "prompts" / "data" / "rq1_controlled" / "DATASHEET.md"
-MODEL: Final = (
-    '[[models]]\nname = "mine"\nprovider = "compatible"\nbase_url = "https://models.example.org/v1"\n'
-)
-SCRIPT: Final = '[[models]]\nname = "mine"\nprovider = "scripted"\n'
-SECTIONS: Final[Mapping[str, tuple[str, str, type[BaseModel], str]]] = {
+KEYS = Path(__file__).resolve().parents[1] / "docs" / "study_keys.toml"
+DATASHEET = Path(toolkit.__file__).parent / "prompts" / "data" / "rq1_controlled" / "DATASHEET.md"
+MODEL = '[[models]]\nname = "mine"\nprovider = "compatible"\nbase_url = "https://models.example.org/v1"\n'
+SCRIPT = '[[models]]\nname = "mine"\nprovider = "scripted"\n'
+SECTIONS: Mapping[str, tuple[str, str, type[BaseModel], str]] = {
     "study": ("The study itself", "", StudyFile, "At the top of the file, before the first table."),
     "models": ("`[[models]]`", "[[models]]\n", ModelEntry, "One table for each model under test."),
     "prices": ("`prices` of a model", MODEL, PriceRow, "Each row is a price and the days on which it holds."),
@@ -69,7 +67,7 @@ SECTIONS: Final[Mapping[str, tuple[str, str, type[BaseModel], str]]] = {
     "analysis": ("`[analysis]`", "[analysis]\n", Analysis, "Write it before there is a score."),
 }
 """Title, the lines that stand before an example, the model, and a sentence, by the name in study_keys.toml."""
-WORDS: Final = {
+WORDS = {
     bool: "`true` or `false`",
     int: "whole number",
     float: "number",
@@ -77,7 +75,7 @@ WORDS: Final = {
     Path: "path",
     Any: "any value",
 }
-BOUNDS: Final = (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below"))
+BOUNDS = (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below"))
 
 
 def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:

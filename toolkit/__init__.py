@@ -7,12 +7,12 @@ when it is first needed.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 from toolkit.words import DIMENSIONS
 from toolkit.words import VERSION as __version__
 
-_FROM: Final = {
+_FROM = {
     "study": "Study",
     "scores.scores": "Scores",
     "errors": "ToolkitError",
@@ -36,7 +36,7 @@ _FROM: Final = {
     ),
 }
 """Where the names that notebooks import stand; a name is looked up once."""
-_MODULES: Final = {name: module for module, names in _FROM.items() for name in names.split()}
+_MODULES = {name: module for module, names in _FROM.items() for name in names.split()}
 
 __all__ = ["DIMENSIONS", "__version__", *_MODULES]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from toolkit import stats
 from toolkit.analysis_frames import FrameSet
@@ -34,34 +34,32 @@ if TYPE_CHECKING:
     from toolkit.stats.prompt_length.information import LengthInformation
     from toolkit.stats.prompt_length.reply_length import LengthBias
 
-_TABLE: Final[Mapping[str, Mapping[str, Any]]] = read_toml(Path(__file__).with_name("analyses.toml"))
+_TABLE: Mapping[str, Mapping[str, Any]] = read_toml(Path(__file__).with_name("analyses.toml"))
 
 
 def _needing(need: str) -> tuple[str, ...]:
     return tuple(name for name, row in _TABLE.items() if row.get("needs") == need)
 
 
-QUESTIONS: Final = {name: row["title"] for name, row in _TABLE.items()}
+QUESTIONS = {name: row["title"] for name, row in _TABLE.items()}
 """Title of each analysis, by the name of its method."""
-BY_JUDGES: Final = _needing("judges")
+BY_JUDGES = _needing("judges")
 """Analyses that need two judges."""
-BY_LENGTH: Final = _needing("lengths")
+BY_LENGTH = _needing("lengths")
 """Analyses that need two prompt lengths."""
-BY_KEY: Final = _needing("key")
+BY_KEY = _needing("key")
 """Analyses of answers that were compared with a key."""
-LATER: Final = _needing("later")
+LATER = _needing("later")
 """Analyses of what is done after a study was run."""
-ON_ANSWERS: Final = frozenset({*BY_KEY, "compare_models", "missing"})
+ON_ANSWERS = frozenset({*BY_KEY, "compare_models", "missing"})
 """Analyses that a test with a key can be asked for."""
-PAIRWISE: Final = _needing("votes")
+PAIRWISE = _needing("votes")
 """Analyses of votes on pairs of replies."""
-NO_ARMS: Final = (
+NO_ARMS = (
     "no prompt of a length arm was asked: set length_arms = true where bases have them, and run the study"
 )
-NO_SCORES: Final = 'judges compare replies in pairs here ([judges] mode = "pairs") and give no scores'
-NO_VOTES: Final = (
-    'no judge compared replies in pairs: set [judges] mode = "pairs" or "both", and run the study'
-)
+NO_SCORES = 'judges compare replies in pairs here ([judges] mode = "pairs") and give no scores'
+NO_VOTES = 'no judge compared replies in pairs: set [judges] mode = "pairs" or "both", and run the study'
 
 
 class Analysable:

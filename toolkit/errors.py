@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from toolkit.secrets import redacted
 
 
@@ -35,7 +33,7 @@ class Stopped(KeyboardInterrupt):
         return [str(self)]
 
 
-MOST_FAULTS: Final = 20
+MOST_FAULTS = 20
 
 
 class InputError(ToolkitError):

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import IO, Annotated, Any, Final, TypeVar, get_args
+from typing import IO, Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
@@ -35,12 +35,12 @@ from toolkit.words import choices, name_fault, suggestion
 
 M = TypeVar("M", bound=BaseModel)
 V = TypeVar("V")
-DEEPEST: Final = 100
+DEEPEST = 100
 """Levels of lists and objects that are read: nobody writes more, and a thousand end whatever calls itself for each."""
-_LONG_KEY: Final = re.compile(rf"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{DEEPEST}}}""")
+_LONG_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{DEEPEST}}}""")
 ZSTD = 93
 """Zstandard, of the methods of compression that a zip knows."""
-DAMAGED_ZIP: Final = (
+DAMAGED_ZIP = (
     OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, LookupError, TypeError, ValueError, AttributeError,
     MemoryError, OverflowError,
 )  # fmt: skip

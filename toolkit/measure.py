@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.models.base import Answer, Ask, ModelRequest
@@ -33,7 +33,7 @@ from toolkit.store.connection import Store
 from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
 from toolkit.words import Summary, counted, money, reason_key
 
-WINDOW: Final = 1000  # runs that are measured together
+WINDOW = 1000  # runs that are measured together
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, Final, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from toolkit.errors import StudyError
 from toolkit.judges.judgement import judgement_requests
@@ -38,9 +38,9 @@ from toolkit.study_models import ModelEntry, Sampling, model_address
 from toolkit.words import SCENARIOS, choices, counted, scenario_key
 
 Entry = TypeVar("Entry", bound=ModelEntry)
-MOST_SCRIPTED: Final = 3
+MOST_SCRIPTED = 3
 """Independent items, and repeats, of a dry run: an analysis of three lengths needs three."""
-STORE: Final = ".store"  # folder of the embedded store in a results folder
+STORE = ".store"  # folder of the embedded store in a results folder
 
 
 RunKey = tuple[str, str, int]

@@ -23,7 +23,7 @@ from itertools import product, starmap
 from pathlib import Path
 from statistics import fmean
 from types import ModuleType, SimpleNamespace
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from pydantic import TypeAdapter
 
@@ -242,19 +242,19 @@ def code_of_users(message: str, kind: type[InputError] = StudyError, advice: str
         raise kind(f"{message}: {type(error).__name__}: {error}{advice}") from error
 
 
-SHIPPED: Final[Mapping[str, str]] = {
+SHIPPED: Mapping[str, str] = {
     "rubric_study": "toolkit.judges.rubric_study:RubricStudy",
     "keyed": "toolkit.keyed.keyed_test:KeyedTest",
     "one_shot": "toolkit.traffic.one_shot:OneShotTest",
     "stereotypes": "toolkit.hallucination.stereotypes:Stereotypes",
 }
-ENTRY_POINTS: Final = "toolkit.tests"
+ENTRY_POINTS = "toolkit.tests"
 """A package offers a test under this group: ``[project.entry-points."toolkit.tests"] mine = "package:MyTest"``."""
 
 
-RECORD: Final = "plan.json"
+RECORD = "plan.json"
 """File in the output folder with what code of a study's own planned at its last run: looking reads it and runs none."""
-_RECORDED: Final = ("name", "default_repeats", "judged", "repeats_together", "asks_judges")
+_RECORDED = ("name", "default_repeats", "judged", "repeats_together", "asks_judges")
 
 
 def names_code(test: str, options: Mapping[str, Any]) -> bool:

@@ -7,19 +7,17 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from toolkit.errors import InputError
 from toolkit.words import DIMENSIONS, SCALE, counted, coverage
 
-ENOUGH_JUDGES: Final = 2
+ENOUGH_JUDGES = 2
 """Fewer of several judges than this leave an answer unjudged (DESIGN, decision 2)."""
 
-METHOD: Final = (
-    "Clopper-Pearson carried to three outcomes by Dirichlet quantiles (Learned-Miller & Thomas 2019)"
-)
+METHOD = "Clopper-Pearson carried to three outcomes by Dirichlet quantiles (Learned-Miller & Thomas 2019)"
 
 
 def number_or_missing(value: Any, where: str = "score") -> float | None:
@@ -92,7 +90,7 @@ class Scheme:
         return count_zeros(scores) if self.is_of_seed else 0
 
 
-SEED_SCHEME: Final = Scheme()
+SEED_SCHEME = Scheme()
 
 
 def on_scale(value: Any, where: str = "score", scale: tuple[float, float] = SCALE) -> float | None:

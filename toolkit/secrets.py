@@ -11,50 +11,50 @@ import os
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote, unquote
 
-MARK: Final = "[key]"
-ADVICE: Final = "put it into an environment variable and name that by api_key_env"
-_VARIABLE: Final = re.compile(
+MARK = "[key]"
+ADVICE = "put it into an environment variable and name that by api_key_env"
+_VARIABLE = re.compile(
     r"(?<![A-Z])(PASS|PWD|AUTH)(?![A-Z])|KEY(?![A-Z])|TOKEN(?!I)|SECRET|PASSW|PASSPHRASE|CREDENTIAL",
     re.IGNORECASE,
 )
-_FIELD: Final = re.compile(
+_FIELD = re.compile(
     r".*((api|access|secret|private|auth|subscription|account|shared|signing|functions)key(id)?|password|passwd|"
     r"passphrase|secret|credential|authorization|cookie|"
     r"(access|auth|refresh|bearer|session|security|api|csrf|hf|github|gitlab|slack|private)token)s?|(pwd|jwt|bearer)"
 )
-_COMMON_FIELD: Final = re.compile("(id)?tokens?|auth|key|pass")
+_COMMON_FIELD = re.compile("(id)?tokens?|auth|key|pass")
 """Names that fields of replies have too: a token of a tokenizer, the key of a row."""
-_AWS_ID: Final = r"(?<!\w)A(?:KI|SI)A(?![A-Z0-9]*EXAMPLE)[A-Z0-9]{16}(?!\w)"
-_FORMS: Final = (
+_AWS_ID = r"(?<!\w)A(?:KI|SI)A(?![A-Z0-9]*EXAMPLE)[A-Z0-9]{16}(?!\w)"
+_FORMS = (
     r"(?<![\w-])(?:(?:sk-|[sr]k_(?:live|test)_|(?:gsk|hf|r8|nvapi|npm)[-_]|(?:xai|pplx|glpat)-)(?=[\w-]*\d)[\w-]{16,}|"
     r"gh[opsur]_\w{16,}|github_pat_\w{16,}|(?<![+/])AIza[\w-]{20,}|ya29\.[\w-]{16,}|x(?:ox[a-z]|app)-[\w-]{10,}|"
     rf"eyJ[\w-]{{8,}}\.eyJ[\w-]{{8,}}\.[\w-]*)|{_AWS_ID}|hooks\.slack\.com/(?:services|workflows|triggers)/[\w/-]+|"
     r"-----BEGIN[ A-Z]*PRIVATE KEY-----(?:\\[nr]|[\w+/=\s:,.-])*?(?:-----END[ A-Z]*PRIVATE KEY-----|\Z|"
     r"(?![\\\w+/=\s:,.-]))"
 )
-_LOOSE: Final = (
+_LOOSE = (
     r"(?<![a-z0-9])(?:(?:g?sk|[pr]k|xai|pplx|hf|r8|ghp|glpat)[-_][\w*.-]{8,}|AIza[\w-]{8,}|eyJ[\w-]{8,}\.[\w.-]*|"
     r"Bearer\s+[^\s\"',;]{6,}|Basic\s+(?=[\w+/]*[\d=+/])[\w+/=]{8,}|"
     r"(?:api[-_]?key|key|token|secret|password|passwd|pwd|auth|signature|sig)=[^\s&\"',;]+)|(?<=://)[^/@\s\"']+(?=@)"
 )
 """What else is blacked out in messages of servers and libraries, where nothing is lost by it."""
 _FORM, _WORDS = re.compile(_FORMS), re.compile(f"{_FORMS}|{_LOOSE}", re.IGNORECASE)
-_AWS: Final = re.compile(r"(?<![\w+/=])(?=[a-z0-9+/]*[A-Z])(?=[A-Z0-9+/]*[a-z])[A-Za-z0-9+/]{40}(?![\w+/=])")
-_MASKED: Final = re.compile(r"\w*\*{3,}\w*")
-_IN_PATH: Final = re.compile(
+_AWS = re.compile(r"(?<![\w+/=])(?=[a-z0-9+/]*[A-Z])(?=[A-Z0-9+/]*[a-z])[A-Za-z0-9+/]{40}(?![\w+/=])")
+_MASKED = re.compile(r"\w*\*{3,}\w*")
+_IN_PATH = re.compile(
     r"(?<![a-z0-9])(bearer|(api[-_]?key|key|token|secret|password|passwd|pwd|auth|signature|sig)[=:].|"
     r"(api[-_]?key|key|token|secret)/.)",
     re.IGNORECASE,
 )
-_PAIR: Final = re.compile(r'"([\w.-]{1,60})"(\s*:\s*\[?\s*)"((?:[^"\\]|\\.)+)"')
-_PASSWORD: Final = re.compile(r"://[^/@\s:]*:([^/@\s]{8,})@")
-_PLAIN: Final = re.compile(
+_PAIR = re.compile(r'"([\w.-]{1,60})"(\s*:\s*\[?\s*)"((?:[^"\\]|\\.)+)"')
+_PASSWORD = re.compile(r"://[^/@\s:]*:([^/@\s]{8,})@")
+_PLAIN = re.compile(
     r"\d+|(?=.{8,19}$)([A-Z]?[a-z]+([-_ ][a-z]+)*|[A-Z]+)|(?!.{40}$)(~|\.{0,2})/.*", re.DOTALL
 )
-_REMEMBERED: Final[dict[str, str]] = {}
+_REMEMBERED: dict[str, str] = {}
 
 
 def remember(variables: Mapping[str, str], key: str = "") -> None:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from numbers import Number
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from toolkit import files
 from toolkit.errors import InputError
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa  # type: ignore[import-untyped]
 
-ROW_FILES: Final = (".csv", ".tsv", ".xlsx", ".jsonl")
+ROW_FILES = (".csv", ".tsv", ".xlsx", ".jsonl")
 # The wide signs too, which some spreadsheets take for the others, and NUL, which some leave out.
-_RISKY: Final = "=+-@\t\r\n\x00＝＋－＠'"
-_CLASS: Final = "[" + "".join(rf"\x{ord(sign):02x}" if sign < "\x7f" else sign for sign in _RISKY) + "]"
-MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "none"})
+_RISKY = "=+-@\t\r\n\x00＝＋－＠'"
+_CLASS = "[" + "".join(rf"\x{ord(sign):02x}" if sign < "\x7f" else sign for sign in _RISKY) + "]"
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """What people and programs write, in small letters, where there is no score."""
-_SEPARATORS: Final = (",", ";", "\t")
-_SEP_LINE: Final = re.compile(r'"?sep=(.)"?\r?\n?', re.IGNORECASE)
-_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-_CUT: Final = 200
+_SEPARATORS = (",", ";", "\t")
+_SEP_LINE = re.compile(r'"?sep=(.)"?\r?\n?', re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_CUT = 200
 
 
 def guard(text: str) -> str:

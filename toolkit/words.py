@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
-VERSION: Final = "0.1.0"
-RESULT_TYPE: Final = "application/vnd.toolkit.result+json"
+VERSION = "0.1.0"
+RESULT_TYPE = "application/vnd.toolkit.result+json"
 """Of an output of a notebook that a batch collects."""
-DIMENSIONS: Final = (
+DIMENSIONS = (
     "technical_accuracy",
     "actionability",
     "completeness",
@@ -24,21 +24,21 @@ DIMENSIONS: Final = (
     "relevance",
     "clarity",
 )
-SCALE: Final = (0.0, 5.0)
+SCALE = (0.0, 5.0)
 """Of the default rubric's scores."""
-SCORE: Final = "composite_strict"
+SCORE = "composite_strict"
 """What analyses compare unless a study or a caller names another column: the composite in which a true 0 counts."""
-SCENARIOS: Final = ("SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS")
+SCENARIOS = ("SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS")
 """Of the seed and of the datasets that ship; a dataset of one's own has those that it names."""
-LENGTH_BINS: Final = {"S": (150, 250), "M": (450, 550), "L": (800, 1000)}
+LENGTH_BINS = {"S": (150, 250), "M": (450, 550), "L": (800, 1000)}
 """Inclusive token ranges of the three prompt lengths (seed 002, section 1.2)."""
-LENGTH_ARMS: Final = {"neutral_m": "M", "neutral_l": "L", "short_l": "M"}
+LENGTH_ARMS = {"neutral_m": "M", "neutral_l": "L", "short_l": "M"}
 """Prompts that tell length from information, and their length bin: S's facts among background, L's facts in short."""
-JUDGE_ROLES: Final = ("primary", "secondary", "tertiary")
+JUDGE_ROLES = ("primary", "secondary", "tertiary")
 
-_SINGULAR: Final = {"categories": "category", "people": "person", "replies": "reply", "studies": "study"}
-_VERBS: Final = {"are": "is", "were": "was", "have": "has", "lack": "lacks"}
-_VERB: Final = re.compile(rf"\b({'|'.join(_VERBS)})\b")
+_SINGULAR = {"categories": "category", "people": "person", "replies": "reply", "studies": "study"}
+_VERBS = {"are": "is", "were": "was", "have": "has", "lack": "lacks"}
+_VERB = re.compile(rf"\b({'|'.join(_VERBS)})\b")
 
 
 def scenario_rank(name: str) -> tuple[int, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import cycle
-from typing import Any, Final
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import FigureBase
@@ -12,14 +12,14 @@ from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption
 from toolkit.stats.adaptive.benchmark import Benchmark
 
-NAME: Final = "adaptive_benchmark"
-_PANELS: Final = {
+NAME = "adaptive_benchmark"
+_PANELS = {
     "cost over the baseline": ("(a) Cost to the width", "Share of the baseline's cost", 1.0),
     "coverage of the differences": ("(b) Coverage", "Share of intervals that hold", 0.95),
     "error of the means": ("(c) Error at equal cost", "Score points", None),
 }
 """Statistic, title and axis of its panel, and the value to compare it with."""
-_TOP: Final = 4.0  # widths, in units of that at which asking stops, up to which the cost curve is shown
+_TOP = 4.0  # widths, in units of that at which asking stops, up to which the cost curve is shown
 
 
 def adaptive_benchmark(benchmark: Benchmark, about: About) -> FigureWithCaption:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -22,8 +22,8 @@ from toolkit.stats.adaptive.taxonomy import Taxonomy, sample_taxonomy
 from toolkit.store.filters import planned_runs
 from toolkit.words import total_aud
 
-FIRST: Final = 4  # bases of each stratum before its variance is believed enough to be compared
-ROUND: Final = 4  # bases asked before it looks again: so many blocks of all models keep the providers busy
+FIRST = 4  # bases of each stratum before its variance is believed enough to be compared
+ROUND = 4  # bases asked before it looks again: so many blocks of all models keep the providers busy
 
 
 def next_bases(
@@ -96,7 +96,7 @@ def spread_order(bank: Bank, seed: int) -> list[int]:
 if TYPE_CHECKING:
     from toolkit.store.connection import Store
 
-DESIGNS: Final = (
+DESIGNS = (
     BenchmarkDesign("random", at_random, calibrated=False),
     BenchmarkDesign("random, calibrated", at_random),
     BenchmarkDesign("adaptive", by_variance),

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from itertools import chain
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any
 
 from ulid import ULID
 
@@ -27,11 +27,11 @@ from toolkit.store.drifts import anchor_document
 from toolkit.store.ratings import HUMAN, Rating, all_ratings
 from toolkit.store.writer import is_as_sealed
 
-_CLOCKS: Final = timedelta(days=1)  # by which the clocks of two machines may differ, and nobody has noticed
-_PAID: Final = ("aud_cost", "input_tokens", "output_tokens", "latency_ms")
-_RUN: Final = ("prompt_id", "model", "repeat", "call_id")
-_RUN_IDS: Final = ("run_id", "first_run_id", "second_run_id")
-_LABELS: Final = {
+_CLOCKS = timedelta(days=1)  # by which the clocks of two machines may differ, and nobody has noticed
+_PAID = ("aud_cost", "input_tokens", "output_tokens", "latency_ms")
+_RUN = ("prompt_id", "model", "repeat", "call_id")
+_RUN_IDS = ("run_id", "first_run_id", "second_run_id")
+_LABELS = {
     Judgement: "judgement by {judge} of run {run_id}",
     Drift: "judgement by {judge} of run {run_id}",
     PairVote: "vote of {judge} on runs {first_run_id} and {second_run_id}",

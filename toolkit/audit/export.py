@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from toolkit.errors import InputError
 from toolkit.files import read_toml, write_atomically
@@ -21,11 +21,11 @@ from toolkit.words import Summary
 if TYPE_CHECKING:
     from toolkit.study import Study
 
-ONE_SHOT_ONLY: Final = ("experiments", "methods")
-DICTIONARY: Final = "data_dictionary.md"
-STUDY_FOLDER: Final = "study"
+ONE_SHOT_ONLY = ("experiments", "methods")
+DICTIONARY = "data_dictionary.md"
+STUDY_FOLDER = "study"
 """Folder of an export with the study file and the files beside it that it names."""
-_DATA: Final = (".toml", ".csv", ".tsv", ".xlsx", ".json", ".jsonl", ".txt", ".md")
+_DATA = (".toml", ".csv", ".tsv", ".xlsx", ".json", ".jsonl", ".txt", ".md")
 """Kinds of files that a study file may name and an export takes along: data, and no code."""
 
 

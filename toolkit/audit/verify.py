@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cache, partial
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from toolkit.audit.consistency import contradictions
 from toolkit.errors import InputError
@@ -39,11 +39,11 @@ from toolkit.words import Summary, counted, one_line
 if TYPE_CHECKING:
     from toolkit.study import Study
 
-_KINDS: Final = ("figures", "tables", "statistics")
-_BUNDLE: Final = "bundle"
+_KINDS = ("figures", "tables", "statistics")
+_BUNDLE = "bundle"
 _Document = Mapping[str, Any]
 _Judged = tuple[_Document, Mapping[str, _Document]]  # a run and the judgements of it that count, by label
-_ABSENT: Final[_Judged] = ({}, {})
+_ABSENT: _Judged = ({}, {})
 _Calls = Callable[[], set[str]]
 
 

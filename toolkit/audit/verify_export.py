@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from toolkit.audit.export import DICTIONARY, STUDY_FOLDER, export_study, named_inputs
 from toolkit.audit.verify import record_differences
@@ -33,9 +33,9 @@ from toolkit.study_loading import load_study_file
 from toolkit.table_files import arrow_csv
 from toolkit.words import Summary, counted, one_line
 
-_CELL: Final = 60  # signs of a cell that a line shows
-_CLOSE: Final = 1e-9
-_MOST: Final = 10_000_000  # rows
+_CELL = 60  # signs of a cell that a line shows
+_CLOSE = 1e-9
+_MOST = 10_000_000  # rows
 
 
 def verify_export(folder: Path) -> Summary:

@@ -14,40 +14,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
 
 from toolkit.errors import InputError
 from toolkit.files import read_text, sha256_of, similar_file
 from toolkit.words import is_unseen, one_line
 
-SUFFIXES: Final = (".md", ".markdown", ".txt", ".pdf")
-LONGEST: Final = 200_000
+SUFFIXES = (".md", ".markdown", ".txt", ".pdf")
+LONGEST = 200_000
 """Longest document, in characters: one request holds all of it, some 50,000 tokens."""
-SHORTEST_QUOTE: Final = 4
+SHORTEST_QUOTE = 4
 """Least words of a quote: the word "the" is in every document."""
 
-_LIGATURES: Final = str.maketrans(
-    {"\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl"}
-)
-_ALIKE: Final = str.maketrans(
+_LIGATURES = str.maketrans({"\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl"})
+_ALIKE = str.maketrans(
     "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2018\u2019\u201a\u201b\u2032\u00b4\u201c\u201d\u201e\u2033\u00ab\u00bb",
     "-" * 7 + "'" * 6 + '"' * 6,
     "*`",  # emphasis and code of Markdown
 )
 # It starts at the start of a word: one long word of a hostile text must not be searched from each of its letters.
-_HYPHENATED: Final = re.compile(r"(?<!\w)(\w+)[-\u2010]\n[ \t]*(\w+)")
-_BETWEEN_LETTERS: Final = re.compile(r"(?<=[^\W\d_])-\s*(?=[^\W\d_])")
-_EDGE: Final = 2  # lines at the top and the foot of a page that may be a running head or a page number
-_PAGE: Final = re.compile(r"(?:page )?(?:- ?)?\d{1,4}(?: ?-)?(?: ?(?:of|/) ?\d{1,4})?", re.IGNORECASE)
-_UP_TO_TWELVE: Final = "two three four five six seven eight nine ten eleven twelve"
-_SMALL: Final = {word: str(number) for number, word in enumerate(_UP_TO_TWELVE.split(), 2)}
-_COUNTING: Final = re.compile(
+_HYPHENATED = re.compile(r"(?<!\w)(\w+)[-\u2010]\n[ \t]*(\w+)")
+_BETWEEN_LETTERS = re.compile(r"(?<=[^\W\d_])-\s*(?=[^\W\d_])")
+_EDGE = 2  # lines at the top and the foot of a page that may be a running head or a page number
+_PAGE = re.compile(r"(?:page )?(?:- ?)?\d{1,4}(?: ?-)?(?: ?(?:of|/) ?\d{1,4})?", re.IGNORECASE)
+_UP_TO_TWELVE = "two three four five six seven eight nine ten eleven twelve"
+_SMALL = {word: str(number) for number, word in enumerate(_UP_TO_TWELVE.split(), 2)}
+_COUNTING = re.compile(
     rf"(?i)\b(?:{'|'.join(_SMALL)}|(?:thir|four|fif|six|seven|eigh|nine)teen|"
     r"(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundreds?|thousands?|[mb]illions?|dozens?|half|twice)\b"
 )
-_DAY_NAMES: Final = re.compile(rf"\b(?:{'|'.join([*calendar.month_name[1:], *calendar.day_name])})\b")
-_SPECIFIC: Final = re.compile(r"\d|@|\\|\w\.[^\W\d_]|\w/\w")
-_NAME: Final = re.compile(r"(?<=[a-z0-9,;:)] )[A-Z]\w+")
+_DAY_NAMES = re.compile(rf"\b(?:{'|'.join([*calendar.month_name[1:], *calendar.day_name])})\b")
+_SPECIFIC = re.compile(r"\d|@|\\|\w\.[^\W\d_]|\w/\w")
+_NAME = re.compile(r"(?<=[a-z0-9,;:)] )[A-Z]\w+")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,15 +39,15 @@ from toolkit.words import LENGTH_BINS, SCENARIOS, VERSION, Summary, counted, one
 if TYPE_CHECKING:
     from toolkit.store.connection import Store
 
-MAX_TOKENS: Final = 8000
+MAX_TOKENS = 8000
 """Longest reply of a writer, in tokens: forty facts with their quotes take some 4,000."""
-ELEMENTS: Final = (5, 10)  # least and most elements of a base
-LONGEST_FACT: Final = 60  # words: a longer fact fills a length bin alone
-AIM: Final = 0.75  # position in a length bin that a prompt aims at: facts need room beside a long task
-FOCUS: Final = "prompts from documents"
-PROVENANCE: Final = ".provenance.json"
-_WORDS: Final = shipped_words("writer", "authoring")
-_ORDER: Final = re.compile(
+ELEMENTS = (5, 10)  # least and most elements of a base
+LONGEST_FACT = 60  # words: a longer fact fills a length bin alone
+AIM = 0.75  # position in a length bin that a prompt aims at: facts need room beside a long task
+FOCUS = "prompts from documents"
+PROVENANCE = ".provenance.json"
+_WORDS = shipped_words("writer", "authoring")
+_ORDER = re.compile(
     r"(?i)\b(?:ignore|disregard|forget|override)\b[^.]{0,40}\b(?:instructions?|prompts?|rules|the above)\b|"
     r"\byou are now\b|<\||</?(?:system|user|assistant|document|task|answer|instructions?)\b|```"
 )

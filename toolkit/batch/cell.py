@@ -17,16 +17,16 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from toolkit.batch.engine import STOP_SECONDS, NotebookFailed, ToolkitEngine, Watch
 from toolkit.batch.plan import changed
 from toolkit.batch.records import AT_ONCE, COMPLETED, LOOK_SECONDS, QUEUED, RUNNING, Order, ending
 from toolkit.errors import ToolkitError
 
-DIED: Final = "the process that ran it died"
-END_SECONDS: Final = 5.0
-_LATE: Final = "{} was changed after the batch began; call the batch again"
+DIED = "the process that ran it died"
+END_SECONDS = 5.0
+_LATE = "{} was changed after the batch began; call the batch again"
 
 
 def run_cell(fields: Mapping[str, Any], at_once: int) -> None:

@@ -38,7 +38,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Final, Literal, Optional, Union
+from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 
 import nbformat
 from pydantic import TypeAdapter, ValidationError
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from toolkit.plan import Plan
 
 Cell = dict[str, Any]
-TABLES: Final = ("product", "zip", "list", "exclude")
-MOST: Final = 100_000
+TABLES = ("product", "zip", "list", "exclude")
+MOST = 100_000
 """Most cells of a product: one list too many would fill the machine's memory."""
 
 
@@ -264,9 +264,9 @@ def _study_files(plan: Plan) -> Iterator[Path]:
     yield from (path for path in (dataset, rubric, test, *options) if path.is_absolute() and path.is_file())
 
 
-TAG: Final = "parameters"
-_KINDS: Final = (int, float, str, bool, list, dict)
-_NAMES: Final[dict[str, Any]] = {kind.__name__: kind for kind in _KINDS} | {
+TAG = "parameters"
+_KINDS = (int, float, str, bool, list, dict)
+_NAMES: dict[str, Any] = {kind.__name__: kind for kind in _KINDS} | {
     "__builtins__": {},
     "Any": Any,
     "Literal": Literal,

@@ -16,21 +16,21 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from toolkit.files import parsed, write_atomically
 from toolkit.secrets import redacted, redacted_words
 from toolkit.words import one_line
 
-QUEUED: Final = "queued"
-RUNNING: Final = "running"
-COMPLETED: Final = "done"
-FAILED: Final = ("failed", "timeout", "dead kernel", "exited")
+QUEUED = "queued"
+RUNNING = "running"
+COMPLETED = "done"
+FAILED = ("failed", "timeout", "dead kernel", "exited")
 """A cell raised an error; a time-out ended it; the kernel died; the notebook called `sys.exit`."""
-STATUSES: Final = (QUEUED, RUNNING, COMPLETED, *FAILED)
-LOOK_SECONDS: Final = 0.3
-AT_ONCE: Final = "now"  # in the stop file: kill notebooks instead of interrupting them
-_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+STATUSES = (QUEUED, RUNNING, COMPLETED, *FAILED)
+LOOK_SECONDS = 0.3
+AT_ONCE = "now"  # in the stop file: kill notebooks instead of interrupting them
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 @dataclass(frozen=True)

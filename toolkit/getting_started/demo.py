@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final
+from typing import Any
 
 import pandas as pd
 
@@ -16,8 +16,8 @@ from toolkit.stats.result import Estimate
 from toolkit.study import Study
 from toolkit.words import LENGTH_BINS, Summary, money
 
-_STEPS: Final = {"M-S": "m_minus_s", "L-M": "l_minus_m"}
-_BASE: Final = len(LENGTH_BINS)
+_STEPS = {"M-S": "m_minus_s", "L-M": "l_minus_m"}
+_BASE = len(LENGTH_BINS)
 """Runs of one base; a part of a base says nothing of prompt length."""
 TEMPLATES = ("run_study", "judge_reliability", "prompt_length")
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-from typing import Final
 
 from toolkit.errors import InputError
 from toolkit.files import shipped, write_atomically
 from toolkit.thesis.references import bibliography, known_references
 from toolkit.words import Summary
 
-_TEXTS: Final = {name: name for name in ("README.md", "Makefile", "local.toml")} | {"gitignore": ".gitignore"}
+_TEXTS = {name: name for name in ("README.md", "Makefile", "local.toml")} | {"gitignore": ".gitignore"}
 
 
 def init_folder(folder: Path) -> Summary:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -35,10 +35,10 @@ from toolkit.words import Summary, reason_key, total_aud
 if TYPE_CHECKING:
     from toolkit.store.connection import Store
 
-_AHEAD: Final = 3  # verdicts under way for each request at once: one that waits must not stop the others
-_WHO: Final = ("judge", "model", "mode")
-_READ: Final = ("reason", "score", "explanation", "votes", "reasons", "aud_cost", "call_ids")
-_COSTS: Final = ("unasked", "aud", "aud_per_correct", "replies", "unreadable", "unreadable_share")
+_AHEAD = 3  # verdicts under way for each request at once: one that waits must not stop the others
+_WHO = ("judge", "model", "mode")
+_READ = ("reason", "score", "explanation", "votes", "reasons", "aud_cost", "call_ids")
+_COSTS = ("unasked", "aud", "aud_per_correct", "replies", "unreadable", "unreadable_share")
 
 
 def compare_hallucination(

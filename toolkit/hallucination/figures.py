@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -18,11 +18,11 @@ from toolkit.stats.detection.deciders import Decider, deciders_frame
 from toolkit.stats.result import Estimate
 from toolkit.words import counted
 
-NAME: Final = "hallucination_judges"
-RATES: Final = ("accuracy", "sensitivity", "specificity")  # one panel each
-_COLUMNS: Final = ("row", "judge", "model", "mode", "rate", "estimate", "low", "high", "items", "undecided")
-_LINES: Final[tuple[Literal["--", ":"], ...]] = ("--", ":")
-_ROW_MM: Final = 6.0
+NAME = "hallucination_judges"
+RATES = ("accuracy", "sensitivity", "specificity")  # one panel each
+_COLUMNS = ("row", "judge", "model", "mode", "rate", "estimate", "low", "high", "items", "undecided")
+_LINES: tuple[Literal["--", ":"], ...] = ("--", ":")
+_ROW_MM = 6.0
 
 
 def hallucination_figure(

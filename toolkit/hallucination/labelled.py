@@ -12,16 +12,16 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from toolkit.errors import InputError
 from toolkit.files import read_toml
 from toolkit.table_files import read_rows
 from toolkit.words import choices, name_fault
 
-SHIPPED: Final = "security"  # the labelled set that ships; the ``.md`` file beside it says what it is
-SUMMARIZE: Final = "Summarize the document."  # the question of an item that is a summary
-_LABELS: Final = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+SHIPPED = "security"  # the labelled set that ships; the ``.md`` file beside it says what it is
+SUMMARIZE = "Summarize the document."  # the question of an item that is a summary
+_LABELS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class LabelledItem:
         object.__setattr__(self, "domain", "open" if self.documents is None else "closed")
 
 
-OWN: Final = tuple(column.name for column in fields(LabelledItem))
-TRUTHFUL: Final = ("Question", "Best Answer", "Correct Answers", "Incorrect Answers")
-_FOLDER: Final = Path(__file__).parent / "data"
-_HALUEVAL: Final = read_toml(_FOLDER / "halueval.toml")["kind"]
+OWN = tuple(column.name for column in fields(LabelledItem))
+TRUTHFUL = ("Question", "Best Answer", "Correct Answers", "Incorrect Answers")
+_FOLDER = Path(__file__).parent / "data"
+_HALUEVAL = read_toml(_FOLDER / "halueval.toml")["kind"]
 
 
 def read_items(path: str | Path) -> tuple[LabelledItem, ...]:

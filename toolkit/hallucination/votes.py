@@ -13,7 +13,7 @@ import re
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from toolkit.errors import InputError, ModelError
 from toolkit.hallucination.labelled import LabelledItem
@@ -25,11 +25,11 @@ from toolkit.models.thoughts import HOLE, after_thoughts, without_quotations
 from toolkit.words import choices, total_aud
 
 Mode = Literal["boolean", "cot-seed", "cot", "score"]
-MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+MODES: tuple[Mode, ...] = get_args(Mode)
 """How a judge can be asked; `boolean` and `cot-seed` are the prompts of seed 004, which are not hardened."""
-MOST_VOTES: Final = 1000
+MOST_VOTES = 1000
 """Largest k, and the distance between repeat indices of judges that are one model: whatever k, no call is shared."""
-REASONS: Final = (
+REASONS = (
     "empty", "refusal", "filtered", "truncated", "no verdict", "two verdicts", "not a score", "out of range",
 )  # fmt: skip
 """The stable words the reason of an unreadable reply starts with; what follows a colon is detail."""
@@ -83,28 +83,28 @@ def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tup
 
 # --- what is answered -----------------------------------------------------------------------------------------------
 
-_MARKUP: Final = dict.fromkeys(map(ord, "*_`#[](){}\"'“”‘’«»\u200b\u200c\u200d\u2060\ufeff"))
+_MARKUP = dict.fromkeys(map(ord, "*_`#[](){}\"'“”‘’«»\u200b\u200c\u200d\u2060\ufeff"))
 """What may stand around a word without changing it; quotes, Markdown, JSON, and characters that nobody sees."""
-_QUOTE_MARK: Final = "> "  # of a quoted line in Markdown; before a number it may say "more than"
-_FIRST: Final = re.compile(
+_QUOTE_MARK = "> "  # of a quoted line in Markdown; before a number it may say "more than"
+_FIRST = re.compile(
     r"(?i)(?:(?:final )?(?:answer|verdict|decision|hallucination) ?[:=] ?)?(?P<word>yes|no)(?![\w-])(?P<rest>.*)"
 )
-_BOTH: Final = re.compile(r" ?(?:(?:[/|] ?|,? ?(?:and|or) )(?:yes|no)\b|, ?(?:yes|no)\W*$)", re.IGNORECASE)
+_BOTH = re.compile(r" ?(?:(?:[/|] ?|,? ?(?:and|or) )(?:yes|no)\b|, ?(?:yes|no)\W*$)", re.IGNORECASE)
 """After one of the two words, the other; "Yes, no such RFC exists" is not of that kind."""
-_NO_NOTHING: Final = re.compile(
+_NO_NOTHING = re.compile(
     r"(?i) (?:one|way|idea|clue|comment|opinion|verdict|decision|answer|generated|response|question|texts?|documents?|"
     r"information|context|input|data)\b"
 )
 """After "no", what makes it the beginning of another sentence: "No answer was given"."""
-_VERDICT: Final = re.compile(r"(?:final )?verdict ?[:=](?P<word>.*)", re.IGNORECASE)
-_NUMBER: Final = re.compile(
+_VERDICT = re.compile(r"(?:final )?verdict ?[:=](?P<word>.*)", re.IGNORECASE)
+_NUMBER = re.compile(
     r"(?i)(?:(?:hallucination )?score ?[:=] ?)?(?P<number>[-+]?(?:[0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20}))\.?"
 )
-_LABELLED: Final = re.compile(
+_LABELLED = re.compile(
     r"(?i)(?:final |hallucination )?(?:answer|verdict|decision|hallucination|score) ?[:=] ?(?:yes|no|[-+.0-9]+)\W*"
 )
 """A verdict with its label, which is the judge's word for it: after it, quotation marks quote nothing."""
-_SHORT: Final = 40  # characters of a line that holds a verdict and nothing else
+_SHORT = 40  # characters of a line that holds a verdict and nothing else
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Final
 
 from toolkit.judges.judgement import Judgement, judgement_of
 from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, quoted
@@ -13,12 +12,12 @@ from toolkit.judges.request import JudgeSpec, ask_and_read, fence_code, object_s
 from toolkit.judges.rubric import shipped_words
 from toolkit.models.base import Ask, ModelRequest
 
-INSTRUMENT: Final = "elements"
-PRESENT: Final = "present"
-_VERDICTS: Final = (PRESENT, "absent")
-_WORDS: Final = shipped_words("elements")
-CONTENT: Final = json.dumps(_WORDS, sort_keys=True)
-DIGEST: Final = hashlib.sha256(CONTENT.encode()).hexdigest()
+INSTRUMENT = "elements"
+PRESENT = "present"
+_VERDICTS = (PRESENT, "absent")
+_WORDS = shipped_words("elements")
+CONTENT = json.dumps(_WORDS, sort_keys=True)
+DIGEST = hashlib.sha256(CONTENT.encode()).hexdigest()
 """Stored with judgements of this instrument in place of the hash of a rubric."""
 
 

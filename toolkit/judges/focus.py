@@ -11,20 +11,20 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 from toolkit.judges.segments import Segment, segments
 from toolkit.words import one_line
 
-READABLE: Final = ("sentence", "list_item", "table_row")
+READABLE = ("sentence", "list_item", "table_row")
 """Kinds of segments that count as sentences; headings and code do not."""
-REPEATED: Final = 0.9  # cosine of two sentences' word counts from which the later one is a repetition
-LINE_LENGTH: Final = 300
+REPEATED = 0.9  # cosine of two sentences' word counts from which the later one is a repetition
+LINE_LENGTH = 300
 """Longest line of a sentence in a judge's prompt, in characters; the prompt also has the whole reply."""
-NO_SENTENCES: Final = "(none: the reply has no sentences)"
+NO_SENTENCES = "(none: the reply has no sentences)"
 
-_UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_WORD: Final = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]++")
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]++")
 """A word, or one character of a script that puts no spaces between words."""
 
 

@@ -8,7 +8,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from toolkit.judges.judgement import Judgement, judgement_of
 from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, quoted, storable
@@ -23,11 +23,11 @@ from toolkit.judges.rubric import Rubric, shipped_words
 from toolkit.models.base import Ask, ModelRequest
 
 Vote = Literal["first", "second", "tie"]
-INSTRUMENT: Final = "pairs"
-VOTES: Final[dict[str, Vote]] = {"A": "first", "B": "second", "tie": "tie"}
+INSTRUMENT = "pairs"
+VOTES: dict[str, Vote] = {"A": "first", "B": "second", "tie": "tie"}
 """What a judge writes, and the vote that it is: for the reply shown first or second, or for neither."""
-_WORDS: Final = shipped_words("pairs")
-_SCHEMA: Final = object_schema(
+_WORDS = shipped_words("pairs")
+_SCHEMA = object_schema(
     {
         "reason": {"type": "string", "maxLength": REASONS_LENGTH},
         "better": {"type": "string", "enum": list(VOTES)},

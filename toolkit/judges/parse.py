@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any
 
 from toolkit.files import TooDeep, parsed
 from toolkit.judges.rubric import Rubric
@@ -21,8 +21,8 @@ from toolkit.models.base import BROKE_OFF
 from toolkit.models.thoughts import after_thoughts
 from toolkit.words import SCALE, one_line
 
-_FENCE: Final = "```"
-_MARKS: Final = "\ufeff\u200b"
+_FENCE = "```"
+_MARKS = "\ufeff\u200b"
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 # Integers are read as floats: int() refuses more than 4,300 digits, float() takes them.
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=float, parse_constant=float)
+_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=float, parse_constant=float)
 
 
 def _score(name: str, value: object, scale: tuple[float, float]) -> float:
@@ -141,7 +141,7 @@ def _score(name: str, value: object, scale: tuple[float, float]) -> float:
 
 # --- expected scores, from the probabilities of digits ----------------------------------------------------------------
 
-_DIGIT: Final = re.compile(rb"(.*)([0-9])[\s,}]*", re.DOTALL)
+_DIGIT = re.compile(rb"(.*)([0-9])[\s,}]*", re.DOTALL)
 """A token that ends in a digit: the text before it, and the digit; a comma or a brace may follow."""
 
 

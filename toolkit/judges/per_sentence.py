@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, parse_judgement, quoted, storable
 from toolkit.judges.request import (
@@ -37,14 +37,14 @@ from toolkit.judges.segments import Segment, segments
 from toolkit.models.base import Ask, Message, ModelRequest
 from toolkit.words import SCALE
 
-SEVERITY_WEIGHTS: Final[Mapping[str, float]] = {"minor": 1.0, "major": 5.0, "critical": 25.0}
+SEVERITY_WEIGHTS: Mapping[str, float] = {"minor": 1.0, "major": 5.0, "critical": 25.0}
 """What one finding weighs: the MQM weights of Freitag et al. (2021), TACL 9, 1460-1474; 25 is their weight of a passage
 that is no translation at all, and GEMBA-MQM (Kocmi & Federmann 2023, WMT, 768-775) gives it to every critical error."""
-WORST: Final = 25.0  # weight at which a score reaches 0: one critical finding
-MOST_FINDINGS: Final = 8  # most findings a judge may report of one segment
-TOKENS_PER_SEGMENT: Final = 20.0
+WORST = 25.0  # weight at which a score reaches 0: one critical finding
+MOST_FINDINGS = 8  # most findings a judge may report of one segment
+TOKENS_PER_SEGMENT = 20.0
 """Tokens (o200k_base) of one segment, on average: measured 26 to 29 in prose and 13 to 30 in Markdown documents."""
-_KEYS: Final = ("what", "dimension", "severity")
+_KEYS = ("what", "dimension", "severity")
 
 
 # --- requests -------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import json
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from toolkit.errors import ModelError
 from toolkit.judges.focus import focus_lines
@@ -18,28 +18,28 @@ from toolkit.judges.rubric import Rubric, fill, shipped_words
 from toolkit.models.base import Answer, Ask, Message, ModelReply, ModelRequest
 
 Focus = Literal["off", "listed", "per_sentence"]
-FSP_DISABLED: Final = "(none: FSP disabled)"
+FSP_DISABLED = "(none: FSP disabled)"
 """The text under FOCUS SENTENCES when focus sentence prompting is off."""
-TOP_LOGPROBS: Final = 8
+TOP_LOGPROBS = 8
 """Number of alternatives of each token: six digits and two more; a longer scale has more. The ledger stores some 60 kB
 a reply; OpenAI's most, 20, would be 150."""
-REASONS_LENGTH: Final = 160
+REASONS_LENGTH = 160
 """Longest reasons of a structured judge, in characters: output costs time and money."""
-RUN_STRIDE: Final = 1000
+RUN_STRIDE = 1000
 """Distance of a judge's repeat index between repeats of a run, whatever the number of judges: two runs with the same
 reply are judged twice."""
-AGAIN_STRIDE: Final = 10
+AGAIN_STRIDE = 10
 """Distance of the index between repeated judgements of one reply: above the number of judges, with room for 50."""
-DAY_STRIDE: Final = 10_000_000
+DAY_STRIDE = 10_000_000
 """Distance of the index between days on which the same is asked anew (`toolkit.probes.drift`): above 1,000 repeats of a
 run."""
-REPAIR: Final = (
+REPAIR = (
     "Your reply cannot be read: {reason}. Answer once more, about the same material, in exactly the form that was "
     "asked for and with nothing before or after it. Be brief."
 )
 """The message about an unreadable reply; the reply itself is the turn before it."""
-NOT_REPAIRED: Final = ("refusal", "filtered")  # a model that refused is not asked again
-UNANSWERED: Final = "unanswered"
+NOT_REPAIRED = ("refusal", "filtered")  # a model that refused is not asked again
+UNANSWERED = "unanswered"
 """Start of the reason of a judgement whose requests did not all get a reply: asking again may help."""
 
 

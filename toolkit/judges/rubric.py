@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -20,8 +20,8 @@ from toolkit.files import Strict, checked, read_toml
 from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.words import DIMENSIONS, SCALE, choices, scale_words
 
-SHIPPED: Final = ("default", "seed-v1")
-PLACEHOLDERS: Final = {
+SHIPPED = ("default", "seed-v1")
+PLACEHOLDERS = {
     "response_content",
     "key_sentences",
     "focus",
@@ -32,16 +32,16 @@ PLACEHOLDERS: Final = {
     "reference",
     "scale",
 }
-STATIC: Final = {"criteria", "step", "scale"}
+STATIC = {"criteria", "step", "scale"}
 """Placeholders that depend on the rubric alone; only these are allowed in ``instructions``."""
-SCORED_OVERALL: Final = ("completeness", "actionability")
+SCORED_OVERALL = ("completeness", "actionability")
 """Dimensions with scope ``whole`` unless the rubric says otherwise."""
-MOST_DIMENSIONS: Final = 12
-MOST_SCORES: Final = 1000
+MOST_DIMENSIONS = 12
+MOST_SCORES = 1000
 """Scores of all dimensions together: OpenAI takes at most so many values of enumerations in a schema."""
-LARGEST: Final = 1e6  # of the ends of a scale, as the store has them
-_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
-PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
+LARGEST = 1e6  # of the ends of a scale, as the store has them
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 """A name in braces; the braces of the JSON example in a prompt never match it."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from scipy import special
@@ -39,9 +39,9 @@ from toolkit.words import LENGTH_BINS, counted
 if TYPE_CHECKING:
     from toolkit.prompts.dataset import Prompt
 
-SHARE: Final = "share of runs"
-UNJUDGED: Final = "unjudged share"
-COMPOSITES: Final = ("composite", "composite_strict")
+SHARE = "share of runs"
+UNJUDGED = "unjudged share"
+COMPOSITES = ("composite", "composite_strict")
 
 
 class RubricStudy(PromptResponseTest):

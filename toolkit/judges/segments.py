@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 Kind = Literal["sentence", "list_item", "table_row", "code", "heading"]
 
-UNDIVIDED: Final = ("code", "heading", "table_row")
+UNDIVIDED = ("code", "heading", "table_row")
 """Kinds that are one segment however many sentences they hold."""
 
 
@@ -17,16 +17,16 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-NEVER_FINAL: Final = _set("e.g i.e cf vs viz ca approx resp incl excl dr mr mrs ms prof st messrs")
+NEVER_FINAL = _set("e.g i.e cf vs viz ca approx resp incl excl dr mr mrs ms prof st messrs")
 """Abbreviations that no sentence ends with."""
-BEFORE_NUMBERS: Final = _set(
+BEFORE_NUMBERS = _set(
     "no nos nr fig figs sec art arts p pp para paras ch vol cl reg regs s ss app tab eq ver v rev pt"
     " jan feb mar apr jun jul aug sep sept oct nov dec"
 )
 """Abbreviations only before a number; otherwise the word itself ends the sentence ("Is it safe? No.")."""
-SOMETIMES_FINAL: Final = _set("inc ltd co corp pty jr sr al dept gov")
+SOMETIMES_FINAL = _set("inc ltd co corp pty jr sr al dept gov")
 """Abbreviations that end a sentence at times, as initials ("J.", "U.S.") do: the next word decides."""
-STARTERS: Final = _set(
+STARTERS = _set(
     "the this that these those there it its a an in on at if we you he she they i for from to as by with after"
     " before when while where however therefore then also no not all any each both some because since although"
     " once until use do check isolate review ensure confirm notify"
@@ -35,7 +35,7 @@ STARTERS: Final = _set(
 
 # Every quantifier is possessive or bounded and every pattern starts at a fixed position: the time is linear, also for
 # hostile text.
-_LINE: Final = re.compile(
+_LINE = re.compile(
     r"(?<![^\r\n])(?=[^\r\n])(?:[ \t]*+>)*+[ \t]*+(?:"
     r"(?P<rule>[-*_=|:+ \t]++(?=[\r\n]|\Z))"
     r"|(?P<fence>`{3,}+(?=[^`\r\n]*+(?:[\r\n]|\Z))|~{3,}+)"
@@ -44,19 +44,19 @@ _LINE: Final = re.compile(
     r"|(?P<row>\|)"
     r"|(?P<plain>[^ \t\r\n])?)[^\r\n]*+"
 )
-_BREAKS: Final = ("\n", "\r", "\r\n")
+_BREAKS = ("\n", "\r", "\r\n")
 # `re` finds one set three times as fast as alternatives; the look-behind keeps a match from starting inside a run of
 # stops.
-_STOP: Final = re.compile(
+_STOP = re.compile(
     r"[.!?…؟।۔。！？｡](?:(?<=[.!?…؟।۔])(?<![.!?…؟।۔]{2})[.!?…؟।۔]*+[\"'”’»)\]*_`]*+(?=\s|\Z)"
     r"|(?<=[。！？｡])[。！？｡]*+[」』”’）)\"'*]*+)"
 )
-_NEXT: Final = re.compile(r"\s*+[\"'“‘«(\[*_]{0,4}+(\S{0,40})")
-_IDENTIFIER: Final = re.compile(r"[_/\\@\d]|\w\.\w\w")
-_ENUMERATOR: Final = re.compile(r"[\s*_(>]*(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,4})")
-_INITIALS: Final = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")
-_TICKS: Final = re.compile(r"`++")
-_MEANING: Final = re.compile(r"[^\W_]|[\u2190-\u24ff\u25a0-\U0010ffff]")
+_NEXT = re.compile(r"\s*+[\"'“‘«(\[*_]{0,4}+(\S{0,40})")
+_IDENTIFIER = re.compile(r"[_/\\@\d]|\w\.\w\w")
+_ENUMERATOR = re.compile(r"[\s*_(>]*(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,4})")
+_INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")
+_TICKS = re.compile(r"`++")
+_MEANING = re.compile(r"[^\W_]|[\u2190-\u24ff\u25a0-\U0010ffff]")
 """A letter, a digit or a symbol such as an emoji; a piece without one is markup and no segment."""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from string import ascii_uppercase
-from typing import Any, Final
+from typing import Any
 from unicodedata import decomposition, normalize
 
 from toolkit.files import TooDeep
@@ -20,21 +20,17 @@ from toolkit.keyed.table import KeyedItem
 from toolkit.traffic.questions import json_objects, marked_pairs
 from toolkit.words import is_unseen, one_line
 
-SHARE: Final = "share of items"
-_HOW: Final = '\nEnd with one line "Answer: X", or with one JSON object {"answer": "X"}, where X is '
-_MARK: Final = re.compile(
-    r"[\s>#-]*(?:[*_`]+\s+)*([*_`]*)(?:final\s+)?answer([\s*_`]*)[:：]\s*", re.IGNORECASE
-)
-_LONGEST: Final = 20_000
+SHARE = "share of items"
+_HOW = '\nEnd with one line "Answer: X", or with one JSON object {"answer": "X"}, where X is '
+_MARK = re.compile(r"[\s>#-]*(?:[*_`]+\s+)*([*_`]*)(?:final\s+)?answer([\s*_`]*)[:：]\s*", re.IGNORECASE)
+_LONGEST = 20_000
 """Characters of an answer: a list of all techniques of ATT&CK has half as many."""
-_AROUND: Final = " \t*_`\"'“”"
-_PAIRS: Final = (*((mark, mark) for mark in ("**", "__", *"*_`\"'")), ("“", "”"), ("‘", "’"))
-_TYPED: Final = str.maketrans("‐‑‒–—−‘’“”", "------''\"\"")
-_OTHER: Final = ("<super>", "<sub>", "<fraction>", "<circle>")
+_AROUND = " \t*_`\"'“”"
+_PAIRS = (*((mark, mark) for mark in ("**", "__", *"*_`\"'")), ("“", "”"), ("‘", "’"))
+_TYPED = str.maketrans("‐‑‒–—−‘’“”", "------''\"\"")
+_OTHER = ("<super>", "<sub>", "<fraction>", "<circle>")
 """Kinds of characters that mean something else than their compatible ones: 10³ is not 103."""
-_EXACT: Final = json.JSONDecoder(
-    object_pairs_hook=marked_pairs, parse_int=str, parse_float=str, parse_constant=str
-)
+_EXACT = json.JSONDecoder(object_pairs_hook=marked_pairs, parse_int=str, parse_float=str, parse_constant=str)
 """Numbers are read as they are written: 1.10 may be the name of a version."""
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -43,8 +43,8 @@ from toolkit.store.frame_files import KINDS
 if TYPE_CHECKING:
     from toolkit.study_file import StudyFile
 
-UNREADABLE: Final = "without a readable answer"
-_TYPES: Final = dict(shipped_words("answers", "keyed"))
+UNREADABLE = "without a readable answer"
+_TYPES = dict(shipped_words("answers", "keyed"))
 """Columns of answers beside the scores of a scorer and what a run has."""
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.judges.rubric import fill, shipped_words
@@ -20,14 +20,14 @@ from toolkit.keyed.table import Items, KeyedItem
 from toolkit.models.base import Message, ModelRequest
 from toolkit.models.thoughts import split_thoughts, without_quotations
 
-_TEXTS: Final = shipped_words("refusals", "keyed")
-SHORT: Final = 90
+_TEXTS = shipped_words("refusals", "keyed")
+SHORT = 90
 """Most words of a reply that may decline anywhere; a longer one declines in its first or last sentences."""
-END: Final = 10_000
+END = 10_000
 """Characters of a long reply that are read at each end."""
-_FENCE: Final = re.compile(r"^(?:```|~~~).*$", re.MULTILINE)
-_ENDS: Final = re.compile(r"(?<=[.!?:])\s+|\n+|(?<=\s)[—–]\s+")
-BY_PROVIDER: Final = ("excluded: refused reply", "excluded: filtered reply")
+_FENCE = re.compile(r"^(?:```|~~~).*$", re.MULTILINE)
+_ENDS = re.compile(r"(?<=[.!?:])\s+|\n+|(?<=\s)[—–]\s+")
+BY_PROVIDER = ("excluded: refused reply", "excluded: filtered reply")
 """Failures of replies (`toolkit.prompt_test.PromptReply`) that provider or model withheld."""
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import signature
 from pathlib import Path
 from string import ascii_uppercase as LETTERS
-from typing import Any, Final
+from typing import Any
 
 from toolkit.errors import InputError, StudyError
 from toolkit.keyed.answers import (
@@ -37,7 +37,7 @@ from toolkit.keyed.values import (
 from toolkit.prompt_test import code_of_users, module_of_users
 from toolkit.words import choices, one_line
 
-_LETTERED: Final = re.compile(r"\(?([A-Za-z])[).:]?(?:(?:\s+[-–—:]|(?<=[).:]))?\s+(.+))?", re.DOTALL)
+_LETTERED = re.compile(r"\(?([A-Za-z])[).:]?(?:(?:\s+[-–—:]|(?<=[).:]))?\s+(.+))?", re.DOTALL)
 
 
 def choice_scorer(items: Items = ()) -> Scorer:
@@ -152,14 +152,14 @@ def _letters(item: KeyedItem, options: Iterable[str]) -> str:
     return "".join(sorted(LETTERS[item.options.index(option)] for option in options))
 
 
-_MAKERS: Final = {
+_MAKERS = {
     make().name: make
     for make in (
         choice_scorer, set_scorer, number_scorer, identifier_scorer, cvss_scorer, label_scorer, yes_no_scorer,
         refusal_scorer,
     )
 }  # fmt: skip
-SCORERS: Final = {name: make() for name, make in _MAKERS.items()}
+SCORERS = {name: make() for name, make in _MAKERS.items()}
 
 
 def scorer(name: str, folder: Path, items: Items = (), **settings: Any) -> Scorer:

@@ -13,24 +13,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from string import ascii_uppercase as LETTERS
-from typing import Any, Final
+from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.files import read_json, read_toml, sha256_of
 from toolkit.table_files import ROW_FILES, read_rows, usual_columns
 from toolkit.words import choices, counted, name_fault, one_line, suggestion
 
-USUAL: Final = read_toml(Path(__file__).parent / "data" / "columns.toml")
+USUAL = read_toml(Path(__file__).parent / "data" / "columns.toml")
 """What columns are for, and what published sets call them, in small letters."""
 Row = Mapping[str, Any]
-_LETTER_COLUMN: Final = re.compile(r"(?:(?:option|choice|answer)[ _-])?([a-z])", re.IGNORECASE)
-_FIELD: Final = re.compile(r"\{([^{}]+)\}")
-_PLACES: Final = re.compile(
+_LETTER_COLUMN = re.compile(r"(?:(?:option|choice|answer)[ _-])?([a-z])", re.IGNORECASE)
+_FIELD = re.compile(r"\{([^{}]+)\}")
+_PLACES = re.compile(
     r"(?i:\bof the (?:above|below|preceding|previous|other)|\b(?:above|previous) (?:options?|answers?|choices?))"
     r"|(?i:\b(?:both|neither|only|options?|answers?|choices?)) \(?[A-Z]\b(?!')"
     r"|^\(?[A-Z]\)?(?:, ?\(?[A-Z]\)?)*,? (?:and|or|&) \(?[A-Z]\)?\W*$"
 )
-_CUT: Final = 80
+_CUT = 80
 
 
 @dataclass(frozen=True)
@@ -317,7 +317,7 @@ def _without_marks(item: KeyedItem) -> KeyedItem:
     return item
 
 
-_COUNTS: Final = tuple(map(str, range(len(LETTERS) + 1)))
+_COUNTS = tuple(map(str, range(len(LETTERS) + 1)))
 
 
 def _lettered(path: Path, items: list[KeyedItem]) -> tuple[list[KeyedItem], list[str]]:

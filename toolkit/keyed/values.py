@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 from unicodedata import decimal
 
 from toolkit.errors import StudyError
@@ -53,7 +53,7 @@ def _digits(text: str) -> object:
     return None
 
 
-_FOLDS: Final = (plain, lambda text: plain(text).casefold(), _digits)
+_FOLDS = (plain, lambda text: plain(text).casefold(), _digits)
 
 
 def label_scorer(items: Items = ()) -> Scorer:
@@ -88,7 +88,7 @@ def _label_scorer(name: str, labels: Mapping[str, str], answer: str) -> Scorer:
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
-_NUMBER: Final = re.compile(
+_NUMBER = re.compile(
     r"([+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9.]+(?:e[+-]?[0-9]+)?))(?:\s*(%|[^\W\d²³¹⁰-₉¼-¾⅐-⅟_][^\d,;]*))?",
     re.IGNORECASE,
 )
@@ -148,12 +148,12 @@ def _number(value: Any) -> tuple[float, str]:
 
 # --- identifiers ------------------------------------------------------------------------------------------------------
 
-_IDENTIFIER: Final = re.compile(
+_IDENTIFIER = re.compile(
     r"\b(?:T\d{4}(?:\.\d{3})?|(?:TA|DS|[MGSC])\d{4}|CWE-\d{1,5}|CVE-\d{4}-\d{4,7})\b(?!\.\d)", re.ASCII
 )
-_NAME: Final = r"\s*(?:\([^()]*\)|[:-]\s[^;]*?)?\s*"
-_BETWEEN: Final = re.compile(rf"{_NAME}(?:[,;&/]|,?\s?\bAND\b)\s*|\s+")
-_FORMS: Final = {"T": "Tnnnn or Tnnnn.nnn", "CWE": "CWE-n", "CVE": "CVE-yyyy-nnnn"}
+_NAME = r"\s*(?:\([^()]*\)|[:-]\s[^;]*?)?\s*"
+_BETWEEN = re.compile(rf"{_NAME}(?:[,;&/]|,?\s?\bAND\b)\s*|\s+")
+_FORMS = {"T": "Tnnnn or Tnnnn.nnn", "CWE": "CWE-n", "CVE": "CVE-yyyy-nnnn"}
 
 
 def identifier_scorer(items: Items = ()) -> Scorer:
@@ -211,7 +211,7 @@ def _identifiers(value: Any) -> set[str]:
 
 # --- CVSS -------------------------------------------------------------------------------------------------------------
 
-_BASE: Final = shipped_words("cvss", "keyed")
+_BASE = shipped_words("cvss", "keyed")
 """Base metrics of each version of CVSS."""
 
 

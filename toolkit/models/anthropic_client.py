@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import anthropic
 
 from toolkit.models.base import Body, Message, ModelRequest, Raw
 from toolkit.models.transport import ClientModel, accepted_schema, finish_of, text_of
 
-API_VERSION: Final = "2023-06-01"
+API_VERSION = "2023-06-01"
 """Under the client's own default, 2026-10-21, the API refuses temperature and top_p, which a study sets."""
-MOST_BREAKPOINTS: Final = 4
+MOST_BREAKPOINTS = 4
 """The most blocks of one request that may end a cached prefix; a fifth is answered with 400."""
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from toolkit.errors import ModelError
 
@@ -25,7 +25,7 @@ Raw = Mapping[str, Any]
 """An object of JSON as a provider sent it."""
 Body = dict[str, Any]
 """An object of JSON as it is sent or read."""
-_JSON: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+_JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 @lru_cache(maxsize=1024)
@@ -97,11 +97,11 @@ class Usage:
         return self.input + self.output
 
 
-UNKNOWN_FINISH: Final = "unknown"
-BROKE_OFF: Final = ("length", "tool", "error")
+UNKNOWN_FINISH = "unknown"
+BROKE_OFF = ("length", "tool", "error")
 """Reasons for which a reply ended before it was whole: at a limit, for a call of a tool, or by a fault or a pause."""
-_DEFECTS: Final = {"filter": "filtered", "refusal": "refused"} | dict.fromkeys(BROKE_OFF, "truncated")
-DEFECTS: Final = {
+_DEFECTS = {"filter": "filtered", "refusal": "refused"} | dict.fromkeys(BROKE_OFF, "truncated")
+DEFECTS = {
     "truncated": "truncated",
     "empty": "empty",
     "refused": "refused",

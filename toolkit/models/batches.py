@@ -11,7 +11,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Collection, Mapping
 from itertools import starmap
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import quote
 
 from toolkit.errors import ModelError
@@ -21,11 +21,11 @@ from toolkit.models.catalogue import ModelSpec
 from toolkit.models.openai_client import OpenAIModel
 from toolkit.models.transport import STATUS_OF, ClientModel, body_failure, failure, json_bytes, whole_count
 
-TRANSFER_SECONDS: Final = 3600.0
+TRANSFER_SECONDS = 3600.0
 """Longest a batch may take to send or its results to read: 256 MB at 600 kbit/s."""
-PAGE: Final = 100  # batches listed at once: the most that OpenAI lists
-LONGEST_CUSTOM_ID: Final = 64  # of letters, digits, "-" and "_": Anthropic, "Create a Message Batch"
-NAME_KEY: Final = "toolkit_batch"
+PAGE = 100  # batches listed at once: the most that OpenAI lists
+LONGEST_CUSTOM_ID = 64  # of letters, digits, "-" and "_": Anthropic, "Create a Message Batch"
+NAME_KEY = "toolkit_batch"
 """The key of an OpenAI batch's metadata under which our own name of it is kept."""
 
 

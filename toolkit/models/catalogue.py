@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from toolkit.errors import StudyError
@@ -20,8 +20,8 @@ from toolkit.files import read_toml
 from toolkit.secrets import in_address, secret_fault, variable_in
 from toolkit.words import choices
 
-_CLASSES: Final = ("client", "batches", "options", "refused")
-_OF_ROW: Final = ("aliases", "source", "as_of")  # of a model: what is said of its row
+_CLASSES = ("client", "batches", "options", "refused")
+_OF_ROW = ("aliases", "source", "as_of")  # of a model: what is said of its row
 OTHER_TOKENIZER = 1.5
 """At worst our count is this much too low where the tokenizer is not public; it covers what we have seen."""
 
@@ -223,8 +223,8 @@ def _options_fault(spec: ModelSpec) -> str | None:
     return secret_fault({"extra": extra})
 
 
-_OPTIONS: Final = ("reasoning_effort", "thinking_level", "verbosity")
-_VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*|(?!(?:sk|gsk|hf|r8|ghp|xai)_)[A-Za-z_][A-Za-z0-9_]*")
+_OPTIONS = ("reasoning_effort", "thinking_level", "verbosity")
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*|(?!(?:sk|gsk|hf|r8|ghp|xai)_)[A-Za-z_][A-Za-z0-9_]*")
 """Names of variables; a key of some providers looks like one in small letters."""
 
 
@@ -252,7 +252,7 @@ def address_fault(url: str) -> str | None:
     return None
 
 
-PROVIDERS: Final = tuple(toml_table("catalogue")["providers"])
+PROVIDERS = tuple(toml_table("catalogue")["providers"])
 
 
 def class_of(provider: str, kind: str) -> Any:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import openai
 
 from toolkit.models.base import Body, ModelRequest, Raw
 from toolkit.models.transport import ClientModel, accepted_schema, finish_of, text_of
 
-MOST_LOGPROBS: Final = 20  # the most alternatives of each token that the API returns
+MOST_LOGPROBS = 20  # the most alternatives of each token that the API returns
 
 
 class OpenAIModel(ClientModel):

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 from toolkit.errors import PriceError
 from toolkit.models.base import Usage
 from toolkit.models.catalogue import Exchange, ModelSpec, has_batches, toml_table
 
-AHEAD: Final = timedelta(days=7)
+AHEAD = timedelta(days=7)
 """How long after it is reserved a call may be billed, so that the worst case knows a price that rises soon."""
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from ipaddress import IPv4Network, ip_address
 from statistics import NormalDist
-from typing import Any, Final
+from typing import Any
 
 from toolkit.errors import ModelError
 from toolkit.files import digest
@@ -25,15 +25,15 @@ from toolkit.words import DIMENSIONS, LENGTH_BINS
 
 Answer = str | ModelReply
 Script = Callable[[ModelRequest], Answer | Awaitable[Answer]]
-BASE_SD: Final = 0.35  # of how hard bases are, the same for every model and length
-OWN_SD: Final = 0.25  # of a reply about what its model, base and length make of it
-JUDGE_SD: Final = 0.3  # of one judge's score of one dimension, on a scale as long as 0-5
-SHARED: Final = (0.3, 0.2)
+BASE_SD = 0.35  # of how hard bases are, the same for every model and length
+OWN_SD = 0.25  # of a reply about what its model, base and length make of it
+JUDGE_SD = 0.3  # of one judge's score of one dimension, on a scale as long as 0-5
+SHARED = (0.3, 0.2)
 """Shares of what makes a question hard: what its network has in common, and what the question has for all models."""
-_NETWORK: Final = re.compile(r"\b(\d+\.\d+\.\d+\.\d+/\d+)\b")
-_OPTION: Final = re.compile(r"^([A-Z])\) (\d+\.\d+\.\d+\.\d+)$", re.MULTILINE)
-TIE: Final = 0.1  # replies that seem less apart to a judge are equally good
-_TOLD: Final = re.compile(r"case ([0-9a-f]{12}), planted quality (-?\d+\.\d+)")
+_NETWORK = re.compile(r"\b(\d+\.\d+\.\d+\.\d+/\d+)\b")
+_OPTION = re.compile(r"^([A-Z])\) (\d+\.\d+\.\d+\.\d+)$", re.MULTILINE)
+TIE = 0.1  # replies that seem less apart to a judge are equally good
+_TOLD = re.compile(r"case ([0-9a-f]{12}), planted quality (-?\d+\.\d+)")
 
 
 class ScriptedModel:

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 # Judges repeat the material in their thoughts and in their answers, and the material may hold a verdict, a score or the
 # mark that ends a thought. Where two verdicts could be the judge's, there is none.
-HOLE: Final = "\ufffc"  # stands for each character of a quotation
-_NAMES: Final = (
+HOLE = "\ufffc"  # stands for each character of a quotation
+_NAMES = (
     "think(?:ing)?|thoughts?|reason(?:ing)?|reflect(?:ion)?|analysis|deliberation|scratchpad|"
     "(?:inner|internal)[_ ]monologue|chain[_ -]of[_ -]thought|cot"
 )
-_TAG: Final = rf"""
+_TAG = rf"""
     [<◁]\|?(?:(?P<end>/|end_(?:of_)?)|(?:start|begin)_(?:of_)?)?(?:[a-z]+:)?(?:{_NAMES})(?:\s[^<>/\n]{{0,80}})?\|?[>▷]
     | \[(?P<end_bracket>/)?think(?:ing)?\]
     | <\|channel\|>\s*(?:(?P<end_final>final)\b|[a-z]+)[^<>\n]{{0,80}}(?:<\|constrain\|>[^<>\n]{{0,80}})?<\|message\|>
     | <\|channel>thought\b | (?P<end_channel><channel\|>)"""
 """The marks of thoughts in current chat formats; the final channel of harmony is no thought."""
-_THOUGHT: Final = re.compile(_TAG, re.IGNORECASE | re.VERBOSE)
+_THOUGHT = re.compile(_TAG, re.IGNORECASE | re.VERBOSE)
 # An analysis may be part of what a prompt asked for: only with one of these names a text is searched for thoughts.
-_CERTAIN: Final = re.compile(
+_CERTAIN = re.compile(
     r"[<◁]\W{0,9}(?:[a-z_:]*[:_])?(?:think|thought|reasoning)|\[/?think|<\|channel|<channel\|>", re.IGNORECASE
 )
-_ENDS: Final = ("end", "end_bracket", "end_final", "end_channel")
-_PARTS: Final = re.compile(
+_ENDS = ("end", "end_bracket", "end_final", "end_channel")
+_PARTS = re.compile(
     rf"""
     ^[^\S\n]*(?P<fence>`{{3,}}(?=[^`\n]*$)|~{{3,}})[^\n]*
     | (?P<block>^[^\S\n]*>[^\n]*(?:\n\s*+>[^\n]*)*)
@@ -35,19 +35,19 @@ _PARTS: Final = re.compile(
     re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
 """The marks that begin a quotation or belong to a thought."""
-_CODE: Final = {"`" * n: rf"(?<!`)`{{{n}}}(?!`)" for n in range(1, 5)}
-_CLOSING: Final = {
+_CODE = {"`" * n: rf"(?<!`)`{{{n}}}(?!`)" for n in range(1, 5)}
+_CLOSING = {
     '"': r'(?<!\\)(?:\\\\)*"(?!\w)', "'": r"'(?!\w)", "“": "[”“]", "„": "[“”]", "«": "»", "»": "«",
     "‘": r"’(?!\w)", "‚": "[‘’]", "‹": "›", "「": "」", "『": "』", "＂": "＂", **_CODE,
 }  # fmt: skip
-_CLOSED: Final = {mark: re.compile(close) for mark, close in _CLOSING.items()}
-_CHARACTER: Final = re.compile(r"[^\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_WORD: Final = re.compile(r"\w")
-_OF_THOUGHT: Final = re.compile("reasoning|think|thought")
+_CLOSED = {mark: re.compile(close) for mark, close in _CLOSING.items()}
+_CHARACTER = re.compile(r"[^\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_WORD = re.compile(r"\w")
+_OF_THOUGHT = re.compile("reasoning|think|thought")
 """In a name or type of a part of a reply: a model thought here."""
-_OPAQUE: Final = re.compile(r"(?:^|_)(?:data|encrypted\w*|signature|url)$")
+_OPAQUE = re.compile(r"(?:^|_)(?:data|encrypted\w*|signature|url)$")
 """Names of what stands for a thought, a sound or a picture, and is no text."""
-_LABEL: Final = re.compile(
+_LABEL = re.compile(
     "(?:^|_)(?:ids?|type|role|object|status|format|annotations|citations|logprobs|(?:finish|stop)_(?:reason|sequence))$"
 )
 """Names of what a provider says of a part of a reply, and the model did not write."""

@@ -17,7 +17,6 @@ from functools import lru_cache
 from importlib.metadata import distribution
 from pathlib import Path
 from types import FunctionType
-from typing import Final
 
 import platformdirs
 import tiktoken
@@ -27,9 +26,9 @@ from toolkit.errors import InputError, StoreError
 from toolkit.files import digest, write_atomically
 from toolkit.words import choices
 
-_LARGEST: Final = 1 << 26
+_LARGEST = 1 << 26
 """Bytes of unpacked ranks that are read: those of the two encodings have four million at most."""
-ENCODINGS: Final = ("o200k_base", "cl100k_base")
+ENCODINGS = ("o200k_base", "cl100k_base")
 """The encodings that can be counted: gpt-4o uses ``o200k_base``, gpt-4-turbo ``cl100k_base``."""
 
 

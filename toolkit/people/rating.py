@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.plan import Plan, PlannedRun
@@ -56,7 +56,7 @@ def running_rounds(plan: Plan, store: Store) -> dict[str, tuple[str, ...]]:
     return {run_id: tuple(sorted(names)) for run_id, names in raters.items()}
 
 
-_RATER: Final = re.compile(r"\w[\w.@ -]{0,62}\w|\w")
+_RATER = re.compile(r"\w[\w.@ -]{0,62}\w|\w")
 
 
 @dataclass(frozen=True)

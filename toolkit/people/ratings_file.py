@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from toolkit.errors import InputError
 from toolkit.people.rating import checked_rater, rateable_replies, why_not
@@ -20,10 +20,10 @@ from toolkit.store.records import stored_runs
 from toolkit.table_files import MISSING, read_texts
 from toolkit.words import Summary, choices
 
-IGNORED: Final = ("study", "prompt_id", "base", "task", "reply")
+IGNORED = ("study", "prompt_id", "base", "task", "reply")
 """Columns that help a person fill in the file, and are not read."""
-_READ: Final = ("run_id", "rater", "dimension", "score", "reasons")
-_NUMBER: Final = re.compile(r"[+-]?\d{1,9}(\.\d{1,18})?", re.ASCII)
+_READ = ("run_id", "rater", "dimension", "score", "reasons")
+_NUMBER = re.compile(r"[+-]?\d{1,9}(\.\d{1,18})?", re.ASCII)
 
 
 @dataclass(frozen=True)

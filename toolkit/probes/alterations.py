@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.judges.rubric import shipped_words
 
-SINGLE_PARAGRAPH: Final = "one paragraph: nothing can be put into another order"
-EMPTY: Final = "empty: there is no reply to alter"
+SINGLE_PARAGRAPH = "one paragraph: nothing can be put into another order"
+EMPTY = "empty: there is no reply to alter"
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ def probes_of(source: Altering) -> tuple[Probe, ...]:
 
 # --- attacks: instructions to the judge -----------------------------------------------------------------------------
 
-PRIOR: Final = "{prior}"
+PRIOR = "{prior}"
 """Stands for the fence code of the unaltered reply: the best guess an attacker has."""
 _TAG_BLOCK, _FULL_WIDTH = 0xE0000, 0xFEE0
-_WRITTEN: Final[Mapping[str, Callable[[str], str]]] = {
+_WRITTEN: Mapping[str, Callable[[str], str]] = {
     "plain": str,
     # Characters of the Tags block, which most fonts do not show at all.
     "tags": lambda text: "".join(chr(_TAG_BLOCK + ord(letter)) for letter in text),
@@ -193,10 +193,10 @@ def _wrong(swap: Mapping[str, Any], was: str, reply: str, dice: random.Random) -
 
 # --- paragraphs in another order: nothing is lost ---------------------------------------------------------------------
 
-_DRAWS: Final = 64
+_DRAWS = 64
 """Draws of an order before a reply counts as having no other one."""
-_ITEM: Final = re.compile(r"[ \t]{0,3}(?:[-*+•]|[0-9]{1,3}[.)])[ \t]")
-_FENCE: Final = re.compile(r"[ \t]{0,3}(```|~~~)")
+_ITEM = re.compile(r"[ \t]{0,3}(?:[-*+•]|[0-9]{1,3}[.)])[ \t]")
+_FENCE = re.compile(r"[ \t]{0,3}(```|~~~)")
 
 
 @dataclass(frozen=True)
@@ -291,8 +291,8 @@ def _joined(section: Sequence[_Part]) -> str:
 
 # --- padding: general sentences that say nothing of the task --------------------------------------------------------
 
-PADDING: Final = 0.5  # padding as a share of the tokens of a reply (o200k_base)
-SENTENCES: Final = 4  # sentences in one paragraph of padding
+PADDING = 0.5  # padding as a share of the tokens of a reply (o200k_base)
+SENTENCES = 4  # sentences in one paragraph of padding
 
 
 def _padded(source: Altering) -> list[Probe]:
@@ -320,7 +320,7 @@ def _padded(source: Altering) -> list[Probe]:
     return [Probe("padded", filler["name"], "\n\n".join(pieces), f"{added} tokens at: {position}")]
 
 
-KINDS: Final[Mapping[str, Callable[[Altering], list[Probe]]]] = {
+KINDS: Mapping[str, Callable[[Altering], list[Probe]]] = {
     "padded": _padded,
     "planted": _planted,
     "shuffled": _shuffled,

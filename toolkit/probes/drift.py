@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError, ModelError
 from toolkit.judges.judgement import Judgement
@@ -39,7 +39,7 @@ from toolkit.words import Summary, money, total_aud
 if TYPE_CHECKING:
     from toolkit.study import Study
 
-_FIRST_DAY: Final = date(1970, 1, 1)
+_FIRST_DAY = date(1970, 1, 1)
 
 
 def on_day(request: ModelRequest, day: date) -> ModelRequest:

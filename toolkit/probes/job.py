@@ -10,7 +10,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pandas as pd
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from toolkit.store.connection import Store
     from toolkit.study import Study
 
-REPLIES: Final = 12  # probed replies by default
-ATTACKS: Final = 3  # attacks for each reply by default: with 12 replies they are 36 different ones
+REPLIES = 12  # probed replies by default
+ATTACKS = 3  # attacks for each reply by default: with 12 replies they are 36 different ones
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -29,22 +29,22 @@ from toolkit.prompts.dataset import (
 from toolkit.prompts.similarity import NEAR, jaccard
 from toolkit.words import LENGTH_ARMS, LENGTH_BINS, Summary, counted, one_line
 
-BINNED_BY: Final = "o200k_base"
+BINNED_BY = "o200k_base"
 """The encoding whose counts make `load_dataset` refuse a prompt."""
-SHORTEST_SENTENCE: Final = 4  # words of a repeated sentence; a shorter one is a heading and not filler
-BOILERPLATE: Final = 8  # least words of a sentence that counts as boilerplate
-SHARED: Final = 3  # least bases with the same sentence or cause
-EVEN: Final = 3  # most bases of a category, as a multiple of an even share
-GRADES: Final = 4.0  # largest difference of readability, in school grades, between two lengths of a base
-CUED_WORDS: Final = 3  # least words that an element shares with one fact of a longer prompt and not with S
-CUED_SHARE: Final = 0.4  # and least share of its words
-ALIKE: Final = 0.05  # largest difference in tokens between a length arm and what it is as long as
-FINGERPRINT_BASES: Final = 20  # least bases in which a form that repeats is a habit
-EXAMPLES: Final = 3  # problems of a kind that `check_summary` shows by default
-LONGEST_LINE: Final = 200
+SHORTEST_SENTENCE = 4  # words of a repeated sentence; a shorter one is a heading and not filler
+BOILERPLATE = 8  # least words of a sentence that counts as boilerplate
+SHARED = 3  # least bases with the same sentence or cause
+EVEN = 3  # most bases of a category, as a multiple of an even share
+GRADES = 4.0  # largest difference of readability, in school grades, between two lengths of a base
+CUED_WORDS = 3  # least words that an element shares with one fact of a longer prompt and not with S
+CUED_SHARE = 0.4  # and least share of its words
+ALIKE = 0.05  # largest difference in tokens between a length arm and what it is as long as
+FINGERPRINT_BASES = 20  # least bases in which a form that repeats is a habit
+EXAMPLES = 3  # problems of a kind that `check_summary` shows by default
+LONGEST_LINE = 200
 """Longest line of `check_summary`, in characters: one line of a prompt may be all of its text."""
-_TEXTS: Final = read_toml(Path(__file__).parent / "problems.toml")
-KINDS: Final = {kind: title.format(alike=ALIKE) for kind, title in _TEXTS["kinds"].items()}
+_TEXTS = read_toml(Path(__file__).parent / "problems.toml")
+KINDS = {kind: title.format(alike=ALIKE) for kind, title in _TEXTS["kinds"].items()}
 """Kinds of problems with their sentences; ``accept_flaws`` of a study file uses the kinds."""
 
 
@@ -234,22 +234,20 @@ def _filler(prompts: Prompts) -> Problems:
                 yield _problem("repeated_sentence", prompt, count=count, sentence=sentence)
 
 
-_SENTENCES: Final = re.compile(r"(?<=[.!?;])\s+")
-_DOUBLED: Final = re.compile(
-    r"(?i:\b([a-z]+-)(?=\1))|(?i:\b(?!had\b|that\b)([a-z]{2,})\s+)(?=[a-z])(?i:\2)\b"
-)
+_SENTENCES = re.compile(r"(?<=[.!?;])\s+")
+_DOUBLED = re.compile(r"(?i:\b([a-z]+-)(?=\1))|(?i:\b(?!had\b|that\b)([a-z]{2,})\s+)(?=[a-z])(?i:\2)\b")
 """A prefix twice ("CVE-CVE-2024-1") or a word twice ("the the"), but not a name ("Wagga Wagga")."""
-_LISTED: Final = (
+_LISTED = (
     r"(?:findings|indicators|events|alerts|logs?|evidence|details|facts|items|controls|requirements|observations|"
     r"steps|questions|table|list|data)"
 )
-_PROMISED: Final = re.compile(
+_PROMISED = re.compile(
     rf"\b{_LISTED}\s+(?:\w+\s+)?(?:below|that follows?)\b|\bfollowing\s+(?:\w+\s+){{0,2}}{_LISTED}\b|"
     rf"\b{_LISTED}\s+(?:is|are)\s+(?:\w+\s+)?below\b|\bas follows\b|"
     r"\bsee (?:the )?(?:attached|enclosed|appendix|figure|table|screenshot)\b",
     re.IGNORECASE,
 )
-_ITEM: Final = re.compile(r"\s*(?:[-*\u2022|>]|\(?\w{1,3}[.)])\s|[^:\n]{1,60}:\s*\S|\s{4,}\S")
+_ITEM = re.compile(r"\s*(?:[-*\u2022|>]|\(?\w{1,3}[.)])\s|[^:\n]{1,60}:\s*\S|\s{4,}\S")
 """The start of a line of a list: a bullet, a number, a cell, "name: value", or an indented block."""
 
 
@@ -393,7 +391,7 @@ def _readabilities(prompts: Prompts) -> Problems:
             yield _problem("readability", hardest, grade=high, easiest=easiest.prompt_id, easiest_grade=low)
 
 
-_FACT_SIGN: Final = re.compile(r"`[^`]+`|\d[\d.,:/-]*\d|\d|(?<![\w@-])[\w@-]+(?:\.[\w@-]+)*\.[A-Za-z]{2,}\b")
+_FACT_SIGN = re.compile(r"`[^`]+`|\d[\d.,:/-]*\d|\d|(?<![\w@-])[\w@-]+(?:\.[\w@-]+)*\.[A-Za-z]{2,}\b")
 """What a fact in short must hold too: strings in backticks, numbers, times and dates, addresses."""
 
 
@@ -445,12 +443,12 @@ def _facts(text: str) -> list[str]:
     return listed.split("\n- ") if listed else _lines(text)
 
 
-CHECKS: Final = (
+CHECKS = (
     _ranges, _bins, _labels, _containment, _repeated_texts, _filler, _scars, _tasks, _content, _near_copies,
     _boilerplate, _elements, _cues, _references, _fingerprints, _balance, _readabilities, _arms,
 )  # fmt: skip
 """Every check; a new one is a function and a name here, and its problems have their words in ``problems.toml``."""
-_ALSO_OF_ARMS: Final = (_ranges, _labels, _filler, _scars, _tasks, _content, _references, _arms)
+_ALSO_OF_ARMS = (_ranges, _labels, _filler, _scars, _tasks, _content, _references, _arms)
 """Checks of each prompt by itself, or of what the arms of a base share with it; the others compare S, M and L."""
 
 

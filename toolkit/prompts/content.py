@@ -8,63 +8,60 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from datetime import date
-from typing import Final
 
 Flaw = tuple[str, str, str]
 """A kind of `toolkit.prompts.check.KINDS`, what is wrong, and how to mend it."""
 
-_PLACEHOLDER: Final = re.compile(
+_PLACEHOLDER = re.compile(
     r"\{\{?\s*[A-Za-z_][\w ]*\}?\}|\$\{\w+\}|<[A-Z][A-Z_ ]{2,}>|"
     r"\[(?i:insert|your|add|todo|tbd|name|date|company)\b[^\]]*\]|"
     r"\b(?:TODO|TBD|FIXME|XXX+|lorem ipsum|undefined|NaN)\b|%[sd]\b|\b(?:None|null) (?:hosts?|users?|systems?)\b"
 )
-_MODEL_TALK: Final = re.compile(
+_MODEL_TALK = re.compile(
     r"\bas an ai\b|\b(?:sure|certainly|of course)[!,] here\b|\bhere is the (?:revised|rewritten|expanded|short\w*)\b|"
     r"\b(?:short|medium|long)(?:er)? version of the prompt\b",
     re.IGNORECASE,
 )
-_MOJIBAKE: Final = re.compile("\u00c3[\u0080-\u00bf]|\u00e2\u20ac|\u00c2[\u00a0-\u00bf]|\ufffd")
-_BROKEN: Final = re.compile(
-    r"(?<![.\s])\s+[,;](?=\s)|,,|;;|(?<!\.)\.\.(?!\.)|\(\s*\)|^\s*[-*]\s*$", re.MULTILINE
-)
-_QUOTED: Final = re.compile(r"`[^`\n]*`|\"[^\"\n]*\"")
-_MONTHS: Final = {name.casefold(): number for number, name in enumerate(calendar.month_name) if name}
-_DAYS: Final = "|".join(calendar.day_name)
-_WORDED: Final = re.compile(
+_MOJIBAKE = re.compile("\u00c3[\u0080-\u00bf]|\u00e2\u20ac|\u00c2[\u00a0-\u00bf]|\ufffd")
+_BROKEN = re.compile(r"(?<![.\s])\s+[,;](?=\s)|,,|;;|(?<!\.)\.\.(?!\.)|\(\s*\)|^\s*[-*]\s*$", re.MULTILINE)
+_QUOTED = re.compile(r"`[^`\n]*`|\"[^\"\n]*\"")
+_MONTHS = {name.casefold(): number for number, name in enumerate(calendar.month_name) if name}
+_DAYS = "|".join(calendar.day_name)
+_WORDED = re.compile(
     rf"(?:\b({_DAYS}),? )?\b(\d{{1,2}}) ({'|'.join(calendar.month_name[1:])}) (\d{{4}})\b", re.IGNORECASE
 )
-_ISO: Final = re.compile(r"(?<![\d-])(\d{4})-(\d{2})-(\d{2})(?![\d-])")
-_CLOCK: Final = re.compile(r"(?<![\d:.])(\d{2}):(\d{2})(?::(\d{2}))?(?![\d:])")
-_DATE: Final = r"(\d{1,2} [A-Z][a-z]+ \d{4}|\d{4}-\d{2}-\d{2})"
-_SPAN: Final = re.compile(rf"\bfrom {_DATE} (?:to|until) {_DATE}\b")
-_NUMBER: Final = r"(\d{1,3}(?:,\d{3})+|\d+)"
-_SHARE: Final = re.compile(
+_ISO = re.compile(r"(?<![\d-])(\d{4})-(\d{2})-(\d{2})(?![\d-])")
+_CLOCK = re.compile(r"(?<![\d:.])(\d{2}):(\d{2})(?::(\d{2}))?(?![\d:])")
+_DATE = r"(\d{1,2} [A-Z][a-z]+ \d{4}|\d{4}-\d{2}-\d{2})"
+_SPAN = re.compile(rf"\bfrom {_DATE} (?:to|until) {_DATE}\b")
+_NUMBER = r"(\d{1,3}(?:,\d{3})+|\d+)"
+_SHARE = re.compile(
     rf"\b{_NUMBER} of (?:the |its |these )?{_NUMBER}\b(?![.:/-]\d| (?:{'|'.join(calendar.month_name[1:])}))"
     r"([^.;]{0,40}?\((\d+(?:\.\d+)?) ?%\))?"
 )
-_PERCENT: Final = re.compile(r"(?<![\d.,])(\d{3,}(?:\.\d+)?) ?% of\b")
-_ADDS_UP: Final = re.compile(
+_PERCENT = re.compile(r"(?<![\d.,])(\d{3,}(?:\.\d+)?) ?% of\b")
+_ADDS_UP = re.compile(
     rf"\b{_NUMBER} [a-z][\w -]{{2,30}}: ({_NUMBER} [^\d.;:]{{2,40}}(?:,|,? and) )+{_NUMBER} [a-z]"
 )
-_HEX: Final = re.compile(
+_HEX = re.compile(
     r"(?<![\w-])(?:(MD5|SHA-?1|SHA-?256|SHA-?512)[ :=]+)?([0-9a-fA-F]{24,})(?![\w-])", re.IGNORECASE
 )
-_HASHES: Final = {32: "MD5", 40: "SHA-1", 56: "SHA-224", 64: "SHA-256", 96: "SHA-384", 128: "SHA-512"}
-_IPV4: Final = re.compile(r"(?<![\w.-])(\d{1,4}(?:\.\d{1,4}){3})(?![\w-]|\.\d)")
-_IPV6: Final = re.compile(
+_HASHES = {32: "MD5", 40: "SHA-1", 56: "SHA-224", 64: "SHA-256", 96: "SHA-384", 128: "SHA-512"}
+_IPV4 = re.compile(r"(?<![\w.-])(\d{1,4}(?:\.\d{1,4}){3})(?![\w-]|\.\d)")
+_IPV6 = re.compile(
     r"(?<![\w:.])((?:[0-9a-fA-F]{1,4}:){1,6}:[0-9a-fA-F:]*|(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4})(?![\w:])"
 )
-_NETS: Final = "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 233.252.0.0/24 2001:db8::/32 3fff::/20"
-_DOCUMENTATION: Final = [ipaddress.ip_network(net) for net in _NETS.split()]
+_NETS = "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 233.252.0.0/24 2001:db8::/32 3fff::/20"
+_DOCUMENTATION = [ipaddress.ip_network(net) for net in _NETS.split()]
 """RFC 5737, RFC 6676, RFC 3849 and RFC 9637."""
-_DOMAIN: Final = re.compile(
+_DOMAIN = re.compile(
     r"(?<![\w.-])((?:[A-Za-z0-9_-]+(?:\.|\[\.\]))+"
     r"(?:com|net|org|io|co|au|uk|us|eu|de|fr|nl|nz|ca|sg|in|ru|cn|kp|ir|xyz|top|info|biz|online|site|cloud|app|dev))"
     r"(?![\w-]|\.\w)"
 )
-_RESERVED: Final = re.compile(r"(?:^|\.)example\.(?:com|net|org)$", re.IGNORECASE)  # RFC 2606
-_IDENTIFIER: Final = re.compile(r"\bCVE-[\w-]+|(?<![\w.-])T\d{3,6}(?:\.\d+)?(?![\w.-]*\w)|\bport (\d{5,})\b")
-_WELL_FORMED: Final = re.compile(r"CVE-(?:1999|20\d\d)-\d{4,7}|T\d{4}(?:\.\d{3})?")
+_RESERVED = re.compile(r"(?:^|\.)example\.(?:com|net|org)$", re.IGNORECASE)  # RFC 2606
+_IDENTIFIER = re.compile(r"\bCVE-[\w-]+|(?<![\w.-])T\d{3,6}(?:\.\d+)?(?![\w.-]*\w)|\bport (\d{5,})\b")
+_WELL_FORMED = re.compile(r"CVE-(?:1999|20\d\d)-\d{4,7}|T\d{4}(?:\.\d{3})?")
 
 
 def scars_in(text: str) -> Iterator[Flaw]:

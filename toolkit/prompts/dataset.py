@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -26,13 +26,13 @@ from toolkit.prompt_test import TestItem
 from toolkit.table_files import read_rows
 from toolkit.words import LENGTH_ARMS, LENGTH_BINS, choices, scenario_rank, suggestion
 
-SHIPPED: Final = ("demo", "rq1_controlled", "from_documents")
-CSF: Final = ("GOVERN", "IDENTIFY", "PROTECT", "DETECT", "RESPOND", "RECOVER")
+SHIPPED = ("demo", "rq1_controlled", "from_documents")
+CSF = ("GOVERN", "IDENTIFY", "PROTECT", "DETECT", "RESPOND", "RECOVER")
 """The functions of the NIST Cybersecurity Framework 2.0."""
-FACT_KINDS: Final = ("timeline", "indicator", "asset", "obligation", "constraint", "stakeholder", "decoy")
+FACT_KINDS = ("timeline", "indicator", "asset", "obligation", "constraint", "stakeholder", "decoy")
 """Kinds of facts; a decoy is true and misleads."""
-TASK: Final = "\n\nTask:\n"  # separates the facts of a base from its task
-INDEX: Final = "dataset.toml"  # optional file of a folder that gives the dataset its name and its version
+TASK = "\n\nTask:\n"  # separates the facts of a base from its task
+INDEX = "dataset.toml"  # optional file of a folder that gives the dataset its name and its version
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ class _Row(Strict):
     length_arm: Annotated[str, _one_value(LENGTH_ARMS)] | None = None
 
 
-_ARM_SUFFIXES: Final = {"neutral_m": "nm", "neutral_l": "nl", "short_l": "lm"}
-_IGNORED_KEYS: Final = frozenset(
+_ARM_SUFFIXES = {"neutral_m": "nm", "neutral_l": "nl", "short_l": "lm"}
+_IGNORED_KEYS = frozenset(
     ("_id", "source", "prompt_type", "token_count", "tags", "metadata", "created_at", "updated_at")
 )
 """Keys of a prompt in the layout of seed 002, section 3.1, that are not read."""

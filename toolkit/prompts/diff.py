@@ -6,12 +6,11 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from difflib import unified_diff
 from pathlib import Path
-from typing import Final
 
 from toolkit.prompts.dataset import Dataset, Prompt, digest_of, load_dataset, without_arms
 from toolkit.words import Summary, counted, one_line
 
-LABELS: Final = ("scenario", "category", "length_bin", "base", "token_count")
+LABELS = ("scenario", "category", "length_bin", "base", "token_count")
 
 
 @dataclass(frozen=True)

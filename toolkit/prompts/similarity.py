@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 from scipy.sparse import csr_array
 
-WORDS: Final = 5
+WORDS = 5
 """Words of a gram: two texts share one of this length only where one was made from the other."""
-NEAR: Final = 0.35
+NEAR = 0.35
 """Similarity from which a text is a near-copy of another."""
 
 

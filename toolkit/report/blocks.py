@@ -9,7 +9,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import pandas as pd
 
@@ -25,14 +25,14 @@ from toolkit.report.escape import (
 from toolkit.stats.result import Estimate
 from toolkit.words import joined
 
-_SIZES: Final = ((r"\footnotesize", 98), (r"\scriptsize", 112), (r"\tiny", 140))
+_SIZES = ((r"\footnotesize", 98), (r"\scriptsize", 112), (r"\tiny", 140))
 """Sizes of type, and how many characters a line of 160 mm takes in each."""
-_LONGEST: Final = 45  # lines of caption and rows that one page takes
-_CAPTION_LINE: Final = 85
-_LONG_HEAD: Final = r"\multicolumn{%d}{@{}l}{\tablename\ \thetable{}, continued} \\"
-_LONG_FOOT: Final = r"\multicolumn{%d}{r@{}}{continued on the next page} \\"
-_NARROWEST: Final = 14  # characters that a column of text has at least: no piece of a broken word is longer
-_GAP: Final = 3  # characters that the space between two columns takes
+_LONGEST = 45  # lines of caption and rows that one page takes
+_CAPTION_LINE = 85
+_LONG_HEAD = r"\multicolumn{%d}{@{}l}{\tablename\ \thetable{}, continued} \\"
+_LONG_FOOT = r"\multicolumn{%d}{r@{}}{continued on the next page} \\"
+_NARROWEST = 14  # characters that a column of text has at least: no piece of a broken word is longer
+_GAP = 3  # characters that the space between two columns takes
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import pandas as pd
 
@@ -19,14 +19,14 @@ from toolkit.stats.inference.clusters import unit_counts
 from toolkit.stats.result import Estimate
 from toolkit.words import agreeing, counted, coverage, joined
 
-TEXTS: Final[Mapping[str, Mapping[str, str]]] = data_file("captions")
+TEXTS: Mapping[str, Mapping[str, str]] = data_file("captions")
 """The sentences that explain each figure and table, by its name; what stands in braces is filled in."""
 Key = TypeVar("Key")
 Part = TypeVar("Part")
-MOST_NAMES: Final = 4
+MOST_NAMES = 4
 """Results without an estimate that a caption names for each reason; the data of the table name all."""
-UNCORRECTED: Final = "The intervals are not corrected for their number"
-NO_INTERVALS: Final = "no intervals"
+UNCORRECTED = "The intervals are not corrected for their number"
+NO_INTERVALS = "no intervals"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Context:
         return caption, join(*notes, *reasons, sentence(uneven), self.notes)
 
 
-ALONE: Final = Context()
+ALONE = Context()
 """Of a figure or table that is of no study."""
 
 

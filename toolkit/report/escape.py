@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.resources import files
-from typing import Final
 
 from toolkit.files import read_toml
 from toolkit.words import DIMENSIONS, LENGTH_BINS, SCENARIOS, visible_name
@@ -19,32 +18,32 @@ def data_file(name: str) -> dict[str, dict[str, str]]:
     return read_toml(files("toolkit.report") / f"{name}.toml")
 
 
-_SIGNS: Final = data_file("latex")
-_PRINTED: Final = {sign: f"$\\{name}$" for name, signs in _SIGNS["mathematics"].items() for sign in signs}
+_SIGNS = data_file("latex")
+_PRINTED = {sign: f"$\\{name}$" for name, signs in _SIGNS["mathematics"].items() for sign in signs}
 _PRINTED.update(_SIGNS["text"])
-_LABEL_SIGNS: Final = frozenset(f"{string.ascii_letters}{string.digits}:.-")
-_STUDY_SIGNS: Final = _LABEL_SIGNS - {":"} | {"_"}
-_LETTERS: Final = "".join(chr(c) for c in range(0xC0, 0x100) if chr(c) not in "ÐðÞþ×÷")
+_LABEL_SIGNS = frozenset(f"{string.ascii_letters}{string.digits}:.-")
+_STUDY_SIGNS = _LABEL_SIGNS - {":"} | {"_"}
+_LETTERS = "".join(chr(c) for c in range(0xC0, 0x100) if chr(c) not in "ÐðÞþ×÷")
 """Letters that pdflatex prints in every font encoding."""
-TERMS: Final[Mapping[str, Mapping[str, str]]] = data_file("terms")
-_FIELD_TERMS: Final = {f"length_bin {name}": f"length {name}" for name in LENGTH_BINS}
+TERMS: Mapping[str, Mapping[str, str]] = data_file("terms")
+_FIELD_TERMS = {f"length_bin {name}": f"length {name}" for name in LENGTH_BINS}
 _FIELD_TERMS.update({name: name.replace("_", " ") for name in DIMENSIONS})
 _FIELD_TERMS.update({name: f"{name[:3]} {name[4:].lower()}" for name in SCENARIOS})
 _FIELD_TERMS.update(TERMS["words"])
 """Names of the code, as a committee reads them."""
-_TERM: Final = rf"(?<![\w-])(?:{'|'.join(map(re.escape, _FIELD_TERMS))})(?![\w-])"
-_MINUS: Final = r"(?<![\w.)\]/-])-(?=\.?\d)|(?<=(?<![\w-])[SML])-(?=[SML](?![\w-]))|(?<=\S )-(?= \S)"
+_TERM = rf"(?<![\w-])(?:{'|'.join(map(re.escape, _FIELD_TERMS))})(?![\w-])"
+_MINUS = r"(?<![\w.)\]/-])-(?=\.?\d)|(?<=(?<![\w-])[SML])-(?=[SML](?![\w-]))|(?<=\S )-(?= \S)"
 """Hyphens that are a minus: before a number, between two prompt lengths, and alone between two names."""
-_REPLACED: Final = rf"{_TERM}|{_MINUS}|(?<=\w )x(?= \w)"
-NO_TITLES: Final[Mapping[str, str]] = {}
+_REPLACED = rf"{_TERM}|{_MINUS}|(?<=\w )x(?= \w)"
+NO_TITLES: Mapping[str, str] = {}
 _names: ContextVar[tuple[str, Mapping[str, str]]] = ContextVar("names", default=("", NO_TITLES))
 """Pattern of names of the user that are printed as they are, or by their titles."""
-_TOKEN: Final = re.compile(r"\b[dg]_(?:z|av)\b|(?<=[-',!?])(?=[-',`])|.", re.DOTALL)  # text of others
+_TOKEN = re.compile(r"\b[dg]_(?:z|av)\b|(?<=[-',!?])(?=[-',`])|.", re.DOTALL)  # text of others
 """An effect size, which is set as mathematics; the place in a pair that would become one sign; any other character."""
-_SENTENCE_END: Final = r" \(n = |[.:;] |\.?$"
-_LONG_WORD: Final = 16
-_PIECES: Final = re.compile(r"[^_/:.=@,+-]{1,12}[_/:.=@,+-]?|[_/:.=@,+-]")  # text of others
-MISSING: Final = "--"  # what a cell shows when there is no number; never a zero
+_SENTENCE_END = r" \(n = |[.:;] |\.?$"
+_LONG_WORD = 16
+_PIECES = re.compile(r"[^_/:.=@,+-]{1,12}[_/:.=@,+-]?|[_/:.=@,+-]")  # text of others
+MISSING = "--"  # what a cell shows when there is no number; never a zero
 
 
 def escape(text: object) -> str:

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 import pandas as pd
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from toolkit.analyses import Analyses
     from toolkit.plan import Plan
 
-PICTURES: Final = ("pdf", "svg", "png")
-NOTES: Final = ".notes.txt"
-SUFFIXES: Final = (*(f".{kind}" for kind in PICTURES), ".csv", ".txt", NOTES)
+PICTURES = ("pdf", "svg", "png")
+NOTES = ".notes.txt"
+SUFFIXES = (*(f".{kind}" for kind in PICTURES), ".csv", ".txt", NOTES)
 """Files of a figure: the picture, the data that it draws, its caption, and its notes where there are any."""
 
 
@@ -130,7 +130,7 @@ class About(captions.Context):
         return model_styles(names, among=self.models)
 
 
-ALONE: Final = About()
+ALONE = About()
 """Of a figure that is of no study."""
 
 

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
 from toolkit.files import parsed, write_atomically
@@ -18,10 +18,10 @@ from toolkit.store.writer import sealed
 if TYPE_CHECKING:
     from toolkit.plan import Plan
 
-MANIFEST: Final = "manifest.json"
-DOCUMENT: Final = "bundle"
+MANIFEST = "manifest.json"
+DOCUMENT = "bundle"
 """Stem of the document that a bundle compiles into."""
-PACKAGES: Final = (
+PACKAGES = (
     "llm-security-toolkit", "openai", "anthropic", "tiktoken", "mongoengine", "numpy", "pandas", "pingouin",
     "scipy", "seaborn", "matplotlib", "papermill",
 )  # fmt: skip

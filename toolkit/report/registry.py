@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from toolkit.analyses import NO_SCORES, ON_ANSWERS, PAIRWISE, QUESTIONS, Analyses
 from toolkit.errors import InputError
@@ -61,7 +61,7 @@ class Row:
         return self.draw.__name__
 
 
-FIGURES: Final = (
+FIGURES = (
     Row(length_effects, "length"),
     Row(quality_by_length, "length"),
     Row(length_information, "length_and_information"),
@@ -82,8 +82,8 @@ FIGURES: Final = (
     Row(missing_data, "missing", needs_scores=False),
 )
 """In the order in which bundle and thesis show them."""
-NAMES: Final = tuple(row.name for row in FIGURES)
-TABLES: Final = ("reliability", "judges", "length", "models", "people", "pairs")
+NAMES = tuple(row.name for row in FIGURES)
+TABLES = ("reliability", "judges", "length", "models", "people", "pairs")
 
 
 def draw_study(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pandas as pd
@@ -23,15 +23,15 @@ from toolkit.words import RESULT_TYPE, Summary, counted, is_unseen
 if TYPE_CHECKING:
     from toolkit.report.blocks import Shown
 
-_ESCAPES: Final = re.compile(  # text of others
+_ESCAPES = re.compile(  # text of others
     r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])?"
 )
-PNG_DPI: Final = 300
-_SCREEN_DPI: Final = 110
-_WIDTH: Final = 640  # pixels of a figure's width as the last line of a cell
-_LINE: Final = 78
-LEFT_OUT: Final = "left_out.txt"  # file that names the figures a study cannot give, and why
-_FIRST: Final = "run `make demo`, or `toolkit run` with your study file, in a shell first"
+PNG_DPI = 300
+_SCREEN_DPI = 110
+_WIDTH = 640  # pixels of a figure's width as the last line of a cell
+_LINE = 78
+LEFT_OUT = "left_out.txt"  # file that names the figures a study cannot give, and why
+_FIRST = "run `make demo`, or `toolkit run` with your study file, in a shell first"
 
 
 class NothingToShow(ToolkitError):
@@ -213,7 +213,7 @@ def result(table: pd.DataFrame | Result) -> None:
     display({RESULT_TYPE: rows, "text/plain": text, "text/html": html}, raw=True)
 
 
-_CALLS: Final = {
+_CALLS = {
     "ask": ("estimate", "run", "status"),
     "look": ("runs", "judgements", "dimensions", "view", "reply", "prompt", "dictionary"),
     "conclude": ("length", "compare_models", "reliability", "generalizability", "pareto", "missing", "power"),

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import pandas as pd
 from matplotlib import rc_context, rc_params_from_file, style
@@ -29,33 +29,33 @@ from toolkit.errors import InputError
 from toolkit.report.show import plain_text
 from toolkit.words import scale_words
 
-COLUMN_MM: Final = 85.0  # width of one thesis column in millimetres
-PAGE_MM: Final = 160.0  # width of the text block of a thesis page in millimetres
-MM_PER_INCH: Final = 25.4
-PAGE_HIGH_MM: Final = 170.0
+COLUMN_MM = 85.0  # width of one thesis column in millimetres
+PAGE_MM = 160.0  # width of the text block of a thesis page in millimetres
+MM_PER_INCH = 25.4
+PAGE_HIGH_MM = 170.0
 """Height of a figure in millimetres that leaves room for its caption on a thesis page."""
-MANY: Final = 200
+MANY = 200
 """Answers beyond which lines and marks are a tangle, and their density is drawn."""
-MANY_BASES: Final = 40  # most of them that are told apart as lines
-CROWD: Final = 3  # more models than this need a page's width where they share one panel
-_CLOSE: Final = 8  # letters beside one another that are too few to read a name by
-GREY: Final = "#8C8C8C"
+MANY_BASES = 40  # most of them that are told apart as lines
+CROWD = 3  # more models than this need a page's width where they share one panel
+_CLOSE = 8  # letters beside one another that are too few to read a name by
+GREY = "#8C8C8C"
 """Everything that is context and not the finding."""
-INK: Final = "#000000"
-FONT_PT: Final = 9.0
-_WIDTHS: Final = (120.0, 250.0)
+INK = "#000000"
+FONT_PT = 9.0
+_WIDTHS = (120.0, 250.0)
 """Widths of a page in mm that have room for type of 9 pt; smaller type is for narrower ones."""
-_FONTS: Final = (6.0, 14.0)
+_FONTS = (6.0, 14.0)
 _SIZE: ContextVar[tuple[float, float]] = ContextVar("_SIZE", default=(PAGE_MM, FONT_PT))
 
 # Okabe & Ito 2008 without yellow, which vanishes on white paper, and black, which means "all models".
-PALETTE: Final = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
-MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "p")
-LINES: Final[tuple[Literal["-", "--", "-.", ":"], ...]] = ("-", "--", "-.", ":")
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
+LINES: tuple[Literal["-", "--", "-.", ":"], ...] = ("-", "--", "-.", ":")
 
-_STYLE: Final = Path(__file__).with_name("thesis.mplstyle")
-_LOOK: Final = rc_params_from_file(_STYLE, use_default_template=False)
-_RC: Final[dict[str, Any]] = {str(name): value for name, value in _LOOK.items()}
+_STYLE = Path(__file__).with_name("thesis.mplstyle")
+_LOOK = rc_params_from_file(_STYLE, use_default_template=False)
+_RC: dict[str, Any] = {str(name): value for name, value in _LOOK.items()}
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class ModelStyle:
     line: Literal["-", "--", "-.", ":"]
 
 
-PLAIN: Final = ModelStyle(INK, "o", "-")
+PLAIN = ModelStyle(INK, "o", "-")
 """The look of what is of no model, or of all of them."""
 
 
@@ -171,9 +171,9 @@ def score_axis(
     axes.spines["left" if which == "y" else "bottom"].set_bounds(low, high)
 
 
-SHADES: Final = LinearSegmentedColormap.from_list("", ["#EDF4F9", "#5B9BC8"])
+SHADES = LinearSegmentedColormap.from_list("", ["#EDF4F9", "#5B9BC8"])
 """For what is counted or averaged: lighter is less on grey paper too, and black text can be read on the darkest."""
-PLAIN_NUMBERS: Final = FuncFormatter(lambda value, _: f"{value:,.6g}")
+PLAIN_NUMBERS = FuncFormatter(lambda value, _: f"{value:,.6g}")
 
 
 def log_axis(axes: Axes, smallest: float, largest: float) -> None:

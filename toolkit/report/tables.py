@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from toolkit.stats.agreement.reliability import Reliability
     from toolkit.stats.prompt_length.contrasts import LengthComparison
 
-_COLUMNS: Final = TERMS["columns"]
-_LINE: Final = 112  # characters of a line of small type
-_FIRST: Final = 26  # most characters of it that names of rows take
-_LARGE: Final = 100.0  # a number from which on decimals say nothing
-_NOISE: Final = 1e-6
+_COLUMNS = TERMS["columns"]
+_LINE = 112  # characters of a line of small type
+_FIRST = 26  # most characters of it that names of rows take
+_LARGE = 100.0  # a number from which on decimals say nothing
+_NOISE = 1e-6
 
 Keyed = tuple[str | tuple[str, ...], Estimate]
 """An estimate and the names of what holds it, the outermost first."""

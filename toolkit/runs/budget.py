@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import defaultdict
-from typing import Final
 
 from toolkit.errors import BudgetReached, InputError
 from toolkit.files import digest
@@ -18,7 +17,7 @@ from toolkit.store.documents import Owner as Lock
 from toolkit.store.writer import Document, Duplicate, utc_now
 from toolkit.words import Summary, counted, money, total_aud
 
-_UNIT: Final = 1e-9
+_UNIT = 1e-9
 """AUD of one unit of the sum: whole numbers, whose sums are exact on every server."""
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 import pandas as pd
@@ -32,13 +32,13 @@ from toolkit.store.documents import Call, Decision, Run
 from toolkit.store.writer import Duplicate
 from toolkit.words import JUDGE_ROLES, counted
 
-_TABLE: Final = read_toml(resources.files("toolkit.runs") / "decisions.toml")
-_NOTHING: Final = "none"
-_PLANNED: Final = "planned"  # stands before what became of runs by the rules
-_UNKNOWN: Final = "not on this machine"
-_PRICE: Final = "price"
+_TABLE = read_toml(resources.files("toolkit.runs") / "decisions.toml")
+_NOTHING = "none"
+_PLANNED = "planned"  # stands before what became of runs by the rules
+_UNKNOWN = "not on this machine"
+_PRICE = "price"
 _WHOLE, _PIECE, _PIECES = 1_000_000_000, 1_000_000, 64
-COLUMNS: Final = ("at", "what", "before", "after")
+COLUMNS = ("at", "what", "before", "after")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError, StudyError
 from toolkit.judges.pairs import pair_request
@@ -45,19 +45,19 @@ from toolkit.words import Summary, money, total_aud
 if TYPE_CHECKING:
     import pandas as pd
 
-BATCH_SECONDS: Final = 86_400.0  # what a batch endpoint promises: an answer within a day
-EXPECTED_REPLY_TOKENS: Final = 587
+BATCH_SECONDS = 86_400.0  # what a batch endpoint promises: an answer within a day
+EXPECTED_REPLY_TOKENS = 587
 """Output tokens of the reply that the architecture document shows (seed 002, section 3.1), by o200k_base."""
-EXPECTED_JUDGE_TOKENS: Final = 120
+EXPECTED_JUDGE_TOKENS = 120
 """Output tokens of a judgement: seven scores and short reasons, as the default rubric asks for them."""
-EXPECTED_SECONDS: Final = 2.34
+EXPECTED_SECONDS = 2.34
 """Latency of the reply that the architecture document shows (seed 002, section 3.1); judges are taken to be as slow."""
-LOW_SHARE: Final = 0.25  # low is this share of the assumed tokens; of measured ones it is the 10th percentile
-ENOUGH_CALLS: Final = 5  # fewer done calls than this say too little of the next ones
-SAMPLE: Final = 1000
+LOW_SHARE = 0.25  # low is this share of the assumed tokens; of measured ones it is the 10th percentile
+ENOUGH_CALLS = 5  # fewer done calls than this say too little of the next ones
+SAMPLE = 1000
 """Done calls that are looked at: enough for a mean, and reading more takes longer than the rest."""
-OLD_RATE: Final = timedelta(days=90)  # an exchange rate that is older is mentioned
-REPAIR_TOKENS: Final = 256
+OLD_RATE = timedelta(days=90)  # an exchange rate that is older is mentioned
+REPAIR_TOKENS = 256
 """What a repair request says of the error, rounded up: its words, the reason, and two messages more."""
 
 

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from toolkit.errors import BudgetReached, Stopped
 
@@ -17,9 +17,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 IN_ORDER_UP_TO = 10  # up to this many runs are asked one after the other (seed 002, section 1.2)
-ECHO_SECONDS: Final = 1.0
+ECHO_SECONDS = 1.0
 """Within this time a second Ctrl-C is the first one over again: `timeout` and some launchers pass it on twice."""
-STOPPING: Final = "stopping when what is in flight has come home; a second Ctrl-C gives it up, billed or not"
+STOPPING = "stopping when what is in flight has come home; a second Ctrl-C gives it up, billed or not"
 
 
 async def each(

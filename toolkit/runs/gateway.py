@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, Final
+from typing import Any
 
 from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.models.base import Answer, Model, ModelReply, ModelRequest
@@ -84,7 +84,7 @@ def limiters(endpoints: Iterable[Endpoint]) -> dict[Room, Limiter]:
 
 
 REFUSED_FOR_RATE = ("rate_limited", "overloaded")
-REFUSALS: Final = 10  # connections refused in a row after which an address is called unreachable
+REFUSALS = 10  # connections refused in a row after which an address is called unreachable
 
 
 @dataclass
@@ -525,7 +525,7 @@ def _key_of(request: ModelRequest) -> Key:
     return request.provider, request.model, request.endpoint
 
 
-SHARE_ENV: Final = "TOOLKIT_BATCH_SHARE"
+SHARE_ENV = "TOOLKIT_BATCH_SHARE"
 """Set by a batch in the surroundings of its kernels: how many of them run at the same time."""
 
 

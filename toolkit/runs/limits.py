@@ -9,20 +9,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from toolkit.errors import ModelError
 
-MINUTE: Final = 60.0
-POLL_SECONDS: Final = 0.5  # between two looks at what another thread or process may have changed
-START: Final = 10
+MINUTE = 60.0
+POLL_SECONDS = 0.5  # between two looks at what another thread or process may have changed
+START = 10
 """Requests at once in the beginning, or half the maximum where that is more; from there it grows by itself."""
 
 
-LONGEST_WAIT: Final = 600.0
+LONGEST_WAIT = 600.0
 """Seconds that a run waits for a call, or at a provider's wish (``Retry-After``) without an answer in between."""
-UNREACHABLE: Final = "unreachable"  # the reason of an attempt that was never sent: no connection came to be
-UNSURE: Final = ("timeout", "connection", "malformed_body", "cancelled", "batch_lost")
+UNREACHABLE = "unreachable"  # the reason of an attempt that was never sent: no connection came to be
+UNSURE = ("timeout", "connection", "malformed_body", "cancelled", "batch_lost")
 """Reasons of attempts that were sent and brought nothing readable: the provider may have answered, and billed."""
 
 

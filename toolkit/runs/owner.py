@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pymongo import DeleteMany
 from pymongo.errors import PyMongoError
@@ -28,8 +28,8 @@ from toolkit.store.writer import Duplicate
 
 LEASE_SECONDS = 120.0
 HEARTBEAT_SECONDS = 30.0
-_ALIVE: Final = "alive"
-_ENDED: Final[set[str]] = set()
+_ALIVE = "alive"
+_ENDED: set[str] = set()
 """Owners of this process that have ended: their store may have been away, and they are still listed there."""
 
 

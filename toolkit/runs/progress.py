@@ -8,15 +8,15 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from toolkit.words import counted, money
 
-SECONDS_BETWEEN: Final = {"terminal": 0.1, "notebook": 0.5, "log": 30.0}
+SECONDS_BETWEEN = {"terminal": 0.1, "notebook": 0.5, "log": 30.0}
 """How often it is shown anew: a terminal redraws it, a notebook sends it to a browser, a log keeps every line."""
-BAR_FORMAT: Final = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
-LOG_FORMAT: Final = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
-LOOK_SECONDS: Final = 1.0  # between two looks at what is waited for
+BAR_FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+LOG_FORMAT = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+LOOK_SECONDS = 1.0  # between two looks at what is waited for
 Counted = Any
 """What counts retried, spent_aud and doubted while it works, as `toolkit.runs.gateway.Counters` does."""
 

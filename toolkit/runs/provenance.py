@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from toolkit.files import digest
 from toolkit.models.catalogue import Exchange
@@ -40,7 +40,7 @@ def held_of(study: str, folder: Path) -> str:
     return digest(*sorted(parts))
 
 
-_FIELDS: Final = (
+_FIELDS = (
     "state", "purpose", "provider", "model", "answered_by", "updated_at", "aud_cost", "aud_per_usd", "input_tokens",
     "output_tokens",
 )  # fmt: skip

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pymongo import InsertOne, UpdateOne
 from ulid import ULID
@@ -35,11 +35,11 @@ from toolkit.words import counted, total_aud
 if TYPE_CHECKING:
     from toolkit.models.batches import BatchClient
 
-LOOKS: Final = 6
+LOOKS = 6
 """Looks at a batch that contradicts itself, each after twice the time: half an hour at the usual pace."""
-LISTINGS: Final = 3
+LISTINGS = 3
 """Times that a batch which may have arrived is looked for: a list of batches may be behind."""
-RETRY: Final = RetryPolicy(attempts=5, first_wait=2.0)
+RETRY = RetryPolicy(attempts=5, first_wait=2.0)
 
 
 class Batches:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 from toolkit.judges.judgement import judge_label, judgement_requests
 from toolkit.judges.per_sentence import estimate_segments
@@ -17,8 +17,8 @@ from toolkit.store.connection import Store
 from toolkit.store.documents import Judgement, Run
 from toolkit.store.records import Stored, reply_texts, run_documents, stored_run
 
-WINDOW: Final = 1000  # runs whose judgements are read together
-_OF_JUDGEMENT: Final = ("run_id", "judge", "model", "rubric_hash", "call_id", "answered", "failed", "reason")
+WINDOW = 1000  # runs whose judgements are read together
+_OF_JUDGEMENT = ("run_id", "judge", "model", "rubric_hash", "call_id", "answered", "failed", "reason")
 
 
 @dataclass(frozen=True)

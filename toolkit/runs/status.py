@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from toolkit.plan import Plan
 from toolkit.runs.budget import settled_aud, settlements, unsure_calls
@@ -28,8 +28,8 @@ from toolkit.store.connection import Store
 from toolkit.store.writer import Document, Fields, utc_now
 from toolkit.words import Summary, counted, money, reason_key, total_aud
 
-RATE_SECONDS: Final = 300.0  # the rate is that of the last five minutes
-ANSWERED: Final = "answered"  # outcome of an attempt that brought a reply
+RATE_SECONDS = 300.0  # the rate is that of the last five minutes
+ANSWERED = "answered"  # outcome of an attempt that brought a reply
 
 
 @dataclass

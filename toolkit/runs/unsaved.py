@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from pathlib import Path
-from typing import Final
 
 from bson import json_util
 from bson.errors import BSONError
@@ -17,9 +16,9 @@ from toolkit.store.documents import Call
 from toolkit.store.writer import JSON, Document, Duplicate, Fields, Unmatched, is_as_sealed, sealed
 from toolkit.words import counted
 
-UNSAVED: Final = "unsaved_replies.jsonl"
+UNSAVED = "unsaved_replies.jsonl"
 """In the output folder of a study: one call a line, as the ledger has it. It holds no key, because no call does."""
-DAMAGED: Final = "unsaved_replies.damaged.jsonl"
+DAMAGED = "unsaved_replies.damaged.jsonl"
 
 
 def write_of(call: Fields) -> ReplaceOne:

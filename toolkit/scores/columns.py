@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,26 +17,24 @@ from toolkit.scores.fields import TEXTS, several_names
 from toolkit.table_files import MISSING, number_of, usual_columns
 from toolkit.words import LENGTH_BINS, choices, counted, one_line, suggestion, visible_name
 
-USUAL_NAMES: Final = TEXTS["usual"]
+USUAL_NAMES = TEXTS["usual"]
 """Names under which columns are known, the plainest first; the first that is there is taken."""
-MEANING: Final = TEXTS["meaning"]
-LOCATION: Final = ["place", "number"]
+MEANING = TEXTS["meaning"]
+LOCATION = ["place", "number"]
 """Names of the index of rows that were read from files."""
 _PEOPLE, _JUDGES = (frozenset(TEXTS["rated"][name]) for name in ("people", "judges"))
-_RANGES_APART: Final = 10
-_LARGEST: Final = 1e9
+_RANGES_APART = 10
+_LARGEST = 1e9
 """Beyond it the sums of squares lose the differences between scores."""
-_COUNTED: Final = re.compile(
-    r"(?ai)(judge|rater|annotator|evaluator|grader|scorer|worker)([ _.-]?\d+|[ _.-][a-z])"
-)
+_COUNTED = re.compile(r"(?ai)(judge|rater|annotator|evaluator|grader|scorer|worker)([ _.-]?\d+|[ _.-][a-z])")
 """Names of columns that plainly are one judge each."""
-_COMMA: Final = re.compile(r"[+-]?\d+(,\d{1,2})? ?%?", re.ASCII)
+_COMMA = re.compile(r"[+-]?\d+(,\d{1,2})? ?%?", re.ASCII)
 """With three digits after it a comma may separate thousands."""
 _SCALES, _CODES = (TEXTS["numbers"][name] for name in ("scales", "codes"))
-_NAMES: Final = ("base", "model", "judge", "dimension")
+_NAMES = ("base", "model", "judge", "dimension")
 """Columns that every row needs: a text in them is a name, ``NA`` and ``none`` too."""
-MOST_JUDGES: Final = 1000
-_INTEGER: Final = re.compile(r"-?\d+\.0+", re.ASCII)
+MOST_JUDGES = 1000
+_INTEGER = re.compile(r"-?\d+\.0+", re.ASCII)
 Values = Mapping[str | float, float | None]
 
 
@@ -245,7 +243,7 @@ def _empty(value: Any) -> bool:
     return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 
 
-_DECLINE: Final = ", or leave the column out (--column "
+_DECLINE = ", or leave the column out (--column "
 
 
 def _label(value: Any, name: str, at: int, refuse: Any) -> str | None:

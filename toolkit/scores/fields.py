@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -19,11 +19,11 @@ from toolkit.files import DAMAGED_ZIP, read_toml
 from toolkit.table_files import number_of
 from toolkit.words import one_line
 
-TEXTS: Final = read_toml(Path(__file__).parent / "words.toml")
+TEXTS = read_toml(Path(__file__).parent / "words.toml")
 """What others call things, and what they write for a value."""
 LETTERS, WORDS = TEXTS["letters"], TEXTS["words"]
-_NAMED: Final = 4
-CUT: Final = 80
+_NAMED = 4
+CUT = 80
 Rows = list[dict[str, Any]]
 Json = Mapping[str, Any]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -13,17 +12,17 @@ from toolkit.stats.inference.run_table import WHOLE
 from toolkit.store.frame_files import KINDS
 from toolkit.words import DIMENSIONS, one_line
 
-PARTIAL: Final = "no score of some dimension"
-LONE: Final = "score"
+PARTIAL = "no score of some dimension"
+LONE = "score"
 """The judge of scores that name none."""
 _RUN = ["base", "length_bin", "model", "repeat"]
 _ANSWER_COLUMNS = ("cluster", "scenario", "aud_cost", "output_tokens")
-_DEFAULTS: Final = {
+_DEFAULTS = {
     "length_bin": WHOLE, "model": "model", "judge": LONE, "repeat": 0, "judge_repeat": 0, "human": False,
     "failure": None, **dict.fromkeys(_ANSWER_COLUMNS),
 }  # fmt: skip
 
-_COLUMNS: Final = ({*KINDS["runs"], *KINDS["judgements"], *_DEFAULTS, "rater", "human"}) - {
+_COLUMNS = ({*KINDS["runs"], *KINDS["judgements"], *_DEFAULTS, "rater", "human"}) - {
     *DIMENSIONS,
     "score",
 }

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pandas as pd
 
@@ -30,17 +30,17 @@ from toolkit.scores.fields import (
 )
 from toolkit.words import one_line
 
-_GRADER: Final = re.compile(
+_GRADER = re.compile(
     r"Could not extract JSON|Could not perform remote grading|Error parsing output|API (call )?error|No output$"
     r"|LLM-proposed evaluation|LLM does not propose|G-Eval (steps|result|evaluation)|[\w-]+ produced malformed response"
     r"|No embedding|Embedding not found|Invalid similarity|Unknown error fetching|Custom function threw error"
     r"|(Python|Ruby) code execution failed|Failed to parse grading|Grading provider"
 )
 """Reasons by which promptfoo says that a grader failed; since 2025 it sets ``graderError`` besides."""
-EXPORT: Final = "export it as JSON: promptfoo export eval ID -o FILE.json (promptfoo list evals has the IDs)"
-_PROVIDER_FAILED: Final = 2
+EXPORT = "export it as JSON: promptfoo export eval ID -o FILE.json (promptfoo list evals has the IDs)"
+_PROVIDER_FAILED = 2
 """``failureReason`` of promptfoo: 0 none, 1 an assertion, 2 an error."""
-_PROMPT: Final = 40
+_PROMPT = 40
 """Signs of the label of a prompt that is shown; a longer one is its text."""
 
 

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -43,15 +43,15 @@ from toolkit.scores.promptfoo import EXPORT, is_promptfoo_table, read_promptfoo
 from toolkit.table_files import ROW_FILES, csv_records, number_of, read_rows, read_text
 from toolkit.words import LENGTH_ARMS, choices, one_line
 
-_FAILED: Final = "error in the sample"
-_INVALID: Final = "the sample was made invalid"
-_MOST_SAMPLES: Final = 1_000_000
+_FAILED = "error in the sample"
+_INVALID = "the sample was made invalid"
+_MOST_SAMPLES = 1_000_000
 """A head of a few bytes can plan any number."""
-_LANGFUSE_NOTE: Final = (
+_LANGFUSE_NOTE = (
     "scores of Langfuse: a trace or its observation is an item, the name of a score a dimension, its author or source "
     "a judge; texts and corrections are no scores and are left out"
 )
-_MOST_ROWS: Final = 20_000_000
+_MOST_ROWS = 20_000_000
 """Of a Parquet file: one of a few bytes can claim any number."""
 
 
@@ -381,7 +381,7 @@ def _settings(log: Json, head: Json) -> dict[str, str]:
     }
 
 
-_INSPECT: Final = "a log of inspect_ai"
+_INSPECT = "a log of inspect_ai"
 
 
 def _is_letter(value: Any, values: Values) -> bool:

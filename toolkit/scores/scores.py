@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from toolkit.analyses import BY_JUDGES, BY_KEY, BY_LENGTH, PAIRWISE, Analyses
 from toolkit.errors import InputError
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from toolkit.report.figure import About
     from toolkit.thesis.references import Evidence
 
-_OF_STUDIES: Final = ("length_and_information", "required_elements", "focus", "reference_effect")
-_STUDIES_ONLY: Final = (*_OF_STUDIES, *BY_KEY, *PAIRWISE)
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-_SUFFIXES: Final = re.compile(r"(\.(csv|tsv|xlsx|parquet|jsonl|json|eval))+$", re.IGNORECASE)
+_OF_STUDIES = ("length_and_information", "required_elements", "focus", "reference_effect")
+_STUDIES_ONLY = (*_OF_STUDIES, *BY_KEY, *PAIRWISE)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_SUFFIXES = re.compile(r"(\.(csv|tsv|xlsx|parquet|jsonl|json|eval))+$", re.IGNORECASE)
 
 
 class Scores(Reported):

@@ -8,14 +8,14 @@ from decimal import Decimal
 from html import escape
 from itertools import islice, pairwise
 from math import isfinite
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import pandas as pd
 
 from toolkit.words import DIMENSIONS, SCORE, counted, coverage, one_line
 
-ROUNDING: Final = 1e-12  # what is smaller than this share of the size of the numbers is rounding, not data
-COLUMNS: Final = (
+ROUNDING = 1e-12  # what is smaller than this share of the size of the numbers is rounding, not data
+COLUMNS = (
     "name",
     "estimate",
     "low",
@@ -30,23 +30,23 @@ COLUMNS: Final = (
 )
 
 
-_WRITTEN: Final = (
+_WRITTEN = (
     "name", "estimate", "low", "high", "confidence", "method", "degrees", "unit", "n", "missing", "correction",
     "p_value", "note", "statistic", "facets", "role", "status", "reason",
 )  # fmt: skip
 """Parts of a result as JSON, in their order."""
-_WORDS: Final = {name: name.replace("_", " ") for name in (*DIMENSIONS, SCORE, "length_bin")}
+_WORDS = {name: name.replace("_", " ") for name in (*DIMENSIONS, SCORE, "length_bin")}
 """Names of the code among keys of results, in words; names of others stay as they are."""
-LEVELS: Final = ("length_bin", "model", "judge")
+LEVELS = ("length_bin", "model", "judge")
 """Facets that a label names beside their value."""
-ROWS: Final = 12
+ROWS = 12
 """Rows that are shown; the frame has all."""
 _WIDTH, _HEIGHT, _EDGE = 150, 14, 5  # of a drawn interval, in pixels
-CONFIDENCE: Final = 0.95  # of every interval whose level is not said beside it
-GROUPS: Final = "independent groups"
+CONFIDENCE = 0.95  # of every interval whose level is not said beside it
+GROUPS = "independent groups"
 """What is counted where bases share texts."""
-_GROUPED: Final = "bases that share texts or sources count as one"
-_HEADS: Final = ("about", "result", "estimate", "95 % interval", "", "n", "method and notes")
+_GROUPED = "bases that share texts or sources count as one"
+_HEADS = ("about", "result", "estimate", "95 % interval", "", "n", "method and notes")
 
 
 def rounded(value: float) -> str:

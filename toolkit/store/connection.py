@@ -18,7 +18,7 @@ from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import mongoengine as me
 import pymongo
@@ -45,10 +45,10 @@ from toolkit.store.writer import BulkWriter, Document, Duplicate, Fields, reason
 T = TypeVar("T")
 DATABASE = "toolkit"  # where the address names none
 ANSWER_MS = 10_000  # longest a store may take to answer at all
-CHUNK: Final = 5000  # ids in one $in
-WINDOW: Final = 1000  # documents that are in memory at once where all of a study are gone through
-LAYOUT: Final = "about"  # collection whose one document names the version of the store
-LAYOUT_VERSION: Final = 1
+CHUNK = 5000  # ids in one $in
+WINDOW = 1000  # documents that are in memory at once where all of a study are gone through
+LAYOUT = "about"  # collection whose one document names the version of the store
+LAYOUT_VERSION = 1
 _opening = threading.RLock()  # the garbage collector may close a store while another is opened
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any
 
 import pandas as pd
 
@@ -14,8 +14,8 @@ from toolkit.files import digest
 from toolkit.store.connection import Store
 from toolkit.store.documents import Anchor, Drift, Judgement
 
-COMPOSITES: Final = ("composite", "composite_strict")
-COLUMNS: Final = ("anchor", "day", "target", "base", "cluster", "judge", "dimension", "then", "now")
+COMPOSITES = ("composite", "composite_strict")
+COLUMNS = ("anchor", "day", "target", "base", "cluster", "judge", "dimension", "then", "now")
 _Document = Mapping[str, Any]
 
 

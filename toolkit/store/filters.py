@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,19 +20,19 @@ from toolkit.store.frames import judgements_frame, runs_frame
 from toolkit.store.writer import Fields
 from toolkit.words import choices, suggestion
 
-CALL_TYPES: Final = types_of("calls")
-_UNREAD: Final = ("request", "text", "raw", "owner", "worst_aud", "inherited_aud", "updated_at", "seal")
-PLANNED: Final = ("model", "scenario", "category", "base", "length_bin", "prompt_id", "repeat")
-OF_RUNS: Final = (*PLANNED, "status", "judged")
-OF_JUDGEMENTS: Final = ("judge", "judge_model", "failed")
-OF_CALLS: Final = ("purpose", "state", "model", "role")
-_ALLOWED: Final = {
+CALL_TYPES = types_of("calls")
+_UNREAD = ("request", "text", "raw", "owner", "worst_aud", "inherited_aud", "updated_at", "seal")
+PLANNED = ("model", "scenario", "category", "base", "length_bin", "prompt_id", "repeat")
+OF_RUNS = (*PLANNED, "status", "judged")
+OF_JUDGEMENTS = ("judge", "judge_model", "failed")
+OF_CALLS = ("purpose", "state", "model", "role")
+_ALLOWED = {
     "status": ("succeeded", "failed"),
     "purpose": ("run", "judge", "write", "drift"),
     "state": ("done", "failed", "claimed"),
 }
-_LEADS: Final = ("call_id", "call_ids", "run_id", "first_run_id", "model", "judge", "judge_repeat")
-_SHOWN: Final = 12  # values that an error names
+_LEADS = ("call_id", "call_ids", "run_id", "first_run_id", "model", "judge", "judge_repeat")
+_SHOWN = 12  # values that an error names
 
 
 def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,10 +22,10 @@ from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.table_files import arrow_csv
 from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, choices, scale_words
 
-FORMATS: Final = (".csv", ".parquet")
+FORMATS = (".csv", ".parquet")
 # The storage is named: what "string" alone means depends on what else is installed, and on options of the user's.
-TEXT: Final = pd.StringDtype("pyarrow")
-_CATEGORIES: Final = {"bin": tuple(LENGTH_BINS), "role": JUDGE_ROLES, "dimension": DIMENSIONS}
+TEXT = pd.StringDtype("pyarrow")
+_CATEGORIES = {"bin": tuple(LENGTH_BINS), "role": JUDGE_ROLES, "dimension": DIMENSIONS}
 
 
 class Column(NamedTuple):
@@ -41,9 +41,9 @@ def _text_of(name: str) -> str:
     return resources.files("toolkit.store").joinpath(name).read_text("utf-8")
 
 
-_TABLE: Final = ("frame", "column", *Column._fields)
-_ROWS: Final = tuple(csv.DictReader(_text_of("columns.csv").splitlines()))
-KINDS: Final[dict[str, dict[str, Column]]] = {row["frame"]: {} for row in _ROWS}
+_TABLE = ("frame", "column", *Column._fields)
+_ROWS = tuple(csv.DictReader(_text_of("columns.csv").splitlines()))
+KINDS: dict[str, dict[str, Column]] = {row["frame"]: {} for row in _ROWS}
 """The columns of every tidy frame by the name of the frame, which is the name of the method of a study."""
 for _row in _ROWS:
     if _row["column"]:  # a row without one says what a row of the frame is

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any
 
 import pandas as pd
 
@@ -24,12 +24,12 @@ from toolkit.store.records import is_current
 from toolkit.store.writer import Fields
 from toolkit.words import DIMENSIONS, SCORE, total_aud
 
-RATED_SCORES: Final = (*DIMENSIONS, SCORE)
-_WHERE: Final = ("run_id", "base", "cluster", "length_bin", "length_arm", "model", "repeat")
-_OF_RUN: Final = ("study", "prompt_id", "scenario", *_WHERE[1:])
+RATED_SCORES = (*DIMENSIONS, SCORE)
+_WHERE = ("run_id", "base", "cluster", "length_bin", "length_arm", "model", "repeat")
+_OF_RUN = ("study", "prompt_id", "scenario", *_WHERE[1:])
 """Columns of a run that frames of what was said of it share."""
-_RATED: Final = ["run_id", "base", "cluster", "judge"]
-_AGGREGATED: Final = "ensemble_evaluation.aggregated"
+_RATED = ["run_id", "base", "cluster", "judge"]
+_AGGREGATED = "ensemble_evaluation.aggregated"
 # What each judge said is in its judgement, and the means are in `scores`: most of a run's document.
 _NOT_OF_RUN = [
     "ensemble_evaluation.judge_results", "bias_controls", "judge_calls", "ensemble_key", "test_item", "updated_at"
@@ -37,13 +37,13 @@ _NOT_OF_RUN = [
 _NOT_OF_RUN += [f"{_AGGREGATED}.{part}" for part in ("mean_scores", "median_scores", "leave_one_out")]
 for _part in ("std_scores", "confidence_intervals"):
     _NOT_OF_RUN += [f"{_AGGREGATED}.{_part}.{name}" for name in (*DIMENSIONS, "composite_strict")]
-_NOT_OF_JUDGEMENT: Final = ("call_ids", "detail", "answered", "updated_at")
-_HISTORY: Final[Mapping[str, str]] = {
+_NOT_OF_JUDGEMENT = ("call_ids", "detail", "answered", "updated_at")
+_HISTORY: Mapping[str, str] = {
     "run_id": "string", "rater": "string", "version": "Int64", "counts": "bool", "dimension": "string",
     "score": "float64", "reasons": "string", "source": "string", "created_at": "utc",
 }  # fmt: skip
-_OF_RATING: Final = ("rater", "reasons", "source", "version", "created_at")
-_OF_JUDGEMENT: Final = ("failed", "composite", "composite_strict", "zeros")
+_OF_RATING = ("rater", "reasons", "source", "version", "created_at")
+_OF_JUDGEMENT = ("failed", "composite", "composite_strict", "zeros")
 _Documents = Sequence[Fields]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from itertools import chain
 from operator import itemgetter
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from pymongo import InsertOne, UpdateOne
 
@@ -26,8 +26,8 @@ from toolkit.store.documents import HumanRating, RatingRound
 from toolkit.store.records import judgement_record
 from toolkit.store.writer import Duplicate, sealed, utc_now
 
-HUMAN: Final = "human"  # model of a human judge; its judge is this word, a colon and the rater
-UNFINISHED: Final = "unfinished"
+HUMAN = "human"  # model of a human judge; its judge is this word, a colon and the rater
+UNFINISHED = "unfinished"
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Rating:
         return replace(judgement, reason=f"{UNFINISHED}: {scored}")
 
 
-_STORED: Final = tuple(field.name for field in fields(Rating) if field.name != "scheme")
+_STORED = tuple(field.name for field in fields(Rating) if field.name != "scheme")
 
 
 def all_ratings(store: Store, run_ids: Iterable[str], rubric_hash: str) -> list[Rating]:

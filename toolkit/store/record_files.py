@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any
 
 import mongoengine as me
 from bson import json_util
@@ -21,10 +21,10 @@ from toolkit.store import documents
 from toolkit.store.connection import Store, windows
 from toolkit.store.writer import JSON, Document
 
-RECORD_SUMS: Final = "record_sums.jsonl"
-LONGEST: Final = 1 << 27  # bytes of a line: a document of 16 MB may be six times as much in JSON
-_ID: Final = ("_id",)
-KEYS: Final[Mapping[type[me.Document], tuple[str, ...]]] = {
+RECORD_SUMS = "record_sums.jsonl"
+LONGEST = 1 << 27  # bytes of a line: a document of 16 MB may be six times as much in JSON
+_ID = ("_id",)
+KEYS: Mapping[type[me.Document], tuple[str, ...]] = {
     documents.Prompt: ("prompt_id", "dataset_version"),
     documents.OutputBlob: ("blob_id",),
     documents.Call: _ID,

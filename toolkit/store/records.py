@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass, fields
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any
 
 from bson import ObjectId
 from ulid import ULID
@@ -22,23 +22,23 @@ from toolkit.store import documents
 from toolkit.store.connection import CHUNK, Store
 from toolkit.store.writer import TOUCH, Document, Fields, Record, utc_now
 
-_OPTIONAL: Final = (
+_OPTIONAL = (
     "failure", "prompt_length_bin", "tokens", "economics", "output_blob_id", "finish_reason", "attempts", "defect",
     "reply_policy", "reasoning_effort", "reasoning_tokens",
 )  # fmt: skip
 """Fields that a run may lack."""
-_FIELDS: Final = tuple(
+_FIELDS = tuple(
     field.name for field in fields(Judgement) if field.name not in ("rubric_digest", "interrupted")
 )
-_OF_VOTE: Final = (
+_OF_VOTE = (
     "model", "reason", "reasons", "answered", "related", "repaired", "aud_cost", "latency_ms", "input_tokens",
     "output_tokens",
 )  # fmt: skip
-MOMENTS: Final = ("created_at", "updated_at")
-EVALUATION: Final = {
+MOMENTS = ("created_at", "updated_at")
+EVALUATION = {
     "ensemble_evaluation", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "scores"
 }  # fmt: skip
-_STORED: Final = (
+_STORED = (
     "study", "call_id", "run_id", "prompt_id", "model", "repeat", "status", "failure", "output_blob_id", "defect",
     "reply_policy", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "finish_reason", "tokens.output",
 )  # fmt: skip

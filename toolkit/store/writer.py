@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from bson import json_util
 from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateMany, UpdateOne
@@ -42,7 +42,7 @@ Fields = Mapping[str, Any]
 Document = dict[str, Any]
 """The same of one that is made, or was read, here."""
 Operation = InsertOne | UpdateOne | UpdateMany | ReplaceOne | DeleteMany
-JSON: Final = json_util.RELAXED_JSON_OPTIONS.with_options(tz_aware=True, tzinfo=UTC)
+JSON = json_util.RELAXED_JSON_OPTIONS.with_options(tz_aware=True, tzinfo=UTC)
 """Documents as text: whole numbers, floats and moments come back as they were, moments as a store gives them."""
 DUPLICATE_KEY = 11000
 LARGEST_BULK = 500

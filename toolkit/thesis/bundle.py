@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
@@ -21,7 +21,7 @@ from toolkit.thesis.findings import TEXTS, Findings, findings_lines
 from toolkit.thesis.methods import methods_latex, methods_text, templates
 from toolkit.thesis.references import bibliography, known_references
 
-NOTES: Final = "Notes to figures and tables"
+NOTES = "Notes to figures and tables"
 Numbered = tuple[str, str]
 """The number of a figure or table in a document, and what LaTeX refers to it by."""
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.report.blocks import Block, Bullets, Grid, Heading, Paragraph, Picture
@@ -16,11 +16,11 @@ from toolkit.report.show import plain_text
 from toolkit.report.style import COLUMN_MM, PAGE_MM
 from toolkit.words import choices
 
-FORMATS: Final = ("latex", "docx")
+FORMATS = ("latex", "docx")
 """Formats of a bundle: a document for Word stands beside that of LaTeX."""
-_VERSION: Final = [1, 23]  # of pandoc's document types
-_EPOCH: Final = "315532800"  # 1980, the first year of a zip: the same document is the same bytes
-_NO_ATTRIBUTES: Final = ["", [], []]
+_VERSION = [1, 23]  # of pandoc's document types
+_EPOCH = "315532800"  # 1980, the first year of a zip: the same document is the same bytes
+_NO_ATTRIBUTES = ["", [], []]
 
 Node = dict[str, Any]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 
 Reasons = Mapping[str, str]
 """Why questions cannot be answered, by the name of the analysis."""
-DIFFERENT: Final = "different"
-SMALL: Final = "different, within the margin"
-EQUIVALENT: Final = "equivalent within the margin"
-UNDECIDED: Final = "undecided"
-NOT_ANSWERED: Final = "not answered"
-MOST_TIED: Final = 6  # pairs of models that a sentence names; the table has all
-TEXTS: Final[Mapping[str, Any]] = data_file("findings.toml")
+DIFFERENT = "different"
+SMALL = "different, within the margin"
+EQUIVALENT = "equivalent within the margin"
+UNDECIDED = "undecided"
+NOT_ANSWERED = "not answered"
+MOST_TIED = 6  # pairs of models that a sentence names; the table has all
+TEXTS: Mapping[str, Any] = data_file("findings.toml")
 
 
 @dataclass(frozen=True)

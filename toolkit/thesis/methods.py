@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     from toolkit.runs.provenance import Asked
     from toolkit.store.connection import Store
 
-_FIRST_SIGN: Final = (
-    0xF0000  # private use: the first of the signs that stand for references in a template's text
-)
+_FIRST_SIGN = 0xF0000  # private use: the first of the signs that stand for references in a template's text
 _cite_signs: Final[dict[tuple[str, ...], str]] = {}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
 from toolkit.files import read_toml
@@ -18,14 +18,14 @@ from toolkit.words import joined
 if TYPE_CHECKING:
     from toolkit.analyses import Analyses
 
-_FIELDS: Final = (
+_FIELDS = (
     "author", "title", "journal", "booktitle", "edition", "publisher", "address", "howpublished", "volume", "number",
     "pages", "year", "note", "doi",
 )  # fmt: skip
 """Fields of a BibTeX entry, in their order."""
-_UNITS: Final = (GROUPS, "bases", "items", "questions", "methods")
+_UNITS = (GROUPS, "bases", "items", "questions", "methods")
 """Independent units, of which the first that an n counts is that of its interval."""
-_KINDS: Final = {"Statistics": "statistic", "Intervals and tests": "method", "Assumptions": "assumption"}
+_KINDS = {"Statistics": "statistic", "Intervals and tests": "method", "Assumptions": "assumption"}
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Evidence:
         return Sentence(entry["text"].format(**words, seed=self.seed), tuple(entry.get("cite", ())))
 
 
-NO_EVIDENCE: Final = Evidence()
+NO_EVIDENCE = Evidence()
 
 
 def evidence_of(

@@ -16,19 +16,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO
 
 from toolkit.errors import InputError
 from toolkit.traffic.convert import staging_for
 from toolkit.traffic.tshark import printable_line, running
 from toolkit.words import Summary
 
-_NAME: Final = "toolkit-dumpcap"
-_PATIENCE: Final = 15.0  # seconds for dumpcap to begin, and to end
-_SETTLE: Final = 0.5  # seconds after the command: the last FIN, and what the kernel still holds
-_LOOK: Final = 0.02  # seconds between two looks at what is running
+_NAME = "toolkit-dumpcap"
+_PATIENCE = 15.0  # seconds for dumpcap to begin, and to end
+_SETTLE = 0.5  # seconds after the command: the last FIN, and what the kernel still holds
+_LOOK = 0.02  # seconds between two looks at what is running
 # A program of its own, so that a capture can end it like any other command; an HTTP error status is a reply too.
-_REQUEST: Final = """
+_REQUEST = """
 import sys, urllib.error, urllib.request
 opener, failed = urllib.request.build_opener(urllib.request.ProxyHandler({})), []
 for url in sys.argv[1:]:

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
 
 from toolkit.errors import InputError
 from toolkit.files import read_toml, sha256_of
@@ -27,11 +26,11 @@ from toolkit.traffic.tshark import (
 )
 from toolkit.words import Summary
 
-_AT_ONCE: Final = 5_000  # rows that wait for their file to be opened: thousands of streams, one open file
-_STREAM: Final = NAMES.index("stream")
-_ADDRESSES: Final = frozenset({"source", "destination"})
-_NOTES: Final = read_toml(Path(__file__).parent / "notes.toml")
-_TEXTS: Final = frozenset({"host", "uri", "content_type", "user_agent"})
+_AT_ONCE = 5_000  # rows that wait for their file to be opened: thousands of streams, one open file
+_STREAM = NAMES.index("stream")
+_ADDRESSES = frozenset({"source", "destination"})
+_NOTES = read_toml(Path(__file__).parent / "notes.toml")
+_TEXTS = frozenset({"host", "uri", "content_type", "user_agent"})
 
 
 @dataclass(frozen=True)

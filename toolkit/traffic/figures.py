@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -32,21 +32,21 @@ from toolkit.stats.one_shot.methods import (
 from toolkit.stats.result import estimates_frame
 from toolkit.words import agreeing, counted
 
-NAME: Final = "one_shot"
-MOST_ROWS: Final = 45  # rows that fit on a page of a thesis with their caption
-_COLUMNS: Final = ("label", *VERDICTS, "missing", "experiments", "score", "raw", "low", "high")
+NAME = "one_shot"
+MOST_ROWS = 45  # rows that fit on a page of a thesis with their caption
+_COLUMNS = ("label", *VERDICTS, "missing", "experiments", "score", "raw", "low", "high")
 
 Scored = MethodScore | GroupScore
-_ROW_MM: Final = 4.6
-_MOST_TICKS: Final = 9
+_ROW_MM = 4.6
+_MOST_TICKS = 9
 # Blue and vermilion are nearly one grey, so what is hallucinated is hatched as well; what is unexpected is pale.
-_LOOKS: Final[dict[str, dict[str, Any]]] = {
+_LOOKS: dict[str, dict[str, Any]] = {
     "expected": {"facecolor": style.PALETTE[0], "edgecolor": "white"},
     "unexpected": {"facecolor": "#DDDDDD", "edgecolor": "white"},
     "hallucinated": {"facecolor": style.PALETTE[3], "edgecolor": "white", "hatch": "/////"},
     "missing": {"facecolor": "white", "edgecolor": style.GREY, "linestyle": ":"},
 }
-_WORDS: Final = {
+_WORDS = {
     "expected": "expected (I1)",
     "unexpected": "unexpected (I0)",
     "hallucinated": "hallucinated (H)",

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 from urllib.parse import unquote_plus
 
 from pydantic import Field, model_validator
@@ -30,18 +30,16 @@ Measure = Literal[
     "count", "distinct", "value", "first", "last", "list", "set", "sum", "mean", "min", "max",
     "duration", "mean_interval", "share", "exists",
 ]  # fmt: skip
-MEASURES: Final = (*get_args(Measure), "choice")
-OF_COLUMN: Final = frozenset(
-    {"distinct", "value", "first", "last", "list", "set", "sum", "mean", "min", "max"}
-)
-ANSWERS: Final = ("answers", "answered_by")
+MEASURES = (*get_args(Measure), "choice")
+OF_COLUMN = frozenset({"distinct", "value", "first", "last", "list", "set", "sum", "mean", "min", "max"})
+ANSWERS = ("answers", "answered_by")
 """In the row of a response the number of its request row, and in the row of a request that of its response row."""
-_ARITHMETIC: Final = frozenset({"sum", "mean", "min", "max"})
-_LARGEST: Final = 18
+_ARITHMETIC = frozenset({"sum", "mean", "min", "max"})
+_LARGEST = 18
 """Digits before the point of a number that can be of a sample; no arithmetic is done with larger ones."""
-_NUMBER: Final = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.\d{1,40})?(?:[eE][-+]?\d{1,2})?")
+_NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.\d{1,40})?(?:[eE][-+]?\d{1,2})?")
 
-UNITS: Final = {
+UNITS = {
     name: (kind, Decimal(size))
     for kind, sizes in read_toml(Path(__file__).parent / "units.toml").items()
     for size, names in sizes.items()
@@ -293,7 +291,7 @@ Type = Literal[
     "integer", "number", "share", "time", "duration", "address", "port", "host", "status", "method", "text",
     "list", "set", "yes_no", "one_of", "claims",
 ]  # fmt: skip
-_NUMBERS: Final = frozenset({"integer", "number", "share", "time", "duration", "port", "status"})
+_NUMBERS = frozenset({"integer", "number", "share", "time", "duration", "port", "status"})
 
 
 class Subject(Strict):

@@ -12,7 +12,6 @@ from decimal import Decimal
 from importlib import resources
 from itertools import product
 from pathlib import Path
-from typing import Final
 
 import pandas as pd
 
@@ -52,10 +51,10 @@ from toolkit.traffic.sample import Sample, load_sample, shipped_samples
 from toolkit.traffic.typed import Expected, Verdict, expectation, readable, typed_verdict
 from toolkit.words import choices
 
-FORMATS: Final = ("typed", "text")
-_KEYS: Final = (*KEYS, "repeat")
-_COLUMNS: Final = [*_KEYS, "verdict", "matched", "found", "why", "invented", "run_id"]
-_TEXTS: Final = read_toml(resources.files("toolkit.traffic") / "one_shot.toml")
+FORMATS = ("typed", "text")
+_KEYS = (*KEYS, "repeat")
+_COLUMNS = [*_KEYS, "verdict", "matched", "found", "why", "invented", "run_id"]
+_TEXTS = read_toml(resources.files("toolkit.traffic") / "one_shot.toml")
 
 
 @dataclass(frozen=True)

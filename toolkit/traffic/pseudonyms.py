@@ -15,23 +15,22 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
 
 from toolkit.errors import InputError
 from toolkit.files import read_text
 
-_OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
-_DOT: Final = r"(?:\.|%2[eE])"
-_COLON: Final = r"(?::|%3[aA])"
-_AFTER_ESCAPE: Final = r"(?<=%[0-9A-Fa-f]{2})"
-_QUAD: Final = rf"{_OCTET}(?:{_DOT}{_OCTET}){{3}}"
-_IPV4: Final = rf"(?:{_AFTER_ESCAPE}|(?<!\d)(?<!\d\.)){_QUAD}(?!\d|\.\d)"
-_VERSION4: Final = rf"(?<![A-Za-z]/){_IPV4}"
-_COLONS: Final = (
+_OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+_DOT = r"(?:\.|%2[eE])"
+_COLON = r"(?::|%3[aA])"
+_AFTER_ESCAPE = r"(?<=%[0-9A-Fa-f]{2})"
+_QUAD = rf"{_OCTET}(?:{_DOT}{_OCTET}){{3}}"
+_IPV4 = rf"(?:{_AFTER_ESCAPE}|(?<!\d)(?<!\d\.)){_QUAD}(?!\d|\.\d)"
+_VERSION4 = rf"(?<![A-Za-z]/){_IPV4}"
+_COLONS = (
     rf"(?:{_AFTER_ESCAPE}|(?<![0-9A-Za-z:]))(?:[0-9A-Fa-f]{{0,4}}{_COLON}){{2,7}}(?:{_QUAD}|[0-9A-Fa-f]{{0,4}})"
     r"(?![0-9A-Za-z:])"
 )
-_DASHED_MAC: Final = r"(?P<dashed>(?<![0-9A-Za-z-])[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2}){5}(?![0-9A-Za-z-]))"
+_DASHED_MAC = r"(?P<dashed>(?<![0-9A-Za-z-])[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2}){5}(?![0-9A-Za-z-]))"
 # One pass: what was replaced is never looked at again, or an IPv4 address in an IPv6 address is mapped twice.
 _ANY, _ANY_VERSION = (re.compile(f"{_COLONS}|{_DASHED_MAC}|{quad}") for quad in (_IPV4, _VERSION4))
 
@@ -132,15 +131,15 @@ def _networks(texts: str) -> tuple[tuple[int, int], ...]:
     return tuple((int(network.network_address), network.prefixlen) for network in networks)
 
 
-_IPV4_NETWORKS: Final = (
+_IPV4_NETWORKS = (
     "0.0.0.0/32 127.0.0.1/32 127.0.0.0/8 10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 169.254.0.0/16 224.0.0.0/4 "
     "255.255.255.255/32"
 )
 # The last two carry an IPv4 address in 32 bits (RFC 4291, RFC 6052), which has the pseudonym that it has alone.
-_IPV6_NETWORKS: Final = "::/128 ::1/128 fe80::/10 fc00::/7 ff00::/8 ::ffff:0:0/96 64:ff9b::/96"
+_IPV6_NETWORKS = "::/128 ::1/128 fe80::/10 fc00::/7 ff00::/8 ::ffff:0:0/96 64:ff9b::/96"
 # Of each kind of address: its bits, the networks that map onto themselves, and bits that never change: those that say
 # whether a MAC is locally administered, and whether it is a group.
-_FIXED: Final = {
+_FIXED = {
     "ipv4": (32, _networks(_IPV4_NETWORKS), ()),
     "ipv6": (128, _networks(_IPV6_NETWORKS), ()),
     "mac": (48, ((0, 48), (2**48 - 1, 48)), (6, 7)),

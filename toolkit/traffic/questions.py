@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Final, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, model_validator
 
@@ -16,9 +16,9 @@ from toolkit.files import Strict, Text, TooDeep, checked, parsed, read_toml
 from toolkit.judges.rubric import fill
 from toolkit.traffic.measures import Answer
 
-MAX_TEXT: Final = 20_000  # characters of a reply that is read: ten times what a model is asked for
-MAX_OBJECTS: Final = 200  # opening braces at which an object is looked for; a reply with more is no answer
-DOUBLED: Final = "\0doubled"  # the key of an object that had a key twice
+MAX_TEXT = 20_000  # characters of a reply that is read: ten times what a model is asked for
+MAX_OBJECTS = 200  # opening braces at which an object is looked for; a reply with more is no answer
+DOUBLED = "\0doubled"  # the key of an object that had a key twice
 
 
 def _name(text: str) -> str:

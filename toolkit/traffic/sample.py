@@ -9,7 +9,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
 from toolkit.files import parsed, read_text, read_toml
@@ -20,11 +20,11 @@ from toolkit.words import choices, counted
 if TYPE_CHECKING:
     import pandas as pd
 
-TABLE: Final = read_toml(Path(__file__).parent / "columns.toml")
-COLUMNS: Final = TABLE["sample"]
+TABLE = read_toml(Path(__file__).parent / "columns.toml")
+COLUMNS = TABLE["sample"]
 """Name and dtype; time in s since the first packet, lengths in bytes, addresses and ports of the innermost packet."""
-NAMES: Final = tuple(COLUMNS)
-CUT: Final = "[cut]"
+NAMES = tuple(COLUMNS)
+CUT = "[cut]"
 """Ends a cell whose value was cut off by a snap length (``tcpdump -s``)."""
 
 

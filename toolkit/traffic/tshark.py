@@ -18,7 +18,7 @@ from decimal import Decimal
 from functools import cache, lru_cache
 from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, cast
+from typing import IO, Any, NamedTuple, cast
 
 from packaging.version import Version
 from pyshark import FileCapture
@@ -30,15 +30,15 @@ from toolkit.traffic.sample import CUT, NAMES, TABLE
 
 Record = tuple[str, ...]
 
-SEVERAL: Final = "\r"
-_FIELDS: Final = tuple(TABLE["tshark"]["fields"])
-_AT: Final = {field: index for index, field in enumerate(_FIELDS)}
-_HEADERS: Final = {"host": "host", "user-agent": "user_agent", "content-type": "content_type"}
+SEVERAL = "\r"
+_FIELDS = tuple(TABLE["tshark"]["fields"])
+_AT = {field: index for index, field in enumerate(_FIELDS)}
+_HEADERS = {"host": "host", "user-agent": "user_agent", "content-type": "content_type"}
 # Bit 0 upwards, as in RFC 9293.
-_FLAGS: Final = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
-_QUOTING: Final = frozenset({"icmp", "icmpv6"})
-_NETWORK: Final = {name: _AT[f"{name}.src"] for name in ("eth", "ip", "ipv6")}
-_TRANSPORT: Final = {name: _AT[f"{name}.srcport"] for name in ("tcp", "udp")}
+_FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
+_QUOTING = frozenset({"icmp", "icmpv6"})
+_NETWORK = {name: _AT[f"{name}.src"] for name in ("eth", "ip", "ipv6")}
+_TRANSPORT = {name: _AT[f"{name}.srcport"] for name in ("tcp", "udp")}
 
 
 def tshark_fields(version: tuple[int, ...]) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ def _flags(value: str) -> str:
 
 # --- the programs -----------------------------------------------------------------------------------------------------
 
-_MOST_WORDS: Final = 65_536  # bytes of complaints that are read; a broken capture can make tshark talkative
+_MOST_WORDS = 65_536  # bytes of complaints that are read; a broken capture can make tshark talkative
 
 
 class DamagedCapture(InputError):
@@ -231,7 +231,7 @@ def printable_line(text: str) -> str:
 # --- PyShark ----------------------------------------------------------------------------------------------------------
 
 # As ``-T fields`` writes them; measured with tshark 4.0 for every byte, and tested.
-_ESCAPED: Final = str.maketrans({"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"})
+_ESCAPED = str.maketrans({"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"})
 
 
 class _Loop:

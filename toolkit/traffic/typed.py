@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.files import TooDeep
@@ -35,14 +35,14 @@ from toolkit.traffic.measures import (
 )
 from toolkit.traffic.questions import DOUBLED, MAX_TEXT, Question, json_objects, marked_pairs
 
-_TYPES: Final = {
+_TYPES = {
     "share": "share", "time": "time", "duration": "time", "integer": "count", "port": "number", "status": "number",
 }  # fmt: skip
-_COLUMNS: Final = {"address": "source", "host": "host"}
-_EXACT_KINDS: Final = frozenset({"count", "number"})
-_ROUNDING: Final = Decimal("1e-12")  # of means, which have 28 digits
-_WITH_UNIT: Final = re.compile(r"\s*([-+]?[\d.,]{1,40})\s*(%|[A-Za-zµμ]{1,20})\s*")
-_RANGE: Final = re.compile(r"\s*(\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
+_COLUMNS = {"address": "source", "host": "host"}
+_EXACT_KINDS = frozenset({"count", "number"})
+_ROUNDING = Decimal("1e-12")  # of means, which have 28 digits
+_WITH_UNIT = re.compile(r"\s*([-+]?[\d.,]{1,40})\s*(%|[A-Za-zµμ]{1,20})\s*")
+_RANGE = re.compile(r"\s*(\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
 
 
 Ranges = tuple[tuple[int, int], ...]
@@ -107,7 +107,7 @@ def _digits(text: str) -> Decimal | str:
         return text
 
 
-_EXACT: Final = json.JSONDecoder(object_pairs_hook=marked_pairs, parse_int=_digits, parse_float=_digits)
+_EXACT = json.JSONDecoder(object_pairs_hook=marked_pairs, parse_int=_digits, parse_float=_digits)
 
 
 def read_claims(text: str) -> tuple[TypedClaim, ...]:
@@ -172,7 +172,7 @@ def _claim(number: int, claim: Any) -> TypedClaim:
     return TypedClaim(number, value, unit, measure, column, conditions, among, rows)
 
 
-_FLAT: Final = ("measure", "column", "filter", "among")
+_FLAT = ("measure", "column", "filter", "among")
 
 
 def _ranges(number: int, rows: Any) -> Ranges | None:
@@ -289,7 +289,7 @@ def check(claim: TypedClaim, table: Table, slack: Decimal = Decimal(0)) -> None:
             raise Refuted(f"it says {readable(value)[:80]}, {subject} {readable(truth)[:200]}")
 
 
-_NONE: Final = frozenset({"count", "distinct", "share"})
+_NONE = frozenset({"count", "distinct", "share"})
 
 
 def _cited(ranges: Ranges, table: Table) -> Rows:

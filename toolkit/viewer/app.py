@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import anywidget
 
@@ -23,7 +23,7 @@ from toolkit.viewer.page import STYLE, heading, rows, run_html, write_page
 if TYPE_CHECKING:
     import pandas as pd
 
-_GROWING: Final = (Run, Judgement, HumanRating)
+_GROWING = (Run, Judgement, HumanRating)
 
 
 class Viewer(anywidget.AnyWidget):

@@ -9,23 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import mistune
 import nh3
 
 from toolkit.viewer.visible import Span, marked_text, spans_in_order, visible
 
-LONGEST: Final = 60_000
+LONGEST = 60_000
 """Longest rendered reply, in characters. A longer one, or one that cannot be rendered, is shown as received."""
-_BLOCKS: Final = ("p", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "hr", "br")
-_TABLE: Final = ("table", "thead", "tbody", "tr", "th", "td")
-TAGS: Final = frozenset((*_BLOCKS, *_TABLE, "code", "strong", "em", "del"))
+_BLOCKS = ("p", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "hr", "br")
+_TABLE = ("table", "thead", "tbody", "tr", "th", "td")
+TAGS = frozenset((*_BLOCKS, *_TABLE, "code", "strong", "em", "del"))
 _OPEN, _CLOSE = "\ue000", "\ue001"  # of private use: `visible` leaves none in the text
-_LEAD: Final = re.compile(r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|\|[ \t]*)?[*_~`]*")
+_LEAD = re.compile(r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|\|[ \t]*)?[*_~`]*")
 """Markup that must begin a line or word; a mark before it would undo it."""
-_TAG: Final = re.compile(r"(<[^>]*>)")
-_MARKS: Final = re.compile(f"([{_OPEN}{_CLOSE}])")
+_TAG = re.compile(r"(<[^>]*>)")
+_MARKS = re.compile(f"([{_OPEN}{_CLOSE}])")
 
 
 class _TextRenderer(mistune.HTMLRenderer):

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from toolkit.errors import InputError
 from toolkit.judges.focus import focus_sentences
@@ -27,10 +27,10 @@ from toolkit.viewer.visible import Span, spans_in_order
 if TYPE_CHECKING:
     import pandas as pd
 
-HIDDEN: Final = "hidden_for"
+HIDDEN = "hidden_for"
 """Column with the raters whose running rounds hide the scores of a run; missing where none does."""
-_COMPOSITES: Final = ("composite", "composite_strict", "composite_std", "composite_low", "composite_high")
-_SCORES: Final = (*_COMPOSITES, "zeros", "people_composite")
+_COMPOSITES = ("composite", "composite_strict", "composite_std", "composite_low", "composite_high")
+_SCORES = (*_COMPOSITES, "zeros", "people_composite")
 
 
 LedgerCall = Mapping[str, Any]

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
 from toolkit.judges.judgement import Judgement
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from toolkit.plan import Plan
     from toolkit.store.connection import Store
 
-PART: Final = 40  # runs that are packed and opened together
-COLUMNS: Final = {
+PART = 40  # runs that are packed and opened together
+COLUMNS = {
     "run": "run_id", "prompt": "prompt_id", "base": "base", "scenario": "scenario", "model": "model",
     "repeat": "repeat", "bin": "length_bin", "composite": "composite", "strict": "composite_strict",
     "sd": "composite_std", "judges": "judge_count", "people": "people_composite", "raters": "people_count",
     "aud": "aud_cost", "tokens": "output_tokens", "ms": "latency_ms",
 }  # fmt: skip
 """Fields of a run in the table of the app, with their columns of the runs frame."""
-_FOLDER: Final = Path(__file__).parent
-STYLE: Final = (_FOLDER / "app.css").read_text("utf-8")
-MISSING: Final = "–"
-IGNORED_BY_MATHJAX: Final = "tex2jax_ignore mathjax_ignore"
+_FOLDER = Path(__file__).parent
+STYLE = (_FOLDER / "app.css").read_text("utf-8")
+MISSING = "–"
+IGNORED_BY_MATHJAX = "tex2jax_ignore mathjax_ignore"
 """Classes of elements with text of models, in which a dollar sign begins no formula."""
-_NO_SHORTCUTS: Final = "data-lm-suppress-shortcuts='true'"
+_NO_SHORTCUTS = "data-lm-suppress-shortcuts='true'"
 """Attribute of elements with focus: JupyterLab would use arrow keys and letters as its shortcuts."""
 
 

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Final
 from urllib.parse import urlsplit
 
 from toolkit.errors import InputError
@@ -21,7 +20,7 @@ from toolkit.store.connection import Store
 from toolkit.store.filters import planned_runs
 from toolkit.viewer.page import page_of, script_and_policy
 
-LOOPBACK: Final = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 
 
 class _Handler(BaseHTTPRequestHandler):

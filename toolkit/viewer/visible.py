@@ -6,7 +6,7 @@ import html
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import regex  # type: ignore[import-untyped]
 
@@ -14,7 +14,7 @@ from toolkit.words import is_unseen
 
 Span = tuple[int, int]  # a place in a text, in characters, as in a slice
 
-_UNUSUAL: Final = regex.compile(
+_UNUSUAL = regex.compile(
     r"""(?V1)(?P<drawn>
       (?<=[\p{Emoji}--\p{ASCII}])[\uFE0E\uFE0F] | (?<=[0-9#*])\uFE0F(?=\u20E3)
     | (?<=\p{Extended_Pictographic}[\p{Emoji_Modifier}\uFE0F]?)\u200D(?=\p{Extended_Pictographic})
@@ -28,7 +28,7 @@ _UNUSUAL: Final = regex.compile(
 These are presentation and sequences of emoji, and the joiners of RFC 5892, appendix A, in Indic and Arabic scripts.
 Anywhere else, or twice in a row, they can carry hidden text.
 """
-_NAMED: Final = ("Co", "Zl", "Zp")  # private use, line and paragraph separators
+_NAMED = ("Co", "Zl", "Zp")  # private use, line and paragraph separators
 
 
 def visible(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -17,18 +17,18 @@ from toolkit.stats.comparisons.cost_quality import Pareto, cost_column
 from toolkit.stats.inference.run_table import WHOLE, at_length
 from toolkit.words import LENGTH_BINS, scale_words
 
-_LOG_FROM: Final = 8.0
+_LOG_FROM = 8.0
 """A ratio of largest to smallest cost above which a linear axis would press the cheap models together."""
-_RING: Final = 11.0
+_RING = 11.0
 """Diameter in points of the ring around a mark of the front."""
-_NEAR: Final = 8.0
+_NEAR = 8.0
 """Points within which two letters would run into one another."""
-_ARROW: Final = {"arrowstyle": "-|>", "linewidth": 0.9, "mutation_scale": 7, "shrinkA": 4, "shrinkB": 4}
-_SHORT: Final = 16
+_ARROW = {"arrowstyle": "-|>", "linewidth": 0.9, "mutation_scale": 7, "shrinkA": 4, "shrinkB": 4}
+_SHORT = 16
 """Letters of a name of which two stand side by side in the legend of one column."""
-_CHEAP: Final = 0.01
+_CHEAP = 0.01
 """Below this many AUD a run, costs are shown per 1,000 runs."""
-_ENDS: Final = ["cost", "cost_low", "cost_high"]
+_ENDS = ["cost", "cost_low", "cost_high"]
 
 
 def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:

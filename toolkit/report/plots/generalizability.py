@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -16,14 +16,14 @@ from toolkit.report.escape import TERMS, readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.generalizability.g_study import E_RHO2, PHI
 
-_FARTHEST: Final = 10.0
-_TIMES: Final = 3.0
+_FARTHEST = 10.0
+_TIMES = 3.0
 """A panel ends at this many times the count of the study, or at `_FARTHEST` where that is more."""
-_WIDEST: Final = 2.0  # the axis ends where it is this many times as long as all components together
-_COMPONENTS: Final = ("name", "estimate", "low", "high", "raw", "share")
-_OBJECTS: Final = {"answer": "an answer", "model": "a model"}
-_CURVES: Final = ("of", "coefficient", "facet", "count", "estimate", "low", "high", "aud", "present")
-_LINES: Final[dict[str, tuple[str, Literal["-", "--"], str, str]]] = {
+_WIDEST = 2.0  # the axis ends where it is this many times as long as all components together
+_COMPONENTS = ("name", "estimate", "low", "high", "raw", "share")
+_OBJECTS = {"answer": "an answer", "model": "a model"}
+_CURVES = ("of", "coefficient", "facet", "count", "estimate", "low", "high", "aud", "present")
+_LINES: dict[str, tuple[str, Literal["-", "--"], str, str]] = {
     PHI: (style.INK, "-", "o", "Φ: of the score as it stands"),
     E_RHO2: (style.GREY, "--", "s", "Eρ²: of comparisons"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations, product
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,26 +21,26 @@ from toolkit.words import JUDGE_ROLES, agreeing, counted, scale_words
 
 Pair = tuple[str, str]
 
-_ACROSS: Final = 3
-_JITTER: Final = 0.06
-_TURNS: Final = 8
-_NARROW: Final = 22
+_ACROSS = 3
+_JITTER = 0.06
+_TURNS = 8
+_NARROW = 22
 """Letters of a name of which three stand side by side in a legend."""
-_FORMS: Final = ("ICC(A,1)", "ICC(A,k)")
+_FORMS = ("ICC(A,1)", "ICC(A,k)")
 """A judge's leniency is error, so the absolute-agreement forms come first (DESIGN, section 7)."""
 # Not the colours of models: ink leads, because a judge's leniency is error (DESIGN, section 7).
-_ABSOLUTE: Final = (style.PLAIN, 1.6, "(A): absolute agreement")
-_UNTOLD: Final = (style.ModelStyle(style.GREY, "s", "-"), 0.9, "(1): judges not told apart")
-_CONSISTENCY: Final = (style.ModelStyle(style.GREY, "^", "-"), 0.9, "(C): consistency, leniency left out")
-_PANELS: Final = {
+_ABSOLUTE = (style.PLAIN, 1.6, "(A): absolute agreement")
+_UNTOLD = (style.ModelStyle(style.GREY, "s", "-"), 0.9, "(1): judges not told apart")
+_CONSISTENCY = (style.ModelStyle(style.GREY, "^", "-"), 0.9, "(C): consistency, leniency left out")
+_PANELS = {
     "One judge": {"ICC(A,1)": _ABSOLUTE, "ICC(1,1)": _UNTOLD, "ICC(C,1)": _CONSISTENCY},
     "Mean of the judges": {"ICC(A,k)": _ABSOLUTE, "ICC(1,k)": _UNTOLD, "ICC(C,k)": _CONSISTENCY},
 }
-_LOWEST: Final = -1.0
-_GUIDES: Final = (0.5, 0.75, 0.9)
-_JUDGES: Final = ("part", "judge", "estimate", "low", "high", "answers")
-_ICC: Final = ("dimension", "name", "estimate", "low", "high", "answers", "judges", "remarks")
-_DRIFT: Final = ("anchor", "day", "judge", "estimate", "low", "high")
+_LOWEST = -1.0
+_GUIDES = (0.5, 0.75, 0.9)
+_JUDGES = ("part", "judge", "estimate", "low", "high", "answers")
+_ICC = ("dimension", "name", "estimate", "low", "high", "answers", "judges", "remarks")
+_DRIFT = ("anchor", "day", "judge", "estimate", "low", "high")
 
 
 def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from typing import Any, Final
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -15,11 +15,11 @@ from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.comparisons.missing_data import MissingData
 
-_ROW_MM: Final = 4.8
-_LEAST: Final = 0.1
-_GROUPS: Final = {"length_bin": "prompt length", "model": "model", "judge": "judge"}
-_COLUMNS: Final = ("part", "group", "name", "missing", "of", "share", "low", "high")
-_MOST_REASONS: Final = 8  # most reasons that get a bar of their own
+_ROW_MM = 4.8
+_LEAST = 0.1
+_GROUPS = {"length_bin": "prompt length", "model": "model", "judge": "judge"}
+_COLUMNS = ("part", "group", "name", "missing", "of", "share", "low", "high")
+_MOST_REASONS = 8  # most reasons that get a bar of their own
 
 
 def missing_data(analyses: Analyses, context: About) -> FigureWithCaption:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.result import Estimate
 
-_COLUMNS: Final = ("part", "name", "estimate", "low", "high", "p_value")
-_ROW_MM: Final = 6.0
-_STRENGTHS: Final = {
+_COLUMNS = ("part", "name", "estimate", "low", "high", "p_value")
+_ROW_MM = 6.0
+_STRENGTHS = {
     "strength": "Strength (logits, mean 0)",
     "difference": "Difference of strengths (logits)",
 }
-_SHARES: Final = {"judge": "Share of decided votes for the reply shown first"}
+_SHARES = {"judge": "Share of decided votes for the reply shown first"}
 
 
 def pair_strengths(analyses: Analyses, context: About) -> FigureWithCaption:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,26 +25,26 @@ from toolkit.stats.prompt_length.reply_length import TOKENS
 from toolkit.stats.result import Estimate
 from toolkit.words import LENGTH_BINS, counted, scale_words
 
-_BINS: Final = tuple(LENGTH_BINS)
-_ALL: Final = "all models"
-_ROW_MM: Final = 5.2
-_LEAST_ROW_MM: Final = 3.4
-_HEAD_MM: Final = 5.5
-_MODEL_MM: Final = 2.6  # height that the mark of one model takes in a row of the profile
-_LEAST_MODEL_MM: Final = 1.5
-_BETWEEN_MM: Final = 2.2
-_MARKS: Final = ("kind", "of", "name", "estimate", "low", "high", "answers")
-_EFFECTS: Final = ("part", "name", "estimate", "low", "high", "p_value", "role", "bases")
-_TESTS: Final = ("of", "name", "estimate", "low", "high", "p_value", "margin", "verdict", "bases")
-_SLOPE: Final = ("kind", "model", "base", "run_id", "length_bin", "output_tokens", "score", "low", "high")
-_PROFILE: Final = ("model", "length_bin", "dimension", "estimate", "low", "high", "bases", "answers")
-_STEPS: Final = ("step", "part", "name", "estimate", "low", "high", "p_value", "bases")
-_LOOKS: Final = {
+_BINS = tuple(LENGTH_BINS)
+_ALL = "all models"
+_ROW_MM = 5.2
+_LEAST_ROW_MM = 3.4
+_HEAD_MM = 5.5
+_MODEL_MM = 2.6  # height that the mark of one model takes in a row of the profile
+_LEAST_MODEL_MM = 1.5
+_BETWEEN_MM = 2.2
+_MARKS = ("kind", "of", "name", "estimate", "low", "high", "answers")
+_EFFECTS = ("part", "name", "estimate", "low", "high", "p_value", "role", "bases")
+_TESTS = ("of", "name", "estimate", "low", "high", "p_value", "margin", "verdict", "bases")
+_SLOPE = ("kind", "model", "base", "run_id", "length_bin", "output_tokens", "score", "low", "high")
+_PROFILE = ("model", "length_bin", "dimension", "estimate", "low", "high", "bases", "answers")
+_STEPS = ("step", "part", "name", "estimate", "low", "high", "p_value", "bases")
+_LOOKS = {
     "information": style.ModelStyle(style.PALETTE[0], "s", "-"),
     "length": style.ModelStyle(style.PALETTE[3], "^", "-"),
     "both": style.PLAIN,
 }
-_TITLES: Final = ("From S to M", "From S to L", "From S as long as M to L, by way of L as short as M")
+_TITLES = ("From S to M", "From S to L", "From S as long as M to L, by way of L as short as M")
 
 
 def length_effects(analyses: Analyses, context: About) -> FigureWithCaption:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Final
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -18,13 +17,13 @@ from toolkit.stats.inference.p_values import LEVEL
 from toolkit.stats.result import Estimate, rounded
 from toolkit.words import scale_words
 
-NAME: Final = "results"
-_ROW_MM: Final = 5.0
-_COLUMNS: Final = ("model", "result", "unit", "estimate", "low", "high")
-_MEANS: Final = ("part", "name", "estimate", "low", "high", "p_value", "bases")
-_MEAN_ROW_MM: Final = 6.0
-_LEAST_ROW_MM: Final = 3.4
-_MOST: Final = 30
+NAME = "results"
+_ROW_MM = 5.0
+_COLUMNS = ("model", "result", "unit", "estimate", "low", "high")
+_MEANS = ("part", "name", "estimate", "low", "high", "p_value", "bases")
+_MEAN_ROW_MM = 6.0
+_LEAST_ROW_MM = 3.4
+_MOST = 30
 """Differences that a page has room for; the table has all."""
 
 

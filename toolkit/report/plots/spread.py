@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.inference.run_table import in_order
 from toolkit.words import scale_words
 
-_FEW: Final = 20
+_FEW = 20
 """Scores below which the shape of a distribution is a guess, and each is a mark."""
 
 

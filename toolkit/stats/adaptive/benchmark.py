@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ from toolkit.stats.adaptive.sequential import (
 from toolkit.stats.inference.proportions import clopper_pearson
 from toolkit.stats.result import ROUNDING, Estimate, Result
 
-ROUND: Final = 2  # bases asked between two decisions, so that what is counted is the design and not the round
+ROUND = 2  # bases asked between two decisions, so that what is counted is the design and not the round
 
 Choose = Callable[[Bank, np.ndarray, np.ndarray, np.ndarray, int, int], np.ndarray]
 """Bank, rows sampled, those with scores, their scores (n x M), seed and count in, the next rows out."""

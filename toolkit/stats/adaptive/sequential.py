@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -22,14 +22,14 @@ from toolkit.stats.inference.run_table import need_columns, need_labels, numbers
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import counted
 
-LOOKS: Final = 4
+LOOKS = 4
 """Looks at the means for which the interval is made; each further one widens it a little."""
-CATEGORY_PENALTY: Final = 4.0
+CATEGORY_PENALTY = 4.0
 """Ridge of a category's effect: 4 takes categories for a fifth of the variance that the scenario leaves."""
-COVARIATE_PENALTY: Final = 1.0  # of a standardised covariate: worth one base that shows no slope
-_SHRINK: Final = 10.0  # degrees of freedom that the pooled variance counts for in that of a stratum
-SMALLEST_STRATUM: Final = 8  # bases below which a variance of its own is no more than noise
-LEAST: Final = 12
+COVARIATE_PENALTY = 1.0  # of a standardised covariate: worth one base that shows no slope
+_SHRINK = 10.0  # degrees of freedom that the pooled variance counts for in that of a stratum
+SMALLEST_STRATUM = 8  # bases below which a variance of its own is no more than noise
+LEAST = 12
 """Bases before the first look: with fewer, a width is small because its variance happened to be."""
 
 

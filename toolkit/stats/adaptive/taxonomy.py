@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,8 +14,8 @@ from toolkit.errors import InputError
 from toolkit.stats.inference.run_table import need_columns, need_labels
 from toolkit.stats.result import ROUNDING, Estimate, Result
 
-TAXONOMY: Final = ("scenario", "category", "csf", "length_bin")
-PERMUTATIONS: Final = 999
+TAXONOMY = ("scenario", "category", "csf", "length_bin")
+PERMUTATIONS = 999
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,13 +19,13 @@ from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
-OVER_JUDGES: Final = "alpha over judges"
-OVER_DIMENSIONS: Final = "alpha over dimensions"
-KRIPPENDORFF: Final = "Krippendorff's alpha (interval)"
-FELDT: Final = "F distribution, rows independent (Feldt, Woodruff & Salih 1987)"
-JACKKNIFE: Final = "jackknife over bases, ln F scale"
-_COMPOSITES: Final = ("composite", "composite_strict")
-_LOG_SCALE: Final = (lambda a: -np.log1p(-a), lambda z: -np.expm1(-z))
+OVER_JUDGES = "alpha over judges"
+OVER_DIMENSIONS = "alpha over dimensions"
+KRIPPENDORFF = "Krippendorff's alpha (interval)"
+FELDT = "F distribution, rows independent (Feldt, Woodruff & Salih 1987)"
+JACKKNIFE = "jackknife over bases, ln F scale"
+_COMPOSITES = ("composite", "composite_strict")
+_LOG_SCALE = (lambda a: -np.log1p(-a), lambda z: -np.expm1(-z))
 """There and back: of alpha it is ln F, since alpha is 1 - 1/F."""
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,8 +17,8 @@ from toolkit.stats.inference.means import paired
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
-FISHER: Final = "Fisher z, answers independent"
-JACKKNIFE: Final = "jackknife over bases, Fisher z scale"
+FISHER = "Fisher z, answers independent"
+JACKKNIFE = "jackknife over bases, Fisher z scale"
 
 
 def pearson_between_judges(matrix: RatingMatrix) -> tuple[Estimate, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,12 +20,10 @@ from toolkit.stats.inference.run_table import need_columns, need_labels, numbers
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import SCORE
 
-METHOD: Final = (
-    f"{CLUSTERED}, paired, or, if wider, shares of bases that moved up and down (Zou & Donner 2008)"
-)
-UNIT: Final = "score points"
-_PAIR: Final = ["target", "judge", "dimension"]
-_COLUMNS: Final = ("base", *_PAIR, "score")
+METHOD = f"{CLUSTERED}, paired, or, if wider, shares of bases that moved up and down (Zou & Donner 2008)"
+UNIT = "score points"
+_PAIR = ["target", "judge", "dimension"]
+_COLUMNS = ("base", *_PAIR, "score")
 
 
 @dataclass(frozen=True)

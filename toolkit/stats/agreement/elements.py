@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 import pandas as pd
 
@@ -14,8 +13,8 @@ from toolkit.stats.inference.run_table import need_columns
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import LENGTH_BINS
 
-SHARE: Final = "share of required elements"
-_RUBRICS: Final = ("composite", "composite_strict")
+SHARE = "share of required elements"
+_RUBRICS = ("composite", "composite_strict")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -17,19 +16,19 @@ from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife, jackknife
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
-FORMS: Final = ("ICC(1,1)", "ICC(A,1)", "ICC(C,1)", "ICC(1,k)", "ICC(A,k)", "ICC(C,k)")
-_GRADES: Final = ((0.5, "poor"), (0.75, "moderate"), (0.9, "good"), (np.inf, "excellent"))
-F_METHOD: Final = "F distribution, answers independent (McGraw & Wong 1996, by pingouin)"
-CLOSED_FORM: Final = "mean squares (McGraw & Wong 1996)"
-CLUSTERED_METHOD: Final = "jackknife over bases, ln F scale, for these judges"
-NEW_JUDGES: Final = "generalized interval, jackknife over bases, for judges drawn anew"
-THESE_JUDGES: Final = ", these judges"
+FORMS = ("ICC(1,1)", "ICC(A,1)", "ICC(C,1)", "ICC(1,k)", "ICC(A,k)", "ICC(C,k)")
+_GRADES = ((0.5, "poor"), (0.75, "moderate"), (0.9, "good"), (np.inf, "excellent"))
+F_METHOD = "F distribution, answers independent (McGraw & Wong 1996, by pingouin)"
+CLOSED_FORM = "mean squares (McGraw & Wong 1996)"
+CLUSTERED_METHOD = "jackknife over bases, ln F scale, for these judges"
+NEW_JUDGES = "generalized interval, jackknife over bases, for judges drawn anew"
+THESE_JUDGES = ", these judges"
 """Ends the name of a result whose interval takes the judges as fixed, where the first one draws them anew."""
-_WIDEST: Final = 300.0  # half a width of ln F beyond which an interval says nothing
-_QUANTILES: Final = np.sin(np.pi / 4 * np.arange(161) / 80) ** 2
+_WIDEST = 300.0  # half a width of ln F beyond which an interval says nothing
+_QUANTILES = np.sin(np.pi / 4 * np.arange(161) / 80) ** 2
 _CHANCES, _SHARES = _QUANTILES[1::2], np.diff(_QUANTILES[::2])
 """Chances between 0 and 1, closer together towards the ends where an interval ends, and the share each stands for."""
-_FARTHEST: Final = 1e6
+_FARTHEST = 1e6
 
 
 def base_sums(values: np.ndarray, bases: Sequence[Hashable]) -> np.ndarray:

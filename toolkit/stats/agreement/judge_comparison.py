@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 import pandas as pd
 
@@ -15,9 +14,9 @@ from toolkit.stats.inference.run_table import Points, need_columns, scale_of
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import SCORE, total_aud
 
-PER_TOKENS: Final = 100
-COUNTED: Final = "a complete count"
-_COLUMNS: Final = ("run_id", "base", "judge", "failed", "aud_cost")
+PER_TOKENS = 100
+COUNTED = "a complete count"
+_COLUMNS = ("run_id", "base", "judge", "failed", "aud_cost")
 
 
 @dataclass(frozen=True)

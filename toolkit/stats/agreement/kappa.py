@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,10 +16,10 @@ from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
-JACKKNIFE: Final = "jackknife over bases, Fisher z scale"
-COHEN_METHOD: Final = "Fisher z, standard error of Fleiss, Cohen & Everitt (1969)"
-FLEISS_METHOD: Final = "Fisher z, standard error over items of Gwet (2021), Student t"
-CLUSTERED: Final = "Fisher z, linearised, standard error clustered by base (CR2), Student t"
+JACKKNIFE = "jackknife over bases, Fisher z scale"
+COHEN_METHOD = "Fisher z, standard error of Fleiss, Cohen & Everitt (1969)"
+FLEISS_METHOD = "Fisher z, standard error over items of Gwet (2021), Student t"
+CLUSTERED = "Fisher z, linearised, standard error clustered by base (CR2), Student t"
 
 
 def weighted_kappa(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,10 +18,10 @@ from toolkit.stats.inference.run_table import Points, need_columns, need_labels,
 from toolkit.stats.result import Estimate, Result, plain
 from toolkit.words import reason_key
 
-THRESHOLD: Final = 0.1  # of the scale, half a point of 0-5: a move that a reader of the scale would see
-CONTROL: Final = "again"
+THRESHOLD = 0.1  # of the scale, half a point of 0-5: a move that a reader of the scale would see
+CONTROL = "again"
 """The same reply asked again: what moves here is the judge's own unrest, and no probe can be read without it."""
-HARM: Final[Mapping[str, Literal["up", "either"]]] = {
+HARM: Mapping[str, Literal["up", "either"]] = {
     CONTROL: "either",
     "padded": "up",
     "planted": "up",
@@ -29,9 +29,9 @@ HARM: Final[Mapping[str, Literal["up", "either"]]] = {
     "attacked": "up",
 }
 """Which move of the score is harmful, by kind of probe; of any other kind "up", for a probe makes no reply better."""
-METHOD: Final = "Student t clustered by base, paired"
-_COLUMNS: Final = ("judge", "kind", "base", "original", "altered", "made", "reason")
-_SLACK: Final = 1e-9  # means of seven scores that should differ by 0.5 may differ by a little less
+METHOD = "Student t clustered by base, paired"
+_COLUMNS = ("judge", "kind", "base", "original", "altered", "made", "reason")
+_SLACK = 1e-9  # means of seven scores that should differ by 0.5 may differ by a little less
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -23,8 +22,8 @@ from toolkit.stats.result import Estimate, Result
 from toolkit.words import DIMENSIONS, SCORE
 
 # Leniency of a judge is error here, so absolute agreement leads (DESIGN, section 7).
-ROW_ORDER: Final = ("ICC(A,1)", "ICC(A,k)", "ICC(1,1)", "ICC(1,k)", "ICC(C,1)", "ICC(C,k)")
-_KEY_ORDER: Final = (*DIMENSIONS, "composite", "composite_strict")
+ROW_ORDER = ("ICC(A,1)", "ICC(A,k)", "ICC(1,1)", "ICC(1,k)", "ICC(C,1)", "ICC(C,k)")
+_KEY_ORDER = (*DIMENSIONS, "composite", "composite_strict")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -18,11 +17,11 @@ from toolkit.stats.inference.run_table import need_columns, numbers_of
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
-ICC_METHOD: Final = "one-way analysis of variance; jackknife over bases, ln F scale"
-SD_METHOD: Final = "one-way analysis of variance; jackknife over bases, log scale"
-UNIT: Final = "score points"
-_DETECTABLE: Final = "smallest detectable difference"
-_KEYS: Final = ("target", "judge", "repeat")
+ICC_METHOD = "one-way analysis of variance; jackknife over bases, ln F scale"
+SD_METHOD = "one-way analysis of variance; jackknife over bases, log scale"
+UNIT = "score points"
+_DETECTABLE = "smallest detectable difference"
+_KEYS = ("target", "judge", "repeat")
 _Squares = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -20,8 +20,8 @@ from toolkit.stats.inference.run_table import WHOLE, checked_runs, item_means
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import reason_key
 
-CHANCE_METHOD: Final = "ends of accuracy and of chance put together (Zou & Donner 2008)"
-REASONS: Final = ["reason", "failure", "defect"]
+CHANCE_METHOD = "ends of accuracy and of chance put together (Zou & Donner 2008)"
+REASONS = ["reason", "failure", "defect"]
 """Columns that may say why an answer has no score, the first that is not empty."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import ascii_uppercase
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -20,8 +20,8 @@ from toolkit.stats.inference.run_table import need_columns, need_labels
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import counted
 
-F1_METHOD: Final = "jackknife over bases of the logit"
-SHARE: Final = "share of answers"
+F1_METHOD = "jackknife over bases of the logit"
+SHARE = "share of answers"
 
 
 @dataclass(frozen=True)

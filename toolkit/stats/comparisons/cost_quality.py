@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -20,11 +19,11 @@ from toolkit.stats.inference.run_table import at_length, checked_runs, in_order,
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import LENGTH_BINS, SCORE
 
-MEAN_METHOD: Final = "Student t over bases"
-RATIO_METHOD: Final = "ratio of means over bases, jackknife of its logarithm"
-RESAMPLES: Final = 2000
-_COST_UNITS: Final = {"aud_cost": "AUD", "total_tokens": "tokens"}
-_NUMBERS: Final = ("quality", "cost", "per_aud")
+MEAN_METHOD = "Student t over bases"
+RATIO_METHOD = "ratio of means over bases, jackknife of its logarithm"
+RESAMPLES = 2000
+_COST_UNITS = {"aud_cost": "AUD", "total_tokens": "tokens"}
+_NUMBERS = ("quality", "cost", "per_aud")
 
 
 @dataclass(frozen=True)

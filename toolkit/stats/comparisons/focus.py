@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ from toolkit.stats.prompt_length.contrasts import (
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import DIMENSIONS, SCORE, agreeing, counted
 
-_CONTEXT: Final = ["base", "situation", "length_bin", "model"]
+_CONTEXT = ["base", "situation", "length_bin", "model"]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ from toolkit.stats.prompt_length.contrasts import CONTRASTS, length_contrasts
 from toolkit.stats.result import Estimate, Result, rounded
 from toolkit.words import SCALE, SCORE, agreeing, counted
 
-CASES: Final = ("complete cases", "missing = worst", "missing = best", "lowest", "highest")
+CASES = ("complete cases", "missing = worst", "missing = best", "lowest", "highest")
 
 
 @dataclass(frozen=True)

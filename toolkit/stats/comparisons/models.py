@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -21,8 +21,8 @@ from toolkit.stats.prompt_length.contrasts import exploratory
 from toolkit.stats.result import Estimate, Result, plain
 from toolkit.words import SCORE, agreeing, counted, joined
 
-RATE_METHOD: Final = "wider of Wilson ends put together (Zou & Donner 2008) and t, clustered by base"
-RATE_UNIT: Final = "share of answers"
+RATE_METHOD = "wider of Wilson ends put together (Zou & Donner 2008) and t, clustered by base"
+RATE_UNIT = "share of answers"
 
 
 @dataclass(frozen=True)

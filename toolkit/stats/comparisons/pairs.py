@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -25,17 +25,17 @@ from toolkit.stats.prompt_length.contrasts import exploratory
 from toolkit.stats.result import Estimate, Result, estimates_frame
 from toolkit.words import SCORE, agreeing, choices, counted, joined
 
-BRADLEY_TERRY: Final = (
+BRADLEY_TERRY = (
     "Bradley-Terry, ties as half wins, an order effect a judge, bias-reduced (Firth 1993); jackknife"
 )
-OF_WIN_RATE: Final = "logits of Wilson's interval of the win rate"
-POINTS: Final = {"first": 1.0, "tie": 0.5, "second": 0.0}
-_COLUMNS: Final = ["base", "prompt", "judge", "first", "second"]
-_LABELS: Final = [*_COLUMNS, "repeat"]
+OF_WIN_RATE = "logits of Wilson's interval of the win rate"
+POINTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
+_COLUMNS = ["base", "prompt", "judge", "first", "second"]
+_LABELS = [*_COLUMNS, "repeat"]
 # Of Fisher scoring: how many steps, how long at most, and when it has arrived.
 _STEPS, _STEP, _EQUAL = 200, 2.0, 1e-9
-_RANK: Final = 1e-12  # judges without a vote in a set have no direction there
-_SPREAD: Final = 1e-7  # of strengths without each base: below it lies what the steps leave over
+_RANK = 1e-12  # judges without a vote in a set have no direction there
+_SPREAD = 1e-7  # of strengths without each base: below it lies what the steps leave over
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,8 +18,8 @@ from toolkit.stats.detection.rates import RATES, Classification, auc, classify, 
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.result import Estimate
 
-MAJORITY: Final = "always the majority"
-LENGTH: Final = "length alone"
+MAJORITY = "always the majority"
+LENGTH = "length alone"
 
 
 def length_decisions(labels: Sequence[bool], lengths: Sequence[float]) -> tuple[bool | None, ...]:

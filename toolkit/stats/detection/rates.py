@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 from scipy import special
@@ -19,15 +18,15 @@ from toolkit.stats.inference.proportions import mover, share, wilson
 from toolkit.stats.result import Estimate
 from toolkit.words import choices
 
-MCNEMAR_METHOD: Final = "exact McNemar test; interval of Newcombe (1998), method 10"
-AUC_METHOD: Final = "logit of DeLong, DeLong & Clarke-Pearson (1988)"
-AUC_CLUSTERED: Final = "logit of DeLong, clustered by base (Obuchowski 1997; CR2), Student t"
-F1_METHOD: Final = "of F1 / (2 - F1) (Lam, Gopal & Qian 2023)"
-BALANCED_METHOD: Final = "MOVER of two Wilson intervals (Zou & Donner 2008)"
-RATES: Final = ("accuracy", "sensitivity", "specificity", "precision", "F1", "balanced accuracy")
+MCNEMAR_METHOD = "exact McNemar test; interval of Newcombe (1998), method 10"
+AUC_METHOD = "logit of DeLong, DeLong & Clarke-Pearson (1988)"
+AUC_CLUSTERED = "logit of DeLong, clustered by base (Obuchowski 1997; CR2), Student t"
+F1_METHOD = "of F1 / (2 - F1) (Lam, Gopal & Qian 2023)"
+BALANCED_METHOD = "MOVER of two Wilson intervals (Zou & Donner 2008)"
+RATES = ("accuracy", "sensitivity", "specificity", "precision", "F1", "balanced accuracy")
 """Names of the rates, in the order in which they are reported."""
-STRICT: Final = "undecided counted as wrong"  # ends the name of a rate of the second reading
-UNIT: Final = "share of items"
+STRICT = "undecided counted as wrong"  # ends the name of a rate of the second reading
+UNIT = "share of items"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -12,13 +11,13 @@ import pandas as pd
 from toolkit.stats.generalizability.design import ComponentsTable, Design, Effect, components_table
 from toolkit.stats.result import ROUNDING, Estimate, Result
 
-EMS: Final = "expected mean squares"
-UNEQUAL: Final = "expected mean squares of cells of unequal size (Henderson 1953)"
-GENERALIZED: Final = "generalized interval from chi-squares of the mean squares (Weerahandi 1993)"
-DRAWS: Final = 10_000
-UNIT: Final = "squared score points"
-_MANY_AT_AN_END: Final = 0.2
-_MANY_LEFT_OUT: Final = 0.1
+EMS = "expected mean squares"
+UNEQUAL = "expected mean squares of cells of unequal size (Henderson 1953)"
+GENERALIZED = "generalized interval from chi-squares of the mean squares (Weerahandi 1993)"
+DRAWS = 10_000
+UNIT = "squared score points"
+_MANY_AT_AN_END = 0.2
+_MANY_LEFT_OUT = 0.1
 
 
 def _nothing() -> np.ndarray:

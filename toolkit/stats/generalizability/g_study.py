@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -22,8 +21,8 @@ from toolkit.stats.generalizability.design import Design
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import choices, counted
 
-E_RHO2: Final = "E-rho2"
-PHI: Final = "Phi"
+E_RHO2 = "E-rho2"
+PHI = "Phi"
 
 
 def weights(
@@ -64,8 +63,8 @@ def coefficients(components: np.ndarray, by: np.ndarray) -> dict[str, np.ndarray
     return {"universe": universe, **errors, **roots, **shares}
 
 
-SEM_UNIT: Final = "score points"
-_RESULTS: Final = (
+SEM_UNIT = "score points"
+_RESULTS = (
     (PHI, PHI, "none"),
     (E_RHO2, E_RHO2, "none"),
     ("universe score variance", "universe", UNIT),
@@ -260,9 +259,9 @@ class DecisionStudy(Result):
         return " ".join(plan.sentence() for plan in self.plans)
 
 
-_LIMITS: Final = {"base": 500}  # most levels that are looked at, where not as many as of any other facet
-_FACET_LIMIT: Final = 10
-_LONGEST_CURVE: Final = 20
+_LIMITS = {"base": 500}  # most levels that are looked at, where not as many as of any other facet
+_FACET_LIMIT = 10
+_LONGEST_CURVE = 20
 
 
 def decision_study(
@@ -294,7 +293,7 @@ def decision_study(
     return DecisionStudy(_curves(result, facets, ranges, paid), plans)
 
 
-_COLUMNS: Final = ("coefficient", "facet", "count", "estimate", "low", "high", "runs", "judgements", "aud")
+_COLUMNS = ("coefficient", "facet", "count", "estimate", "low", "high", "runs", "judgements", "aud")
 
 
 def _plan(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 import pandas as pd
 
@@ -22,14 +21,14 @@ from toolkit.stats.inference.run_table import need_columns, numbers_of
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import SCORE, choices
 
-ANSWERS: Final = Design(
+ANSWERS = Design(
     ("base", "answer", "judge", "repeat"),
     {"answer": ("base",), "repeat": ("base", "answer", "judge")},
 )
 """Answers within bases, judged by every judge, perhaps several times: how far a score of one answer holds."""
-BASES: Final = Design(("base", "model", "judge", "repeat"), {"repeat": ("base", "model")})
+BASES = Design(("base", "model", "judge", "repeat"), {"repeat": ("base", "model")})
 """Bases by models, each asked several times, by judges: how far the mean of a model or a base holds."""
-_OBJECTS: Final = ("answer", "model", "base")
+_OBJECTS = ("answer", "model", "base")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -19,11 +18,9 @@ from toolkit.stats.inference.run_table import Points
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import counted
 
-JACKKNIFE: Final = (
-    "PPI++ with a pooled weight, jackknife over bases, Student t, Satterthwaite degrees of freedom"
-)
-ALONE: Final = "Student t over bases, clustered"
-VERIFIED: Final = 8  # rated bases from which simulations show that the interval has its level
+JACKKNIFE = "PPI++ with a pooled weight, jackknife over bases, Student t, Satterthwaite degrees of freedom"
+ALONE = "Student t over bases, clustered"
+VERIFIED = 8  # rated bases from which simulations show that the interval has its level
 
 
 def calibrated_contrasts(sums: np.ndarray, contrasts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import wraps
-from typing import Any, Final, ParamSpec, TypeGuard, TypeVar
+from typing import Any, ParamSpec, TypeGuard, TypeVar
 
 import pandas as pd
 
 from toolkit.stats.result import GROUPS
 from toolkit.words import counted
 
-_OF_GROUPS: Final = {"bases": GROUPS, "rated bases": f"rated {GROUPS}"}
+_OF_GROUPS = {"bases": GROUPS, "rated bases": f"rated {GROUPS}"}
 P = ParamSpec("P")
 R = TypeVar("R")
 V = TypeVar("V", pd.Series, pd.DataFrame)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,8 +11,8 @@ from scipy import special
 from toolkit.errors import InputError
 from toolkit.stats.result import ROUNDING, Estimate
 
-SD_METHOD: Final = "log variance with its kurtosis (Bonett 2006)"
-_FEWEST_FOR_SPREAD: Final = 5
+SD_METHOD = "log variance with its kurtosis (Bonett 2006)"
+_FEWEST_FOR_SPREAD = 5
 
 
 def paired_effect_size(differences: ArrayLike) -> tuple[float, float | None, float | None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -13,10 +12,8 @@ from scipy import special
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
-ONE_SIDED: Final = (
-    "the correction for bias is larger than half the interval, which therefore ends at the estimate"
-)
-FEWEST_BASES: Final = 4  # the kurtosis that sets the degrees of freedom needs four
+ONE_SIDED = "the correction for bias is larger than half the interval, which therefore ends at the estimate"
+FEWEST_BASES = 4  # the kurtosis that sets the degrees of freedom needs four
 
 
 def numbered(labels: Sequence[Hashable]) -> np.ndarray:

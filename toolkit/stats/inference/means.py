@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -25,11 +24,11 @@ from toolkit.stats.inference.run_table import Points
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
-CLUSTERED: Final = "Student t, standard error clustered by base (CR2, Bell & McCaffrey 2002)"
-CR2_METHOD: Final = "least squares, CR2 clustered by base, Satterthwaite degrees of freedom"
-_RANK: Final = 1e-9  # directions of the design below this share of the largest are not there
-BOUNDED: Final = "jackknife over bases on the logit of the scale, Satterthwaite degrees of freedom"
-LOGIT: Final = "Student t on the logit of the scale, standard error clustered by base (CR2)"
+CLUSTERED = "Student t, standard error clustered by base (CR2, Bell & McCaffrey 2002)"
+CR2_METHOD = "least squares, CR2 clustered by base, Satterthwaite degrees of freedom"
+_RANK = 1e-9  # directions of the design below this share of the largest are not there
+BOUNDED = "jackknife over bases on the logit of the scale, Satterthwaite degrees of freedom"
+LOGIT = "Student t on the logit of the scale, standard error clustered by base (CR2)"
 """Of a bounded mean where the jackknife is not to be had."""
 
 

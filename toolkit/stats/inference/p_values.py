@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,13 +15,13 @@ from toolkit.errors import InputError
 from toolkit.stats.result import Estimate
 from toolkit.words import SCALE
 
-LEVEL: Final = 0.05  # at which a test rejects; one less the confidence of the intervals
-EQUAL_METHOD: Final = "Wilson's bound of the share of bases that move, by a point each; sign test"
-EXACT_UP_TO: Final = 16  # pairs up to which all 2^n patterns are counted; beyond, a seeded sample of them
-PATTERNS: Final = 2**EXACT_UP_TO
-_PART: Final = 4096
+LEVEL = 0.05  # at which a test rejects; one less the confidence of the intervals
+EQUAL_METHOD = "Wilson's bound of the share of bases that move, by a point each; sign test"
+EXACT_UP_TO = 16  # pairs up to which all 2^n patterns are counted; beyond, a seeded sample of them
+PATTERNS = 2**EXACT_UP_TO
+_PART = 4096
 _LEAST_Z, _MOST_Z = 1e-6, 8.0  # between which intervals are inverted: P values of 1 and 1e-15
-_SLACK: Final = 1e-9  # sums that differ by less than this share of their size are equal: 0.1 + 0.2 is not 0.3
+_SLACK = 1e-9  # sums that differ by less than this share of their size are equal: 0.1 + 0.2 is not 0.3
 
 
 def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:

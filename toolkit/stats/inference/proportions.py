@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -16,8 +15,8 @@ from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import p_by_inversion
 from toolkit.stats.result import Estimate
 
-METHOD: Final = "Wilson"
-CLUSTERED_METHOD: Final = "Wilson, effective n (Dean & Pagano 2015)"
+METHOD = "Wilson"
+CLUSTERED_METHOD = "Wilson, effective n (Dean & Pagano 2015)"
 
 
 def wilson(hits: float, n: float, confidence: float = 0.95) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -19,15 +19,15 @@ from toolkit.stats.inference.run_table import need_columns
 from toolkit.stats.result import CONFIDENCE, Estimate, Result
 from toolkit.words import agreeing, choices, counted
 
-VERDICTS: Final = ("expected", "unexpected", "hallucinated")  # I1, I0 and H, in the order of the weights
-WEIGHTS: Final = (1.0, 0.0, -0.5)  # weights of seed 000
-UNIT: Final = "score (weighted share of experiments)"
-GROUPED: Final = ("variant", "model", "sample")
-OVERALL_METHOD: Final = "Student t over methods"
-KEYS: Final = ("method", "variant", "question", "sample", "model")
-PAIR_METHOD: Final = "from the intervals of both (MOVER, Zou & Donner 2008)"
-_DECIMALS: Final = 10  # differences that agree to this many decimals are equal: 0.1 + 0.2 is not 0.3
-_NEEDED: Final = ("question", "variant", "model")
+VERDICTS = ("expected", "unexpected", "hallucinated")  # I1, I0 and H, in the order of the weights
+WEIGHTS = (1.0, 0.0, -0.5)  # weights of seed 000
+UNIT = "score (weighted share of experiments)"
+GROUPED = ("variant", "model", "sample")
+OVERALL_METHOD = "Student t over methods"
+KEYS = ("method", "variant", "question", "sample", "model")
+PAIR_METHOD = "from the intervals of both (MOVER, Zou & Donner 2008)"
+_DECIMALS = 10  # differences that agree to this many decimals are equal: 0.1 + 0.2 is not 0.3
+_NEEDED = ("question", "variant", "model")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -27,8 +27,8 @@ from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import SCORE, agreeing, counted
 
-COSTS: Final = ("aud_cost", "judge_aud_cost")
-ALPHA: Final = 0.05
+COSTS = ("aud_cost", "judge_aud_cost")
+ALPHA = 0.05
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ def _notes(checked: pd.DataFrame, contrasts: tuple[ContrastPower, ...], costs: l
     return tuple(notes)
 
 
-KINDS: Final = ("detectable difference", "bases needed")
+KINDS = ("detectable difference", "bases needed")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -14,12 +14,12 @@ from scipy import special
 from toolkit.errors import InputError
 from toolkit.stats.result import Estimate
 
-MOST: Final = 1e7  # numbers beyond which nobody goes on asking
-_SLACK: Final = 1e-9
+MOST = 1e7  # numbers beyond which nobody goes on asking
+_SLACK = 1e-9
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
-_PANELS: Final = 24
-EXACT: Final = "exact, non-central t distribution"
-EXACT_TOST: Final = "exact, bivariate non-central t distribution (Phillips 1990)"
+_PANELS = 24
+EXACT = "exact, non-central t distribution"
+EXACT_TOST = "exact, bivariate non-central t distribution (Phillips 1990)"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -22,13 +22,13 @@ from toolkit.stats.inference.run_table import Points, averaged_note, checked_run
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import LENGTH_BINS, SCORE, agreeing, counted, joined
 
-_ANOVA: Final = "repeated-measures ANOVA"
-ANOVA_METHOD: Final = "repeated-measures ANOVA, Greenhouse-Geisser"
-CONTRASTS: Final = (("M", "S"), ("L", "M"), ("L", "S"))
+_ANOVA = "repeated-measures ANOVA"
+ANOVA_METHOD = "repeated-measures ANOVA, Greenhouse-Geisser"
+CONTRASTS = (("M", "S"), ("L", "M"), ("L", "S"))
 """Pairs of length bins: the second is taken from the first."""
-PAIRED_METHOD: Final = "Student t over bases, paired"
-TOST_METHOD: Final = "two one-sided paired t tests over bases (TOST)"
-EFFECTS: Final = {
+PAIRED_METHOD = "Student t over bases, paired"
+TOST_METHOD = "two one-sided paired t tests over bases (TOST)"
+EFFECTS = {
     "d_z": "non-central t over bases",
     "g_z": "non-central t over bases; estimate corrected for bias (Hedges 1981)",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -31,14 +31,14 @@ from toolkit.stats.prompt_length.contrasts import (
 from toolkit.stats.result import Estimate, Result, rounded_apart
 from toolkit.words import LENGTH_ARMS, LENGTH_BINS, SCORE, agreeing, counted
 
-TEXTS: Final = (*LENGTH_BINS, *LENGTH_ARMS)
+TEXTS = (*LENGTH_BINS, *LENGTH_ARMS)
 """The six prompts of a base."""
-NAMED: Final = 5  # bases without any arm that a note names
-STEPS: Final = (("S", "neutral_m", "M"), ("S", "neutral_l", "L"), ("neutral_m", "short_l", "L"))
+NAMED = 5  # bases without any arm that a note names
+STEPS = (("S", "neutral_m", "M"), ("S", "neutral_l", "L"), ("neutral_m", "short_l", "L"))
 """Texts that a step needs: each base and model counts where it has a score of all three."""
-LENGTH_PAIRS: Final = (("neutral_m", "S", 0), ("neutral_l", "S", 1), ("L", "short_l", 2))
-INFORMATION_PAIRS: Final = (("M", "neutral_m", 0), ("L", "neutral_l", 1), ("short_l", "neutral_m", 2))
-_TOTAL: Final = (("M", "S", 0), ("L", "S", 1))
+LENGTH_PAIRS = (("neutral_m", "S", 0), ("neutral_l", "S", 1), ("L", "short_l", 2))
+INFORMATION_PAIRS = (("M", "neutral_m", 0), ("L", "neutral_l", 1), ("short_l", "neutral_m", 2))
+_TOTAL = (("M", "S", 0), ("L", "S", 1))
 """Differences, the second text from the first, each with the number of its step."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -17,8 +17,8 @@ from toolkit.stats.prompt_length.contrasts import CONTRASTS, exploratory
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import SCORE
 
-_LENGTH: Final = "output_tokens"
-TOKENS: Final = 100.0  # the slope is per so many tokens of the reply
+_LENGTH = "output_tokens"
+TOKENS = 100.0  # the slope is per so many tokens of the reply
 
 
 @dataclass(frozen=True)
