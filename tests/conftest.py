@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import uuid
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -26,8 +25,6 @@ from toolkit.store.connection import Store, open_store
 from toolkit.study import Study
 
 if TYPE_CHECKING:
-    from browser import Lab
-
     from toolkit.analyses import Analyses
     from toolkit.report.show import Files
 
@@ -36,7 +33,7 @@ settings.load_profile("ci")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_surroundings() -> Iterator[None]:
+def _own_surroundings():
     """Keep the user's server, keys, batch mode and environment out of the tests, of fixtures of the session too."""
     # A shell lets what it starts with `&` ignore Ctrl-C, and every process started from there inherits that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -54,7 +51,7 @@ def _own_surroundings() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _unhurried() -> Iterator[None]:
+def _unhurried():
     """Shorten what a study of six runs waits for without need: of the 0.7 s that it took it was busy for 0.1 s."""
     with pytest.MonkeyPatch.context() as patch, warm_servers():
         patch.setattr(writer, "BETWEEN_BULKS", 0.002)
@@ -64,7 +61,7 @@ def _unhurried() -> Iterator[None]:
 
 
 @pytest.fixture
-def store_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def store_folder(tmp_path, monkeypatch):
     """A folder for an embedded store, whose server is stopped at the end, and stores that are open are closed."""
     folder, open_it = tmp_path / "results" / ".store", Store.__init__
     opened = WeakSet[Store]()
@@ -85,9 +82,7 @@ SERVERS = os.environ.get("TOOLKIT_TEST_MONGODB_URIS", "").split()
 
 
 @pytest.fixture(params=[None, *SERVERS] if SERVERS else None)
-def store(
-    request: pytest.FixtureRequest, store_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Store]:
+def store(request, store_folder, monkeypatch):
     """An open store, spoken to over the wire: the embedded one, and a database of its own on every other server."""
     if (uri := getattr(request, "param", None)) is None:
         opened = open_store(store_folder)
@@ -101,7 +96,7 @@ def store(
 
 
 @pytest.fixture(scope="session")
-def demo_like_study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def demo_like_study(tmp_path_factory):
     """The study file of a finished study of 36 runs and 108 judgements by scripted models."""
     folder = tmp_path_factory.mktemp("demo-like")
     path = folder / "small.toml"
@@ -116,7 +111,7 @@ def demo_like_study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(tmp_path_factory):
     """One JupyterLab in one Chromium for all tests that look; what it is to open stands below its root."""
     from browser import open_jupyterlab
 
@@ -125,7 +120,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture
-def study_file(tmp_path: Path, store_folder: Path) -> Callable[..., Path]:
+def study_file(tmp_path, store_folder):
     """Write a study of six runs and eighteen judgements by scripted models, and return its path."""
 
     def write(settings: str = "", judges: str = "") -> Path:
@@ -137,28 +132,28 @@ def study_file(tmp_path: Path, store_folder: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def server() -> Iterator[StubServer]:
+def server():
     """A loopback server that answers as a model and as judges who give four points."""
     with StubServer(answer=plain) as started:
         yield started
 
 
 @pytest.fixture
-def open_study(server: StubServer, tmp_path: Path, store_folder: Path) -> Iterator[Callable[..., Study]]:
+def open_study(server, tmp_path, store_folder):
     """Write and open a study that asks the server everything, with what `stub_study` takes; closed at the end."""
     with contextlib.ExitStack() as opened:
         yield lambda **more: opened.enter_context(Study.load(stub_study(tmp_path, server.openai_url, **more)))
 
 
 @pytest.fixture
-def no_pictures() -> Iterator[None]:
+def no_pictures():
     """Figures are calculated and drawn, and their files empty: how they look is looked at in tests/report."""
     with without_pictures():
         yield
 
 
 @pytest.fixture
-def one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_table(monkeypatch):
     """Figures and statistics are one small table of scores, where a test looks at the other files of a bundle."""
     # Here, because matplotlib and scipy take a second, which tests that draw nothing need not wait for.
     from toolkit.report import registry
@@ -173,7 +168,7 @@ def one_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def toolkit(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def toolkit(capsys):
     """Call the command line; returns exit code, standard output and standard error."""
 
     def call(*arguments: object) -> tuple[int, str, str]:

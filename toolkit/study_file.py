@@ -25,7 +25,7 @@ from toolkit.study_models import (
     Table,
     named,
 )
-from toolkit.words import JUDGE_ROLES, SCORE, choices
+from toolkit.words import JUDGE_ROLES, choices
 
 LengthBin = Literal["S", "M", "L"]
 
@@ -240,7 +240,7 @@ class Limit(Table):
 class Analysis(Table):
     """What the analysis is held to, written down before there is a score."""
 
-    score: Literal["composite_strict", "composite"] = SCORE
+    score: Literal["composite_strict", "composite"] = "composite_strict"
     """What is compared: with dimensions of score 0 (`composite_strict`), or without them (`composite`)."""
     primary: Literal["M-S", "L-M", "L-S"] | None = None
     """The one confirmatory contrast of prompt lengths; all others are exploratory."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,7 @@ from toolkit.batch.plan import grid_cells
 from toolkit.errors import InputError
 
 
-def test_a_grid_file_is_product_times_zip_less_exclusions_plus_list(tmp_path: Path) -> None:
+def test_a_grid_file_is_product_times_zip_less_exclusions_plus_list(tmp_path):
     """Two by two by a zip of two is eight; one exclusion takes two; one more stands alone."""
     path = tmp_path / "grid.toml"
     path.write_text(
@@ -27,7 +26,7 @@ def test_a_grid_file_is_product_times_zip_less_exclusions_plus_list(tmp_path: Pa
     assert not any(cell["a"] == 2 and cell["b"] == "x" for cell in cells[:-1])
 
 
-def test_values_are_kept_as_they_are_and_an_exclusion_tells_true_from_one() -> None:
+def test_values_are_kept_as_they_are_and_an_exclusion_tells_true_from_one():
     """An explicit cell needs no product, an empty one is all defaults; lists, arrays and columns are values."""
     assert grid_cells({"list": [{"modes": ["cot"]}, {}]}) == ({"modes": ["cot"]}, {})
     assert grid_cells({"product": {"modes": [["cot"], []]}}) == ({"modes": ["cot"]}, {"modes": []})
@@ -49,14 +48,14 @@ def test_values_are_kept_as_they_are_and_an_exclusion_tells_true_from_one() -> N
     ("product.a = [1]\nexclude = [{}]", "would leave out everything"),
     ("list.a = 1", "two brackets"), ("list = 3", "two brackets"), ("product.a = [1]\nexclude = 3", "two brackets"),
 ])  # fmt: skip
-def test_what_is_wrong_with_a_grid_is_one_line(grid: str, says: str) -> None:
+def test_what_is_wrong_with_a_grid_is_one_line(grid, says):
     with pytest.raises(InputError, match=says) as error:
         grid_cells(tomllib.loads(grid), "g.toml")
     assert str(error.value).startswith("g.toml: ")
     assert "\n" not in str(error.value)
 
 
-def test_a_grid_that_is_too_large_or_too_deep_is_refused_before_it_is_written_out(tmp_path: Path) -> None:
+def test_a_grid_that_is_too_large_or_too_deep_is_refused_before_it_is_written_out(tmp_path):
     """Ten lists of ten values each are ten thousand million cells; each fault is one short line."""
     with pytest.raises(InputError, match=r"the product has 10,000,000,000 cells, more than the 100,000"):
         grid_cells({"product": {f"x{n}": list(range(10)) for n in range(10)}})

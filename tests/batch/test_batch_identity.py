@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -37,8 +36,8 @@ def identity_of(template: Path, study: Path) -> str:
 
 
 def test_more_runs_make_it_another_notebook_and_a_second_run_of_a_finished_study_does_not(
-    tmp_path: Path, study_file: Callable[..., Path]
-) -> None:
+    tmp_path, study_file
+):
     """Nothing is stored, one run, all runs: three; run again without a call: the last. A writing one stays the same."""
     shows, asks = reading(tmp_path / "shows.ipynb"), write_notebook(tmp_path / "asks.ipynb", "study = ''")
     path = study_file()
@@ -58,7 +57,7 @@ def _insert(store: Store, kind: type) -> None:
     store.database[kind._meta["collection"]].insert_one({"_id": "1", "study": "s", "state": "claimed"})
 
 
-def test_every_kind_of_document_counts_and_a_clock_set_back_hides_none(store: Store) -> None:
+def test_every_kind_of_document_counts_and_a_clock_set_back_hides_none(store):
     """A run, its change at an earlier time, a judgement, a rating; documents of another study do not count."""
     folder = store.folder
     seen = [held_of("s", folder)]
@@ -78,9 +77,7 @@ def test_every_kind_of_document_counts_and_a_clock_set_back_hides_none(store: St
     assert held_of("s", folder) == seen[-1]
 
 
-def test_a_store_that_does_not_answer_stops_the_batch_before_it_begins(
-    tmp_path: Path, study_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_does_not_answer_stops_the_batch_before_it_begins(tmp_path, study_file, monkeypatch):
     """Nobody knows what it holds: neither old figures nor a wrong "done"."""
 
     def no_answer(folder: Path) -> None:
@@ -95,7 +92,7 @@ def test_a_store_that_does_not_answer_stops_the_batch_before_it_begins(
 
 
 @pytest.mark.parametrize("said", ["store", {"reads": "shop"}, {"read": "store"}, {"reads": "store", "x": 1}])
-def test_metadata_that_nobody_understands_is_refused(tmp_path: Path, said: object) -> None:
+def test_metadata_that_nobody_understands_is_refused(tmp_path, said):
     """A slip would leave the notebook stale in silence."""
     with pytest.raises(InputError, match=r'the metadata `toolkit` .* may be \{"reads": "store"\}'):
         plan_batch(reading(tmp_path / "t.ipynb", said), [{}], tmp_path, "grid")
@@ -114,8 +111,8 @@ judges = { primary = false, secondary = false, tertiary = false }
     ("traffic/questions.toml", OWN_KEYS), ("judges/data/default.toml", 'rubric = "own.toml"'),
 ])  # fmt: skip
 def test_a_rubric_or_a_file_among_the_options_of_a_test_is_part_of_the_study(
-    tmp_path: Path, study_file: Callable[..., Path], shipped: str, text: str
-) -> None:
+    tmp_path, study_file, shipped, text
+):
     """The key of a question is in no prompt, and yet decides what every experiment comes to."""
     template, own = write_notebook(tmp_path / "t.ipynb", "study = ''"), tmp_path / "own.toml"
     own.write_text((Path(toolkit.__file__).parent / shipped).read_text())
@@ -128,7 +125,7 @@ def test_a_rubric_or_a_file_among_the_options_of_a_test_is_part_of_the_study(
     assert identity_of(template, path) != cell.identity
 
 
-def test_every_part_counts_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_part_counts_and_nothing_else(tmp_path, monkeypatch):
     """Source, value, content of a named file and code change it; outputs and other files do not."""
     (tmp_path / "data.csv").write_text("1")
     template = write_notebook(tmp_path / "t.ipynb", "data = ''", "x = 1")

@@ -6,7 +6,6 @@ import datetime
 import tomllib
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,7 +29,7 @@ place = Path("x")
 
 
 @pytest.fixture
-def template(tmp_path: Path) -> Path:
+def template(tmp_path):
     return write_notebook(tmp_path / "t.ipynb", CELL)
 
 
@@ -49,12 +48,12 @@ def template(tmp_path: Path) -> Path:
     ({"k": 1, "limit": np.zeros(2)}, "limit: a ndarray cannot stand in a notebook"),
     ({"k": 1, "table": {1: 2}}, "table: keys of a table must be text, got 1"),
 ])  # fmt: skip
-def test_what_does_not_fit_is_one_line(template: Path, given: str | dict[str, Any], says: str) -> None:
+def test_what_does_not_fit_is_one_line(template, given, says):
     with pytest.raises(InputError, match=says):
         check_parameters(template, tomllib.loads(given) if isinstance(given, str) else given)
 
 
-def test_values_become_what_papermill_can_write(template: Path) -> None:
+def test_values_become_what_papermill_can_write(template):
     """Paths, dates and numpy's numbers are what papermill raises on, or writes as broken code."""
     given = {"k": np.int64(3), "share": 1, "limit": Path("a/b"), "note": datetime.date(2026, 11, 22)}
     assert check_parameters(template, given) == {"k": 3, "share": 1, "limit": "a/b", "note": "2026-11-22"}
@@ -80,15 +79,13 @@ def test_values_become_what_papermill_can_write(template: Path) -> None:
     ("%matplotlib inline\nx = 1", "parameters", "is not plain Python: .*line 1"),
     (f"x = {'-' * 20_000}1", "parameters", "is not plain Python: nested deeper than 100 levels"),
 ])  # fmt: skip
-def test_a_template_without_usable_parameters_is_refused(
-    tmp_path: Path, source: str, tag: str | None, says: str
-) -> None:
+def test_a_template_without_usable_parameters_is_refused(tmp_path, source, tag, says):
     path = write_notebook(tmp_path / "t.ipynb", source, tag=tag)
     with pytest.raises(InputError, match=says):
         check_parameters(path, {})
 
 
-def test_a_template_that_is_none_or_in_another_language_is_refused(tmp_path: Path) -> None:
+def test_a_template_that_is_none_or_in_another_language_is_refused(tmp_path):
     julia = write_notebook(tmp_path / "t.ipynb", "x = ''")
     julia.write_text(julia.read_text().replace('"language": "python"', '"language": "julia"'))
     (tmp_path / "text.ipynb").write_text("hello")

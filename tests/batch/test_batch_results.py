@@ -6,7 +6,7 @@ import errno
 import json
 import shutil
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,7 @@ from toolkit.words import RESULT_TYPE
     (["t.ipynb", "grid.toml", "--workers", "0"], "0 is not in the range"),
     (["t.ipynb", "grid.toml", "--timeout", "0"], "0.0 is not in the range"),
 ])  # fmt: skip
-def test_bad_input_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolkit: Callable, arguments: list[str], says: str
-) -> None:
+def test_bad_input_is_one_line(tmp_path, monkeypatch, toolkit, arguments, says):
     monkeypatch.chdir(tmp_path)
     write_notebook(tmp_path / "t.ipynb", "x = 0")
     (tmp_path / "grid.toml").write_text("[product]\ny = [0, 1]\n")
@@ -50,7 +48,7 @@ def test_bad_input_is_one_line(
         ("list = [{k = 1}]", {"workers": 0}, "workers: 0 notebooks"),
     ],
 )
-def test_nothing_starts_when_a_cell_does_not_fit(tmp_path: Path, grid: str, options: dict, says: str) -> None:
+def test_nothing_starts_when_a_cell_does_not_fit(tmp_path, grid, options, says):
     template = write_notebook(tmp_path / "t.ipynb", "k: int\nx = 0")
     with pytest.raises(InputError, match=says):
         run_batch(template, tomllib.loads(grid), out=tmp_path / "out", progress=False, **options)
@@ -58,7 +56,7 @@ def test_nothing_starts_when_a_cell_does_not_fit(tmp_path: Path, grid: str, opti
 
 
 @pytest.fixture
-def no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_kernels(monkeypatch):
     """Have every notebook of a batch be done at once."""
 
     def done(pending: list[Order], *_: object) -> None:
@@ -71,9 +69,7 @@ def no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("when", ["records", "notebooks"])
-def test_a_folder_that_cannot_be_written_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, monkeypatch, when):
     """A full disk: the file and what to do, no traceback of our own, and the same call goes on when there is room."""
     template = write_notebook(tmp_path / "t.ipynb", "x = 0")
     full = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "out" / "a.json"))
@@ -94,9 +90,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(
 
 
 @pytest.mark.usefixtures("no_kernels")
-def test_a_folder_of_notebooks_may_be_moved_and_the_commit_is_asked_for_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_of_notebooks_may_be_moved_and_the_commit_is_asked_for_once(tmp_path, monkeypatch):
     """Records name notebooks relative to themselves. A commit costs a process of git: 50 s for 5,000 cells."""
     asked: list[int] = []
     monkeypatch.setattr("toolkit.batch.run._toolkit", lambda: asked.append(1) or "0.1")
@@ -112,7 +106,7 @@ def test_a_folder_of_notebooks_may_be_moved_and_the_commit_is_asked_for_once(
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"identity": "b"}', '{"identity": "a", "status": "great"}', '{"status": "done"}']
 )
-def test_a_record_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
+def test_a_record_that_cannot_be_read_is_none(tmp_path, text):
     """Half a file, another notebook's, or a status nobody knows: the notebook is run again."""
     template = write_notebook(tmp_path / "t.ipynb", "x = 0")
     first = run_batch(template, {"list": [{}]}, out=tmp_path / "out", progress=False)
@@ -123,8 +117,8 @@ def test_a_record_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None
 
 
 def test_the_end_of_a_batch_says_what_was_done_already_by_which_rule_and_what_stands_beside(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """Other words for a template that asks; notebooks of earlier states are kept, and could be taken for the newest."""
     cells = (CellResult({}, "done", ran=True), CellResult({}, "done"), CellResult({}, "failed"))
     for reads_store, rule in (
@@ -159,7 +153,7 @@ def collected(folder: Path, rows: Mapping[str, list[dict[str, Any]]]) -> BatchRe
     return BatchResult("length", folder, (*cells, CellResult({"score": "x"}, "failed")), 1.0)
 
 
-def test_what_templates_found_stands_beside_their_parameters(tmp_path: Path) -> None:
+def test_what_templates_found_stands_beside_their_parameters(tmp_path):
     row = {"name": "M-S", "estimate": 0.3, "low": 0.1, "high": 0.5}
     batch = collected(tmp_path, {"composite": [row], "clarity": [row | {"estimate": None}, row]})
     found = batch.results()

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import tarfile
-from pathlib import Path
 
 import pytest
 from contract_studies import write_studies
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(
     "without", [("whole", "commands"), pytest.param((), marks=pytest.mark.full)], ids=["some", "all"]
 )
-def test_no_number_moved(tmp_path: Path, without: tuple[str, ...]) -> None:
+def test_no_number_moved(tmp_path, without):
     """Call identities, requests, frames, results, figures' and tables' numbers, captions, `--json`."""
     # One test of all studies and their commands: of one each, workers would make some of the studies twice.
     now = make(tmp_path, without)
@@ -32,7 +31,7 @@ def test_no_number_moved(tmp_path: Path, without: tuple[str, ...]) -> None:
     assert not lines, f"{sum(map(len, moved.values()))} differences:\n" + "\n".join(lines)
 
 
-def test_a_store_of_an_earlier_commit_opens_and_asks_nothing(tmp_path: Path) -> None:
+def test_a_store_of_an_earlier_commit_opens_and_asks_nothing(tmp_path):
     """Every run and judgement of the three studies is there as it was; `run` makes no call."""
     with tarfile.open(STORE) as archive:
         archive.extractall(tmp_path, filter="data")

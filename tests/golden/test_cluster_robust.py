@@ -36,7 +36,7 @@ def sample(seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return x, x @ [1, 0.5, 0] + rng.normal(0, 1, 7)[clusters] + rng.normal(0, 1, 25), clusters
 
 
-def test_it_is_the_formula_written_out() -> None:
+def test_it_is_the_formula_written_out():
     """Unequal clusters, a covariate within and one between."""
     x, y, clusters = sample()
     for place in range(3):
@@ -48,7 +48,7 @@ def test_it_is_the_formula_written_out() -> None:
         assert found.high == pytest.approx(estimate + stats.t.ppf(0.975, degrees) * error)
 
 
-def test_clusters_of_one_are_hc2() -> None:
+def test_clusters_of_one_are_hc2():
     """Standard errors of statsmodels."""
     import statsmodels.api as sm
 
@@ -58,7 +58,7 @@ def test_clusters_of_one_are_hc2() -> None:
     assert [found[name].error for name in range(3)] == pytest.approx(list(theirs.bse))
 
 
-def test_what_the_design_does_not_hold_says_why() -> None:
+def test_what_the_design_does_not_hold_says_why():
     """A redundant column, a column of nothing, one base, no residual, no rows."""
     x, y, clusters = sample()
     twice = np.column_stack([x, x[:, 1], np.zeros(25)])

@@ -39,7 +39,7 @@ def test_the_interval_and_p_value_are_those_of_scipy(values):
     assert found.p_value == pytest.approx(oracle.pvalue, abs=1e-9)
 
 
-def test_cases_that_stand_alone_have_the_plain_interval() -> None:
+def test_cases_that_stand_alone_have_the_plain_interval():
     """Without clusters, and with one case in each."""
     hits = [True, False, True, True]
     plain, single = share("s", hits), share("s", hits, list("abcd"))
@@ -48,7 +48,7 @@ def test_cases_that_stand_alone_have_the_plain_interval() -> None:
     assert (plain.n, single.n) == ({"pairs": 4}, {"pairs": 4, "bases": 4})
 
 
-def test_cases_of_one_cluster_that_agree_count_as_one() -> None:
+def test_cases_of_one_cluster_that_agree_count_as_one():
     """Three alike cases in each of forty bases are forty cases, with Student t for the normal; where all agree, too."""
     many = [name for name in range(40) for _ in range(3)]
     alike = share("s", [name < 20 for name in many], many)
@@ -65,9 +65,7 @@ def test_cases_of_one_cluster_that_agree_count_as_one() -> None:
 
 @pytest.mark.parametrize("rate", [0.05, 0.5, 0.9])
 @pytest.mark.parametrize("sizes", [(4,) * 6, (90, 2, 3, 5), (50,) + (5,) * 11, (1, 2, 3, 40, 40)])
-def test_clustered_cases_are_worth_what_the_regression_on_a_constant_says(
-    sizes: tuple[int, ...], rate: float
-) -> None:
+def test_clustered_cases_are_worth_what_the_regression_on_a_constant_says(sizes, rate):
     """The oracle has error and degrees of `cluster_robust`, and the kurtosis of the sums by scipy."""
     rng = np.random.default_rng(len(sizes))
     labels = np.repeat(np.arange(len(sizes)), sizes)
@@ -86,7 +84,7 @@ def test_clustered_cases_are_worth_what_the_regression_on_a_constant_says(
     assert (found.low, found.high) == pytest.approx((shared.low, shared.high))
 
 
-def test_clusters_of_equal_cases_count_by_kish() -> None:
+def test_clusters_of_equal_cases_count_by_kish():
     """Nine of ten cases in one cluster are worth little more than that cluster, where all agree."""
     labels = ["large"] * 90 + list("aabbccddee")
     worth = 100**2 / (90**2 + 5 * 2**2)

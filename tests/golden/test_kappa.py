@@ -37,7 +37,7 @@ def error_of(found: Estimate, quantile: float) -> float:
     ("table", "golden", "close"),
     [(GOLDEN["cohen"]["table"], GOLDEN["cohen"], 5e-8), (FOUR["table"], FOUR["unweighted"], 5e-5)],
 )
-def test_cohen_as_published(table, golden, close) -> None:
+def test_cohen_as_published(table, golden, close):
     """Kappa and standard error of the abstractors' table, and of one of four categories."""
     found = cohen_kappa(*spread(table))
     assert found.estimate == pytest.approx(golden["kappa"], abs=close)
@@ -45,13 +45,13 @@ def test_cohen_as_published(table, golden, close) -> None:
     assert error == pytest.approx(golden["standard_error"], abs=close / 10)
 
 
-def test_fleiss_of_two_raters_is_scott_as_published() -> None:
+def test_fleiss_of_two_raters_is_scott_as_published():
     """With two raters Fleiss' kappa is Scott's pi."""
     votes = list(zip(*spread(GOLDEN["cohen"]["table"]), strict=True))
     assert fleiss_kappa(votes).estimate == pytest.approx(GOLDEN["scott"]["kappa"], abs=5e-8)
 
 
-def test_fleiss_with_missing_votes_as_published() -> None:
+def test_fleiss_with_missing_votes_as_published():
     """Kappa and standard error where some votes are missing, among them all but one of an item."""
     case = GOLDEN["fleiss_with_missing_votes"]
     votes = list(zip(*case["ratings"], strict=True))
@@ -63,7 +63,7 @@ def test_fleiss_with_missing_votes_as_published() -> None:
     assert (found.n, found.missing) == ({"items": 12, "votes": 41}, 7)
 
 
-def test_other_programs_agree() -> None:
+def test_other_programs_agree():
     """Random tables: scikit-learn's and statsmodels' Cohen with its standard error, statsmodels' Fleiss."""
     chance = np.random.default_rng(3)
     for categories in (2, 3, 5):
@@ -81,7 +81,7 @@ def test_other_programs_agree() -> None:
         assert fleiss_kappa(votes.tolist()).estimate == pytest.approx(fleiss_of_statsmodels(counts))
 
 
-def test_missing_items_are_left_out_and_counted() -> None:
+def test_missing_items_are_left_out_and_counted():
     """An item that either lacks says nothing; whoever is exchanged with whom, kappa stays."""
     first, second = [1, 1, 0, 0, 1, None, 0], [1, 0, 0, 0, 1, 1, None]
     found = cohen_kappa(first, second)

@@ -25,7 +25,7 @@ SPSS, TOST, PPI = (
 )
 
 
-def test_the_anova_gives_what_spss_printed() -> None:
+def test_the_anova_gives_what_spss_printed():
     """F, the P value and epsilon of Greenhouse and Geisser, the sums of squares, and what is left out."""
     found = repeated_measures(SPSS["scores"], missing=2)
     assert found.estimate == pytest.approx(SPSS["f"], abs=5e-4)
@@ -37,7 +37,7 @@ def test_the_anova_gives_what_spss_printed() -> None:
 
 
 @pytest.mark.parametrize("bins", [2, 3, 4])
-def test_the_anova_is_that_of_statsmodels(bins: int) -> None:
+def test_the_anova_is_that_of_statsmodels(bins):
     """F to 1e-9, and of two bins the P value too, which nothing corrects."""
     from statsmodels.stats.anova import AnovaRM
 
@@ -51,7 +51,7 @@ def test_the_anova_is_that_of_statsmodels(bins: int) -> None:
         assert found.p_value == pytest.approx(oracle["Pr > F"], rel=1e-9)
 
 
-def test_the_p_value_of_two_one_sided_tests() -> None:
+def test_the_p_value_of_two_one_sided_tests():
     """Six pairs, margin 2: p = .82861 on 5 degrees of freedom."""
     differences = np.subtract(TOST["x"], TOST["y"])
     assert len(differences) - 1 == TOST["dof"]
@@ -60,7 +60,7 @@ def test_the_p_value_of_two_one_sided_tests() -> None:
     assert found.confidence == pytest.approx(0.90)
 
 
-def test_a_prediction_powered_mean_lies_by_its_weight_between_the_published_ones() -> None:
+def test_a_prediction_powered_mean_lies_by_its_weight_between_the_published_ones():
     """At a weight of 0 it is people's mean, at 1 the published one with all of the judges' correction."""
     found = prediction_powered_mean("m", PPI["human"], PPI["judge_on_same"], PPI["judge_unlabelled"])
     people, corrected = PPI["lambda0"]["mean"], PPI["lambda1"]["mean"]

@@ -49,7 +49,7 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Start:
+def start(tmp_path):
     """Start the command line on one grid of notebooks, in a process of its own; the first so many end at once.
 
     The others wait until somebody says go, so that what is half-way is not up to the machine.
@@ -74,7 +74,7 @@ def records(folder: Path) -> list[dict]:
     return [json.loads(path.read_text()) for path in (folder / "out" / "records").glob("*.json")]
 
 
-def test_killed_half_way_and_called_twice_at_once_each_is_run_once(tmp_path: Path, start: Start) -> None:
+def test_killed_half_way_and_called_twice_at_once_each_is_run_once(tmp_path, start):
     """SIGKILL while notebooks run; then two batches at the same time: each notebook ended once, none is lost."""
     ended = tmp_path / "ended.txt"
     first = start(2)
@@ -96,7 +96,7 @@ def test_killed_half_way_and_called_twice_at_once_each_is_run_once(tmp_path: Pat
 
 
 @pytest.mark.full
-def test_a_dead_run_is_taken_over_and_sigterm_ends_workers_and_kernels(tmp_path: Path, start: Start) -> None:
+def test_a_dead_run_is_taken_over_and_sigterm_ends_workers_and_kernels(tmp_path, start):
     """A record that says running and belongs to nobody is taken over; when stopped, nothing runs on and all wait."""
     batch = start(0)
     kernels = tmp_path / "kernels.txt"
@@ -124,7 +124,7 @@ def test_a_dead_run_is_taken_over_and_sigterm_ends_workers_and_kernels(tmp_path:
 
 
 @pytest.mark.full
-def test_a_second_ctrl_c_ends_kernels_at_once(tmp_path: Path, start: Start) -> None:
+def test_a_second_ctrl_c_ends_kernels_at_once(tmp_path, start):
     """Where the first one asks: a notebook that does not listen would go on for 15 s, and its batch with it."""
     batch = start(0, workers=1, body=DEAF)
     wait_for(lambda: lines(tmp_path / "kernels.txt"))

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from multiprocessing.context import ForkServerProcess
-from pathlib import Path
 
 import pytest
 from processes import FORKS, kill
@@ -25,12 +24,12 @@ AUD_PER_TOKEN = 1.5444 / 1e6
 
 
 @pytest.fixture(autouse=True)
-def _keyed_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def _keyed_and_quick(monkeypatch):
     monkeypatch.setenv("BATCH_KEY", "sk-batch-of-a-test")
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_a_study_in_batches_costs_half_and_asks_nothing_singly(tmp_path, provider) -> None:
+def test_a_study_in_batches_costs_half_and_asks_nothing_singly(tmp_path, provider):
     """Six runs in one batch, eighteen judgements in one for each judge, at half the tokens' price."""
     with StubServer(answer=plain) as server:
         study = Study.load(batch_study(tmp_path, server, provider=provider))
@@ -43,7 +42,7 @@ def test_a_study_in_batches_costs_half_and_asks_nothing_singly(tmp_path, provide
         assert len(server.batches) == 4
 
 
-def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path: Path) -> None:
+def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path):
     """Every third line fails, is missing or expires: those calls alone are sent singly, at the full price."""
     lines: list[str] = []
 
@@ -70,9 +69,7 @@ def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path: Path) -> None:
         pytest.param("openai", signal.SIGINT, 130, marks=pytest.mark.full),
     ],
 )
-def test_a_process_that_ends_leaves_its_batch_to_the_next(
-    tmp_path: Path, provider: str, sent: signal.Signals, code: int
-) -> None:
+def test_a_process_that_ends_leaves_its_batch_to_the_next(tmp_path, provider, sent, code):
     """Killed or stopped while it waits: the next process polls the same batch, and nothing is sent twice."""
     with StubServer(answer=plain, batch_polls=10**9) as server:
         path = batch_study(tmp_path, server, provider=provider)
@@ -160,7 +157,7 @@ def leave_open(study: Study, server: StubServer) -> float:
 
 @pytest.mark.full
 @pytest.mark.parametrize("provider", ["anthropic", pytest.param("openai", marks=pytest.mark.full)])
-def test_collecting_an_open_batch_needs_no_new_budget(tmp_path, provider) -> None:
+def test_collecting_an_open_batch_needs_no_new_budget(tmp_path, provider):
     """Four starts: nothing is unsure, and what the batch may cost is held once, in a budget of hardly more."""
     with StubServer(answer=plain) as server:
         loaded = Study.load(batch_study(tmp_path, server, provider=provider))
@@ -172,9 +169,7 @@ def test_collecting_an_open_batch_needs_no_new_budget(tmp_path, provider) -> Non
 
 @pytest.mark.full
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
-def test_an_open_batch_is_booked_once_however_often_its_study_is_started(
-    tmp_path: Path, store_folder: Path, provider: str
-) -> None:
+def test_an_open_batch_is_booked_once_however_often_its_study_is_started(tmp_path, store_folder, provider):
     """Three kills: nothing is unsure, what the batch may cost is held once, and collecting it needs no new budget."""
     with StubServer(answer=plain, batch_polls=10**9) as server:
         loaded = Study.load(batch_study(tmp_path, server, provider=provider))
@@ -191,7 +186,7 @@ def test_an_open_batch_is_booked_once_however_often_its_study_is_started(
         collect(study, server)
 
 
-def test_a_study_that_asks_singly_now_waits_for_its_open_batch(tmp_path: Path) -> None:
+def test_a_study_that_asks_singly_now_waits_for_its_open_batch(tmp_path):
     """The mode was changed meanwhile: what is paid for is collected, and the rest is asked singly."""
     with StubServer(answer=plain) as server:
         study = Study.load(batch_study(tmp_path, server, provider="anthropic", settings="budget.aud = 5.0"))
@@ -203,7 +198,7 @@ def test_a_study_that_asks_singly_now_waits_for_its_open_batch(tmp_path: Path) -
         assert booked(single) == pytest.approx(bill(server))
 
 
-def test_a_key_that_is_refused_while_a_batch_is_open_loses_nothing(tmp_path) -> None:
+def test_a_key_that_is_refused_while_a_batch_is_open_loses_nothing(tmp_path):
     """What the batch may cost stays held, and the next start with a good key collects it."""
     with StubServer(answer=plain) as server:
         study = unjudged(Study.load(batch_study(tmp_path, server, provider="openai")), 5.0)
@@ -242,9 +237,7 @@ ODD: dict[str, tuple[str, object]] = {
         ),
     ],
 )
-def test_answers_of_a_batch_that_cannot_be_had_are_booked_and_asked_singly(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], provider: str, odd: str
-) -> None:
+def test_answers_of_a_batch_that_cannot_be_had_are_booked_and_asked_singly(tmp_path, capfd, provider, odd):
     """The provider counts six answers and never shows them: they are looked for, then paid for again; both count."""
     with StubServer(answer=plain) as server:
         study = unjudged(Study.load(batch_study(tmp_path, server, provider=provider)), 5.0)
@@ -263,7 +256,7 @@ def test_answers_of_a_batch_that_cannot_be_had_are_booked_and_asked_singly(
 
 
 @pytest.mark.full
-def test_a_kill_while_a_call_of_a_batch_is_asked_singly_books_both(tmp_path, store_folder) -> None:
+def test_a_kill_while_a_call_of_a_batch_is_asked_singly_books_both(tmp_path, store_folder):
     """The batch has let go of it, so that its claim says what both may have cost; the other replies are kept."""
     with StubServer(answer=plain, batch_body=lambda body: b"\n".join(body.splitlines()[:5])) as server:
         study = unjudged(Study.load(batch_study(tmp_path, server, provider="openai")), 5.0)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from broken_guarantees import MUTATIONS, ROOT, Mutation, main_job_lines, outside_main_job
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_a_mutation_applies_once(mutation: Mutation) -> None:
+def test_a_mutation_applies_once(mutation):
     assert (ROOT / mutation.file).read_text().count(mutation.old) == 1
 
 
-def test_a_mutation_of_lines_that_did_not_run_is_named(tmp_path: Path) -> None:
+def test_a_mutation_of_lines_that_did_not_run_is_named(tmp_path):
     """Lines 3 and 4 of the file are changed."""
     (tmp_path / "a.py").write_text("one\n\ntwo(\n    three)\n")
     mutation = Mutation("m", "a.py", "two(\n    three", "", "")
@@ -24,7 +23,7 @@ def test_a_mutation_of_lines_that_did_not_run_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_every_mutation_is_of_a_line_that_the_main_job_runs() -> None:
+def test_every_mutation_is_of_a_line_that_the_main_job_runs():
     """And one of a formula that no study with a rubric calls is named."""
     uncalled = replace(
         MUTATIONS[0], file="toolkit/scoring.py", old='raise InputError("one-shot score: N is 0'

@@ -64,7 +64,7 @@ def bill(study: Study, server: StubServer) -> float:
 
 
 @pytest.mark.full
-def test_one_process_stops_near_the_cap_and_a_larger_one_goes_on_to_the_end(tmp_path) -> None:
+def test_one_process_stops_near_the_cap_and_a_larger_one_goes_on_to_the_end(tmp_path):
     """Half the cost is spent to four fifths at least, never passed, and no run is asked again afterwards."""
     with StubServer(latency=0.01, answer=answer) as server:
         study = study_at(tmp_path, server, concurrency=10)
@@ -93,9 +93,7 @@ def unseen(reply: dict) -> dict:
     ("provider", "mode"),
     [("compatible", "single"), ("anthropic", "single"), ("anthropic", "batch"), ("openai", "batch")],
 )
-def test_the_cap_holds_where_the_usage_is_a_row_of_zeros(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provider: str, mode: str
-) -> None:
+def test_the_cap_holds_where_the_usage_is_a_row_of_zeros(tmp_path, monkeypatch, provider, mode):
     """By the server's own count; the ledger has no less than its bill. Other forms: tests/models/test_replies.py."""
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.setenv(name, "sk-canary-0123456789")
@@ -126,7 +124,7 @@ def overbilling(**settings: object) -> StubServer:
     return StubServer(answer=answer, change=dear, **settings)
 
 
-def test_what_replies_show_holds_back_what_was_set_aside_before(tmp_path: Path) -> None:
+def test_what_replies_show_holds_back_what_was_set_aside_before(tmp_path):
     """Of ten at once the first reply passes the cap: nothing is sent after it, and every reply is saved."""
     with overbilling(latency=0.5) as server:
         study = study_at(tmp_path, server, concurrency=10, prices=(0.01, 100.0))
@@ -141,7 +139,7 @@ def test_what_replies_show_holds_back_what_was_set_aside_before(tmp_path: Path) 
 
 
 @pytest.mark.full
-def test_what_a_model_billed_above_its_worst_case_is_its_worst_case_from_then_on(tmp_path: Path) -> None:
+def test_what_a_model_billed_above_its_worst_case_is_its_worst_case_from_then_on(tmp_path):
     """The cap is passed by nothing but the first round, in this start and, by the ledger, in later ones."""
     with overbilling(latency=0.05) as server:
         study = study_at(tmp_path, server, concurrency=10, prices=(0.01, 100.0))
@@ -153,7 +151,7 @@ def test_what_a_model_billed_above_its_worst_case_is_its_worst_case_from_then_on
 
 
 @pytest.mark.full
-def test_replies_that_never_arrived_count_against_the_cap(tmp_path, monkeypatch) -> None:
+def test_replies_that_never_arrived_count_against_the_cap(tmp_path, monkeypatch):
     """The server bills what hung, was dropped or came broken too, and its bill stays within the budget."""
     policy = partial(RetryPolicy, first_wait=0.02, longest_wait=0.05)
     monkeypatch.setattr(gateway, "RetryPolicy", policy)
@@ -170,7 +168,7 @@ def test_replies_that_never_arrived_count_against_the_cap(tmp_path, monkeypatch)
 
 
 @pytest.mark.full
-def test_the_cap_outlives_a_kill(tmp_path: Path) -> None:
+def test_the_cap_outlives_a_kill(tmp_path):
     """Killed three times on the way, the study still ends at its budget, and goes on with a larger one."""
     with StubServer(latency=0.05, answer=answer) as server:
         study = study_at(tmp_path, server, concurrency=10)
@@ -190,7 +188,7 @@ def test_the_cap_outlives_a_kill(tmp_path: Path) -> None:
         assert acknowledged.items() <= kept_replies(study).items()
 
 
-def test_attempts_of_a_killed_process_that_may_be_billed_count_against_the_cap(tmp_path: Path) -> None:
+def test_attempts_of_a_killed_process_that_may_be_billed_count_against_the_cap(tmp_path):
     """Every request hangs and is billed in full, is sent again, and the process is killed: none of it is forgotten."""
     words = (
         "word " * MAX_TOKENS
@@ -214,9 +212,7 @@ def test_attempts_of_a_killed_process_that_may_be_billed_count_against_the_cap(t
         assert bill(study, server) <= cap
 
 
-def test_a_study_that_its_budget_stops_leaves_whole_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_study_that_its_budget_stops_leaves_whole_runs(tmp_path, monkeypatch):
     """What was asked is judged, but for what was under way, and every model has got as far as the others."""
     price = 'provider = "scripted", usd_per_million_input = 2.0, usd_per_million_output = 8.0'
     judges = "\n".join(f'{role} = {{ name = "{role}", {price} }}' for role in ("primary", "secondary"))
@@ -241,7 +237,7 @@ def test_a_study_that_its_budget_stops_leaves_whole_runs(
     assert abs(counts["a"] - counts["b"]) <= under_way
 
 
-def test_who_waits_for_another_study_keeps_neither_place_nor_money(tmp_path: Path) -> None:
+def test_who_waits_for_another_study_keeps_neither_place_nor_money(tmp_path):
     """One place, little money, and the first call is under way for another study: the next ones are sent."""
     until = time.monotonic() + 60
     with StubServer(answer=answer, holds=lambda: server.count < 2 and time.monotonic() < until) as server:

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from contextlib import ExitStack, closing
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,8 +46,8 @@ def reason_of(fault: Fault | None) -> str:
 
 @pytest.mark.parametrize("repeats", [9, pytest.param(42, marks=pytest.mark.full)])
 def test_in_chaos_every_run_ends_and_the_ledger_knows_every_request(
-    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch, repeats: int
-) -> None:
+    tmp_path, store_folder, monkeypatch, repeats
+):
     """Each run succeeds or says why not, the ledger agrees with the servers to the request and to the token."""
     # Few attempts, so that some runs do fail; short waits, because there are many of them.
     policy = partial(RetryPolicy, attempts=4 if repeats > 9 else 3, first_wait=0.05, longest_wait=0.2)
@@ -116,7 +115,7 @@ def test_in_chaos_every_run_ends_and_the_ledger_knows_every_request(
 
 
 @pytest.mark.full
-def test_waiting_in_line_is_no_part_of_the_retry_deadline(tmp_path, store_folder, monkeypatch) -> None:
+def test_waiting_in_line_is_no_part_of_the_retry_deadline(tmp_path, store_folder, monkeypatch):
     """Twelve calls one after the other, each refused twice: the last ones wait longer than a call may be retried."""
     policy = partial(RetryPolicy, attempts=50, first_wait=0.01, longest_wait=0.02, deadline=2.0)
     monkeypatch.setattr(gateway, "RetryPolicy", policy)
@@ -142,8 +141,8 @@ def test_waiting_in_line_is_no_part_of_the_retry_deadline(tmp_path, store_folder
 
 @pytest.mark.parametrize("choices", [None, []])
 def test_an_error_beside_no_choices_stops_its_provider_and_is_no_unsure_money(
-    tmp_path: Path, store_folder: Path, choices: list[Any] | None
-) -> None:
+    tmp_path, store_folder, choices
+):
     """A key that is refused under status 200: one request, nothing that may have been billed, and a reason."""
     body = {"error": {"code": 401, "message": "no such user"}, "choices": choices}
     with StubServer(change=lambda reply: body) as server, ExitStack() as stack:

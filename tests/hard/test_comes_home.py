@@ -111,9 +111,7 @@ FAULTS = (
     [(0.0, "SystemExit"), pytest.param(0.3, "ZeroDivisionError", marks=pytest.mark.full)],
     ids=["quiet", "chaos"],
 )
-def test_a_bug_in_an_annotator_loses_no_reply(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, bug: str
-) -> None:
+def test_a_bug_in_an_annotator_loses_no_reply(tmp_path, monkeypatch, share, bug):
     """Judges' calls are under way when it raises or exits: the server answered n, n are kept, few more were begun."""
     monkeypatch.setattr(f"{__name__}.OWN", OWN.replace("ZeroDivisionError", bug))
     monkeypatch.setattr(gateway, "RetryPolicy", partial(RetryPolicy, first_wait=0.01, longest_wait=0.02))
@@ -132,7 +130,7 @@ def test_a_bug_in_an_annotator_loses_no_reply(
         assert 6 <= calls.count_documents({"purpose": "judge", "state": "done"}) < 30
 
 
-def test_a_key_that_is_missed_late_loses_no_reply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_missed_late_loses_no_reply(tmp_path, monkeypatch):
     """What a test of one's own asks its judges nobody knows beforehand: the first judge's replies are kept."""
     with StubServer(latency=0.15) as server:
         judges = [model("a", server), model("b", server, ', api_key_env = "SECOND_KEY"')]
@@ -153,11 +151,11 @@ def test_a_key_that_is_missed_late_loses_no_reply(tmp_path: Path, monkeypatch: p
     "judged", [pytest.param(False, marks=pytest.mark.full), True], ids=["model", "judge"]
 )
 def test_keys_are_missed_before_the_first_request(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    judged: bool,
-) -> None:
+    tmp_path,
+    monkeypatch,
+    capsys,
+    judged,
+):
     """One line names every provider and variable, nothing is sent; what is finished needs no key any more."""
     keys = ("FIRST_KEY", "SECOND_KEY")
     for key in keys:
@@ -210,9 +208,7 @@ def test_keys_are_missed_before_the_first_request(
         assert [key for key in keys if f"compatible needs {key}" in err] == ["SECOND_KEY"]
 
 
-def test_a_probe_whose_sibling_fails_keeps_what_was_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_probe_whose_sibling_fails_keeps_what_was_sent(tmp_path, monkeypatch):
     """Outside of runs too: one judge of a probe lacks its key, which is missed before anything is sent."""
     from toolkit.probes.job import probe_judges
 
@@ -238,9 +234,7 @@ def test_a_probe_whose_sibling_fails_keeps_what_was_sent(
         assert probe_judges(study.plan, study.store, replies=2, attacks=2, progress=False).new_calls == 0
 
 
-def test_a_reply_by_another_model_is_said_once_and_counts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_reply_by_another_model_is_said_once_and_counts(tmp_path, capsys):
     """Run and status name each pair with its calls; a dated version of the name is the model that was asked."""
     served = {
         "gpt-x": "gpt-x-2024-08-06",
@@ -298,9 +292,7 @@ GAPS: dict[str, tuple[Callable[[dict], Any], int]] = {
         ("2^39", True),
     ],
 )
-def test_what_is_booked_is_at_least_what_was_billed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gap: str, batch: bool
-) -> None:
+def test_what_is_booked_is_at_least_what_was_billed(tmp_path, monkeypatch, gap, batch):
     """Whatever is missing in a provider's usage; and the cap is never passed."""
     monkeypatch.setenv("BATCH_KEY", "sk-canary-0123456789")
     change, besides = GAPS[gap]

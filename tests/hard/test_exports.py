@@ -8,7 +8,7 @@ import io
 import json
 import random
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def exported(tmp_path_factory):
     """The export of a finished study of six runs and eighteen judgements, one of which a person has rated too."""
     folder = tmp_path_factory.mktemp("exported")
     with finished_study(folder) as study:
@@ -59,7 +59,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def out(exported: Path, tmp_path: Path) -> Path:
+def out(exported, tmp_path):
     """A copy that may be edited."""
     return Path(shutil.copytree(exported, tmp_path / "out"))
 
@@ -106,7 +106,7 @@ def edit_record(path: Path, number: int, change: Callable[[dict[str, Any]], obje
     path.write_text("".join(lines))
 
 
-def test_a_folder_is_all_that_a_colleague_needs(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_all_that_a_colleague_needs(out, monkeypatch):
     """No store, no server that answers, no key; the study file, the records and every frame are in it."""
     monkeypatch.setenv("MONGODB_URI", "mongodb://127.0.0.1:9/")
     done = CliRunner().invoke(cli, ["verify", str(out), "--json"])
@@ -117,7 +117,7 @@ def test_a_folder_is_all_that_a_colleague_needs(out: Path, monkeypatch: pytest.M
     assert {"calls", "runs", "judgements", "human_ratings"} <= {path.stem for path in out.glob("*.jsonl")}
 
 
-def test_an_edited_cell_of_any_frame_is_named(out: Path) -> None:
+def test_an_edited_cell_of_any_frame_is_named(out):
     """By file, row and column: a cell of each CSV file, and a number of a Parquet file."""
     dice, expected = random.Random(5), []
     for path in sorted(out.glob("*.csv")):
@@ -134,7 +134,7 @@ def test_an_edited_cell_of_any_frame_is_named(out: Path) -> None:
     assert named(expected, told), told
 
 
-def test_an_edited_record_of_any_file_is_named(out: Path) -> None:
+def test_an_edited_record_of_any_file_is_named(out):
     """By file, line and field; also a record that is gone, new or there twice, and a file that is new or gone."""
     edit_record(out / "calls.jsonl", 3, lambda record: record.update(raw="{}"))
     edit_record(out / "runs.jsonl", 2, lambda record: record["scores"].update(clarity=4.9))
@@ -190,7 +190,7 @@ FORGED: dict[str, tuple[Callable[[Path], object], str]] = {
 @pytest.mark.parametrize(
     "fault", ["a cell", *(pytest.param(f, marks=pytest.mark.full) for f in [*FORGED][1:])]
 )
-def test_an_edit_whose_sums_were_written_again_is_named(out: Path, fault: str) -> None:
+def test_an_edit_whose_sums_were_written_again_is_named(out, fault):
     """The study is made again from its ledger, and each frame from the records."""
     change, line = FORGED[fault]
     change(out)
@@ -199,7 +199,7 @@ def test_an_edit_whose_sums_were_written_again_is_named(out: Path, fault: str) -
     assert named([line], told), told
 
 
-def test_what_a_study_file_names_is_in_the_export_and_no_code_of_it_is_run(out: Path) -> None:
+def test_what_a_study_file_names_is_in_the_export_and_no_code_of_it_is_run(out):
     """A dataset beside it is verified with it; a test of one's own, or a path that leads out, is not touched."""
     path = out / "study" / "small.toml"
     text = path.read_text()
@@ -215,7 +215,7 @@ def test_what_a_study_file_names_is_in_the_export_and_no_code_of_it_is_run(out: 
         assert "CSV and Parquet are compared with each other alone" in str(summary.fields["note"])
 
 
-def test_no_key_is_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_is_exported(tmp_path, monkeypatch):
     """Not even one that somebody has put into a comment of the study file."""
     monkeypatch.setenv("SOME_API_KEY", KEY)
     with finished_study(tmp_path) as study:
@@ -236,7 +236,7 @@ WRITERS: dict[str, tuple[Callable[[Study, Path], object], str]] = {
 }
 
 
-def test_what_is_written_takes_the_place_of_nothing_that_is_not_of_the_study(tmp_path: Path) -> None:
+def test_what_is_written_takes_the_place_of_nothing_that_is_not_of_the_study(tmp_path):
     """A folder of others, of another study, a file or a link is refused and stays; what was begun is written again."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -274,9 +274,7 @@ def test_what_is_written_takes_the_place_of_nothing_that_is_not_of_the_study(tmp
     assert not [*elsewhere.iterdir()]
 
 
-def test_a_dataset_beside_the_study_file_goes_with_it(
-    study_file: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_dataset_beside_the_study_file_goes_with_it(study_file, tmp_path):
     """The folder is enough to plan the study anew."""
     path = study_file()
     rows = [{"prompt_id": f"p_{n}_s", "text": "Say what to do. " * 50, "scenario": "CTI_ANALYSIS", "category": "c",
@@ -292,7 +290,7 @@ def test_a_dataset_beside_the_study_file_goes_with_it(
     assert (summary.fields["differences"], summary.fields["note"]) == ([], None)
 
 
-def test_calls_that_another_study_paid_for_are_in_it_all(tmp_path: Path, store_folder: Path) -> None:
+def test_calls_that_another_study_paid_for_are_in_it_all(tmp_path, store_folder):
     """The sentences of a judgement and longer replies, too: without them the ledger does not give its records."""
     segments = '[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"\n'
     studies = []
@@ -351,7 +349,7 @@ def damaged(folder: Path, dice: random.Random) -> bool:
 @pytest.mark.parametrize(
     "seeds", [range(40), pytest.param(range(40, 300), marks=pytest.mark.full)], ids=("some", "rest")
 )
-def test_no_damaged_export_is_whole_and_none_is_an_error(exported, tmp_path, seeds, monkeypatch) -> None:
+def test_no_damaged_export_is_whole_and_none_is_an_error(exported, tmp_path, seeds, monkeypatch):
     """Each is clear lines, with and without sums that were written again; a tenth is made again from its records."""
     again, wrong = verify_module._made_again, []
     for seed in seeds:

@@ -37,7 +37,7 @@ def formulas(path: Path) -> list[str]:
 
 
 @pytest.mark.full
-def test_one_file_writes_csv() -> None:
+def test_one_file_writes_csv():
     """Whatever writes a table elsewhere would have to guard it too."""
     writers = {"to_csv", "to_excel", "to_clipboard", "write_csv", "DictWriter", "savetxt", "CSVWriter"}
     found = set()
@@ -50,7 +50,7 @@ def test_one_file_writes_csv() -> None:
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "plain", "", "'", "a=1", "-", "1_0"])
-def test_a_text_comes_back(text, tmp_path) -> None:
+def test_a_text_comes_back(text, tmp_path):
     """From frames, from rows, and from what reads the tables of others; names of columns too."""
     assert unguard(guard(text)) == text
     path = tmp_path / "t.csv"
@@ -64,7 +64,7 @@ def test_a_text_comes_back(text, tmp_path) -> None:
     assert list(read_rows(path)) == [(2, {"a": text, "b": "-0.5"})]
 
 
-def test_a_negative_number_is_no_text() -> None:
+def test_a_negative_number_is_no_text():
     """Of whatever type it is, in a column of its own or among texts."""
     mixed = pd.Series([np.int64(-5), -0.5, np.float32(-2), "-x", None, True], dtype="object")
     cells = csv_bytes(pd.DataFrame({"a": mixed})).decode().split()
@@ -85,7 +85,7 @@ def hostile_ratings() -> pd.DataFrame:
 
 
 @pytest.mark.full
-def test_no_table_of_somebody_s_scores_is_a_formula(tmp_path) -> None:
+def test_no_table_of_somebody_s_scores_is_a_formula(tmp_path):
     """Every CSV of a bundle: the data of figures, tables and statistics."""
     scores = Scores(hostile_ratings(), name="hostile")
     tables = [path for path in scores.bundle(tmp_path / "bundle") if path.suffix == ".csv"]
@@ -123,7 +123,7 @@ secondary = { name = "@SUM(2)", provider = "scripted", planted = { level = 3.0 }
 """
 
 
-def test_no_table_of_a_study_is_a_formula(tmp_path) -> None:
+def test_no_table_of_a_study_is_a_formula(tmp_path):
     """Its bundle and its export; the export is read back as scores under the names that the models have."""
     (tmp_path / "study.toml").write_text(STUDY)
     try:
@@ -141,7 +141,7 @@ def test_no_table_of_a_study_is_a_formula(tmp_path) -> None:
     assert [row["model"] for row in rows] == judgements["model"].tolist()
 
 
-def test_no_table_of_a_batch_is_a_formula(tmp_path) -> None:
+def test_no_table_of_a_batch_is_a_formula(tmp_path):
     """Parameters, errors and what the notebooks gave."""
     cells = [
         CellResult({"text": text}, "failed", 1.0, error=text, notebook="n.ipynb", ran=True) for text in HOSTILE

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from processes import in_a_process, kill_when_seen
 from stub_server import Fault, StubServer
@@ -34,9 +32,7 @@ def at_budget(study: Study, aud: float) -> Study:
 
 
 @pytest.mark.parametrize("limit", [None, 2])
-def test_a_budget_stop_after_a_kill_leaves_nothing_paid_unwritten(
-    tmp_path: Path, store_folder: Path, limit: int | None
-) -> None:
+def test_a_budget_stop_after_a_kill_leaves_nothing_paid_unwritten(tmp_path, store_folder, limit):
     """Killed half-way among runs and judges, then stopped by its budget at once: verify has no difference."""
     with StubServer(answer=plain, latency=0.03) as server:
         path = stub_study(tmp_path, server.openai_url, runs="repeats = 4\nconcurrency = 10")
@@ -63,9 +59,7 @@ SENTENCES = '[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"\n'
     ids=["scores", "per sentence", "scores and pairs", "pairs"],
 )
 @pytest.mark.parametrize("stops", ["budget", "refused", "unreachable"])
-def test_what_the_ledger_has_is_written_whatever_stops_the_rest(
-    tmp_path: Path, store_folder: Path, stops: str, mode: str, more: str
-) -> None:
+def test_what_the_ledger_has_is_written_whatever_stops_the_rest(tmp_path, store_folder, stops, mode, more):
     """All was paid for, and a process died before it wrote it: the first calls alone are still to be asked."""
     with StubServer(answer=plain) as server:
         judges = f'mode = "{mode}"'

@@ -44,7 +44,7 @@ def attacked(reply: str, attack: Attack, prior: str = "0") -> str:
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("reply", [reply for reply in REPLIES if reply])
-def test_an_attack_is_put_where_it_says_and_the_reply_stays_whole(place: str, reply: str) -> None:
+def test_an_attack_is_put_where_it_says_and_the_reply_stays_whole(place, reply):
     before, after = attacked(reply, Attack("a", "plain", "en", place, "@@ATTACK@@")).split("@@ATTACK@@")
     assert "".join((before + after).split()) == "".join(reply.split())
     if place != "middle":
@@ -55,7 +55,7 @@ def test_an_attack_is_put_where_it_says_and_the_reply_stays_whole(place: str, re
 
 
 @pytest.mark.parametrize("name", [*SHIPPED, DEMO], ids=str)
-def test_no_attack_closes_the_fence(name: str | Path) -> None:
+def test_no_attack_closes_the_fence(name):
     """Attack x rubric x reply x manner: the end marker with the request's code stands there exactly once."""
     rubric = load_rubric(name)
     task = TASK if rubric.shows_task else ""
@@ -81,7 +81,7 @@ def test_no_attack_closes_the_fence(name: str | Path) -> None:
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 @pytest.mark.parametrize("side", ["task", "response"])
-def test_no_text_closes_its_fence_or_is_taken_for_a_place(hostile: str, side: str) -> None:
+def test_no_text_closes_its_fence_or_is_taken_for_a_place(hostile, side):
     material = {"task": TASK, "response": REPLY} | {side: hostile}
     code = fence_code(material["task"], material["response"], JUDGE.seed)
     content = judge_request(JUDGE, DEFAULT, **material).messages[1].content
@@ -100,7 +100,7 @@ def test_no_text_closes_its_fence_or_is_taken_for_a_place(hostile: str, side: st
 
 @settings(deadline=None, derandomize=True)
 @given(st.text(max_size=200), st.text(max_size=200), st.integers(0, 3))
-def test_the_code_of_a_fence_is_never_part_of_what_it_fences(task: str, response: str, seed: int) -> None:
+def test_the_code_of_a_fence_is_never_part_of_what_it_fences(task, response, seed):
     request = judge_request(replace(JUDGE, seed=seed), DEFAULT, task=task, response=response)
     content = request.messages[1].content
     code = fence_code(task, response, seed)
@@ -109,7 +109,7 @@ def test_the_code_of_a_fence_is_never_part_of_what_it_fences(task: str, response
     assert content.count(code) == 5
 
 
-def test_the_code_follows_the_material_and_the_seed_and_chasing_it_never_catches_it() -> None:
+def test_the_code_follows_the_material_and_the_seed_and_chasing_it_never_catches_it():
     """Each reply that quotes its predecessor's code is fenced by a new one, however often."""
     assert len({fence_code(TASK, REPLY, seed) for seed in (1, 2, None)}) == 3
     assert fence_code("ab", "c", 0) != fence_code("a", "bc", 0)
@@ -123,7 +123,7 @@ def test_the_code_follows_the_material_and_the_seed_and_chasing_it_never_catches
         assert content.count(f"<<<END REPLY {fence_code(TASK, reply, JUDGE.seed)}>>>") == 1
 
 
-def test_a_text_that_holds_the_code_by_chance_gets_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_holds_the_code_by_chance_gets_the_next_one(monkeypatch):
     codes = ["aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb", "cccccccccccccccc"]
     monkeypatch.setattr("toolkit.judges.request._candidate", lambda task, response, seed, n: codes[n])
     assert fence_code("task", "reply", 0) == codes[0]
@@ -137,7 +137,7 @@ def test_a_text_that_holds_the_code_by_chance_gets_the_next_one(monkeypatch: pyt
 
 @pytest.mark.parametrize("mode", ["cot", "score"])
 @pytest.mark.parametrize("field", ["answer", "question", "reference", "documents"])
-def test_no_text_of_a_labelled_item_closes_its_fence(mode: str, field: str) -> None:
+def test_no_text_of_a_labelled_item_closes_its_fence(mode, field):
     """The code occurs in the markers and the last words alone, and the text stands between them as it is."""
     whole = LabelledItem("a", "Which port?", "Port 22.", "Port 2222.", "sshd listens on 2222.")
     names = {"answer": "GENERATED ANSWER", "reference": "PERFECT ANSWER", "documents": "DOCUMENT"}

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +53,8 @@ def lone_study(folder: Path, server: StubServer, repeats: int = 2) -> Path:
 
 @pytest.mark.parametrize("is_embedded", [True, False], ids=["embedded", "address"])
 def test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it(
-    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch, is_embedded: bool
-) -> None:
+    tmp_path, store_folder, monkeypatch, is_embedded
+):
     """Claim, request, flushed reply, acknowledgement, and only then the next request and the run that rests on it."""
     events: list[tuple[str, str]] = []
 
@@ -94,7 +93,7 @@ def test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it(
         assert events.index(("claimed", call)) < events.index(("kept", call)) < events.index(("told", call))
 
 
-def test_an_answer_is_handed_out_when_its_reply_is_acknowledged(tmp_path, store_folder, monkeypatch) -> None:
+def test_an_answer_is_handed_out_when_its_reply_is_acknowledged(tmp_path, store_folder, monkeypatch):
     """The ledger waits for the store, however long that takes, before anybody has the answer."""
     events: list[str] = []
 
@@ -122,7 +121,7 @@ def test_an_answer_is_handed_out_when_its_reply_is_acknowledged(tmp_path, store_
 @pytest.mark.parametrize(
     "what", ["replies", pytest.param("claims", marks=IN_FULL), pytest.param("owners", marks=IN_FULL)]
 )
-def test_a_write_that_may_be_lost_is_no_success(tmp_path, store_folder, monkeypatch, capfd, what) -> None:
+def test_a_write_that_may_be_lost_is_no_success(tmp_path, store_folder, monkeypatch, capfd, what):
     """The server says ok and that the write concern failed: one line, exit code 2, and no run rests on it."""
     told: list[str] = []
 
@@ -152,9 +151,7 @@ def test_a_write_that_may_be_lost_is_no_success(tmp_path, store_folder, monkeypa
     assert told == []
 
 
-def test_a_store_that_dies_again_and_again_loses_nothing_and_is_asked_nothing_twice(
-    tmp_path: Path, store_folder: Path
-) -> None:
+def test_a_store_that_dies_again_and_again_loses_nothing_and_is_asked_nothing_twice(tmp_path, store_folder):
     """SIGKILL of the embedded server in the middle of a run: it is there again, and the run ends as if nothing was."""
     with StubServer(latency=0.02) as server:
         study = unjudged_study(tmp_path, server.openai_url, repeats=10, concurrency=10)
@@ -176,7 +173,7 @@ def test_a_store_that_dies_again_and_again_loses_nothing_and_is_asked_nothing_tw
             assert study.store.database["calls"].count_documents({"state": "done"}) == server.count == 120
 
 
-def test_ctrl_c_does_not_hide_that_the_store_took_nothing_more(tmp_path: Path, store_folder: Path) -> None:
+def test_ctrl_c_does_not_hide_that_the_store_took_nothing_more(tmp_path, store_folder):
     """What was in flight comes home to a store that refuses it: that is said, and not "what was answered is kept"."""
     refusing = threading.Event()
 
@@ -226,7 +223,7 @@ serve(Path(sys.argv[1]), 60)
     [(2, 1), pytest.param(20, 2 * 10, marks=IN_FULL)],
     ids=["one after the other", "ten at once"],
 )
-def test_a_full_disk_is_one_line(tmp_path: Path, store_folder: Path, repeats: int, under_way: int) -> None:
+def test_a_full_disk_is_one_line(tmp_path, store_folder, repeats, under_way):
     """The server may write no more: the study ends with exit code 2 and one line, and goes on when there is room."""
     store_folder.mkdir(parents=True)
     text = "word " * 40_000
@@ -274,7 +271,7 @@ def holed(path: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [halved, *(pytest.param(one, marks=IN_FULL) for one in (emptied, overwritten, holed))]
 )
-def test_a_damaged_store_is_refused_and_not_an_empty_study(tmp_path, store_folder, capfd, damage) -> None:
+def test_a_damaged_store_is_refused_and_not_an_empty_study(tmp_path, store_folder, capfd, damage):
     """One line that names the file or folder, and nothing is asked a second time."""
     with StubServer() as server:
         path = lone_study(tmp_path, server)
@@ -298,7 +295,7 @@ def test_a_damaged_store_is_refused_and_not_an_empty_study(tmp_path, store_folde
         embedded.stop(folder)
 
 
-def test_studies_that_are_let_go_leave_no_thread_and_no_connection(study_file: Callable[..., Path]) -> None:
+def test_studies_that_are_let_go_leave_no_thread_and_no_connection(study_file):
     """Twenty loads in a loop as a notebook does it, a `with`, and commands: afterwards all is as it was before."""
     path = study_file()
 

@@ -38,9 +38,7 @@ FULL = pytest.mark.full
 
 
 @pytest.mark.parametrize(("runs", "kills"), [(120, 4), pytest.param(500, 20, marks=FULL)])
-def test_a_study_killed_again_and_again_is_done_once(
-    tmp_path: Path, store_folder: Path, runs: int, kills: int
-) -> None:
+def test_a_study_killed_again_and_again_is_done_once(tmp_path, store_folder, runs, kills):
     """At random moments: all are kept once, and only what was in flight then is asked again."""
     times, moments = random.Random(7), random.Random(20251117)
     in_flight = 0
@@ -79,7 +77,7 @@ def test_a_study_killed_again_and_again_is_done_once(
         assert {run.status for run in stored} == {"succeeded"}
 
 
-def test_a_study_killed_while_judges_are_asked_is_done_once(tmp_path: Path, store_folder: Path) -> None:
+def test_a_study_killed_while_judges_are_asked_is_done_once(tmp_path, store_folder):
     """SIGKILL at a run and again among judges: only what was in flight is repeated, and what was asked is judged."""
     with StubServer(answer=plain, latency=0.05) as server:
         path = stub_study(tmp_path, server.openai_url, runs="repeats = 2\nconcurrency = 2", bins='["S"]')
@@ -112,9 +110,7 @@ def test_a_study_killed_while_judges_are_asked_is_done_once(tmp_path: Path, stor
         pytest.param({"limits": {"compatible": Limit(requests_per_minute=4)}}, id="of a rate", marks=FULL),
     ],
 )
-def test_only_what_was_sent_may_have_been_billed_by_two_kills(
-    tmp_path: Path, store_folder: Path, settings: dict[str, Any]
-) -> None:
+def test_only_what_was_sent_may_have_been_billed_by_two_kills(tmp_path, store_folder, settings):
     """Three are in flight at each kill and 21 wait: what counts is what the server saw and did not answer."""
     with StubServer(holds=lambda: True) as server:
         study = unjudged_study(tmp_path, server.openai_url, repeats=2, concurrency=3, **settings)
@@ -157,9 +153,7 @@ def test_only_what_was_sent_may_have_been_billed_by_two_kills(
         assert (outcome.spent_aud, after["spent_aud"]) == pytest.approx((told, told))
 
 
-def test_a_call_that_was_refused_or_waits_in_a_pause_may_not_have_been_billed(
-    tmp_path: Path, store_folder: Path
-) -> None:
+def test_a_call_that_was_refused_or_waits_in_a_pause_may_not_have_been_billed(tmp_path, store_folder):
     """The provider refuses all and asks for a minute: of what is claimed nothing is under way when it is killed."""
     with StubServer(faults=lambda number, body: Fault(status=429, retry_after="60")) as server:
         study = unjudged_study(tmp_path, server.openai_url, repeats=2, concurrency=3)
@@ -178,9 +172,7 @@ def test_a_call_that_was_refused_or_waits_in_a_pause_may_not_have_been_billed(
 
 
 @pytest.mark.parametrize("billed", [True, pytest.param(False, marks=FULL)])
-def test_what_may_have_been_billed_is_settled_once(
-    tmp_path: Path, store_folder: Path, billed: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_may_have_been_billed_is_settled_once(tmp_path, store_folder, billed, capsys):
     """Refused while a process works; then spent or off the budget, with a record that goes with the study."""
 
     def settle(path: Path) -> tuple[int, dict[str, Any]]:
@@ -220,8 +212,8 @@ def test_what_may_have_been_billed_is_settled_once(
 
 @pytest.mark.parametrize(("runs", "rounds"), [(120, 4), pytest.param(400, 20, marks=FULL)])
 def test_two_studies_with_the_same_calls_both_killed_at_random_pay_each_call_once(
-    tmp_path: Path, store_folder: Path, runs: int, rounds: int
-) -> None:
+    tmp_path, store_folder, runs, rounds
+):
     """Each reply is kept once, no living process's call is asked by the other, and only what was in flight again."""
     times, moments = random.Random(7), random.Random(20251128)
     with StubServer(latency=lambda: times.uniform(0.2, 1.8) * LATENCY) as server:
@@ -258,9 +250,7 @@ def test_two_studies_with_the_same_calls_both_killed_at_random_pay_each_call_onc
             each.store.close()
 
 
-def test_a_second_process_is_refused_and_takes_over_after_kill_9(
-    tmp_path: Path, store_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_process_is_refused_and_takes_over_after_kill_9(tmp_path, store_folder, capsys):
     """In one line, though the lease is over, as of a laptop that slept; anybody may read meanwhile."""
     with StubServer(holds=lambda: True) as server:
         path = lone_file(tmp_path, server.openai_url, "repeats = 2\nconcurrency = 3")

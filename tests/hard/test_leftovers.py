@@ -37,7 +37,7 @@ def writer(path: Path) -> tuple[subprocess.Popen[str], Path]:
     return process, Path(process.stdout.readline().strip())
 
 
-def test_the_draft_of_a_killed_process_is_removed_and_that_of_a_living_one_is_not(tmp_path: Path) -> None:
+def test_the_draft_of_a_killed_process_is_removed_and_that_of_a_living_one_is_not(tmp_path):
     """Whoever writes next in the folder removes it; files of people and of other machines stay."""
     others = {
         tmp_path / name for name in (".a.json.0badcafe-abcdefgh", f".{mark()}-abcdefgh", ".a.json.abcdefgh")
@@ -57,7 +57,7 @@ def test_the_draft_of_a_killed_process_is_removed_and_that_of_a_living_one_is_no
     assert (tmp_path / "b.json").read_bytes() == b"whole"
 
 
-def test_what_is_held_is_not_left_and_two_do_not_get_the_same(tmp_path: Path) -> None:
+def test_what_is_held_is_not_left_and_two_do_not_get_the_same(tmp_path):
     """A folder or a file, looked at by two at once, is removed by one; a link is never followed."""
     (tmp_path / "x-file").touch()
     (tmp_path / "x-folder").mkdir()
@@ -72,7 +72,7 @@ def test_what_is_held_is_not_left_and_two_do_not_get_the_same(tmp_path: Path) ->
     assert list(left(tmp_path / "no", ".*")) == []
 
 
-def test_on_a_disk_without_locks_everything_is_written_and_nothing_removed(tmp_path, monkeypatch) -> None:
+def test_on_a_disk_without_locks_everything_is_written_and_nothing_removed(tmp_path, monkeypatch):
     """Some shared disks know none: then nobody can tell what is left."""
     draft = tmp_path / f".a.{mark()}-abcdefgh"
     draft.touch()

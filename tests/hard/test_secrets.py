@@ -70,7 +70,7 @@ def keyed_study(
 
 
 @pytest.fixture(autouse=True)
-def _quick_and_keyed(monkeypatch: pytest.MonkeyPatch) -> None:
+def _quick_and_keyed(monkeypatch):
     monkeypatch.setenv("CANARY_KEY", KEY)
     monkeypatch.setattr(gateway, "RetryPolicy", lambda: QUICK)
 
@@ -102,7 +102,7 @@ def run_and_look(path: Path, capfd: pytest.CaptureFixture[str]) -> str:
 )
 def test_a_key_in_a_refusal_is_in_no_file_and_no_output(
     tmp_path, store_folder, capfd, monkeypatch, provider, mode, status
-) -> None:
+):
     """Both clients, single calls and batches, and what a batch brings: the runs fail with a reason."""
     said = {"type": "invalid_request_error", "message": f"unknown key {KEY}"}
     monkeypatch.setattr(stub_batches, "_ERROR", said)
@@ -148,7 +148,7 @@ async def ask(way: str, spec: ModelSpec) -> None:
 )
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_an_exception_shows_no_key_even_with_its_variables(provider: str, way: str, fault: Fault) -> None:
+def test_an_exception_shows_no_key_even_with_its_variables(provider, way, fault):
     """Text, repr and a traceback that prints the variables of every frame, as IPython's verbose one does."""
     with StubServer(faults=lambda n, body: fault, batch_http_fault=lambda method, path: fault) as server:
         url = server.url if provider == "anthropic" else server.openai_url
@@ -201,7 +201,7 @@ ORDINARY = (
 
 
 @pytest.fixture
-def _variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def _variables(monkeypatch):
     values = {
         "MY_SERVICE_SECRET": OF_A_VARIABLE, "MONGODB_URI_OF_A_TEST": "mongodb://me:pa55word99@h/db",
         "TOKENIZERS_PARALLELISM": "false-but-long-1", "LM_API_KEY": "lm-studio", "KEY_FOLDER": "/tmp/keys/mine",
@@ -222,9 +222,7 @@ def study_of(folder: Path, extra: str, end: str = "", server: StubServer | None 
     "shape", ["{{ {} = {} }}", "{{ deep = {{ er = [1, {{ {} = {} }}] }} }}", "{{ {} = [{}] }}"]
 )
 @pytest.mark.parametrize("name", NAMES)
-def test_a_field_with_the_name_of_a_secret_is_refused_before_a_call(
-    tmp_path: Path, name: str, shape: str
-) -> None:
+def test_a_field_with_the_name_of_a_secret_is_refused_before_a_call(tmp_path, name, shape):
     """Whatever its value is; the line names the field and says where the key belongs."""
     path = study_of(tmp_path, shape.format(f'"{name}"', '"Qx7"'))
     with pytest.raises(StudyError, match="put it into an environment variable") as caught:
@@ -235,9 +233,7 @@ def test_a_field_with_the_name_of_a_secret_is_refused_before_a_call(
 
 @pytest.mark.usefixtures("_variables")
 @pytest.mark.parametrize("kind", FORMS)
-def test_a_secret_is_refused_in_a_study_file_and_a_grid_and_goes_from_what_comes_back(
-    tmp_path: Path, kind: str
-) -> None:
+def test_a_secret_is_refused_in_a_study_file_and_a_grid_and_goes_from_what_comes_back(tmp_path, kind):
     """Under any name, as a value and as a name, in a note as in an extra; in text, in JSON and in a message."""
     secret = FORMS[kind]
     text = json.dumps(secret)
@@ -266,7 +262,7 @@ def test_a_secret_is_refused_in_a_study_file_and_a_grid_and_goes_from_what_comes
 
 
 @pytest.mark.usefixtures("_variables")
-def test_ordinary_text_and_parameters_stay_as_they_are(tmp_path: Path) -> None:
+def test_ordinary_text_and_parameters_stay_as_they_are(tmp_path):
     """Incidents tell of passwords, tokenizers have tokens, datasets have hashes."""
     for text in ORDINARY:
         assert redacted(text) == text
@@ -286,8 +282,8 @@ def test_ordinary_text_and_parameters_stay_as_they_are(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_variables")
 def test_a_secret_echoed_in_a_reply_that_was_paid_for_is_in_no_file_and_no_output(
-    tmp_path: Path, store_folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path, store_folder, capfd
+):
     """In model, id, text and fields beside them; the call is what it was, and the ledger gives the study again."""
     secrets = [secret for kind, secret in FORMS.items() if kind != "PEM"]
 
@@ -316,7 +312,7 @@ def test_a_secret_echoed_in_a_reply_that_was_paid_for_is_in_no_file_and_no_outpu
 
 
 @pytest.mark.usefixtures("_variables")
-def test_a_prompt_with_the_value_of_a_variable_is_asked_of_nobody(tmp_path: Path, store_folder: Path) -> None:
+def test_a_prompt_with_the_value_of_a_variable_is_asked_of_nobody(tmp_path, store_folder):
     """It would be sent and stored, and no reply could be told from it."""
     (tmp_path / "q.csv").write_text(f"prompt,answer\nWho has {OF_A_VARIABLE}?,a\nWho?,b\n")
     path = tmp_path / "s.toml"
@@ -330,7 +326,7 @@ def test_a_prompt_with_the_value_of_a_variable_is_asked_of_nobody(tmp_path: Path
 
 
 @pytest.mark.usefixtures("_variables")
-def test_a_notebook_of_a_batch_holds_no_secret_and_takes_the_place_of_nothing(tmp_path: Path) -> None:
+def test_a_notebook_of_a_batch_holds_no_secret_and_takes_the_place_of_nothing(tmp_path):
     """Neither its outputs, nor its traceback, nor its record; a folder of others is refused before anything runs."""
     printed = "import os\nx = 0\nsecret = os.environ['MY_SERVICE_SECRET']\nprint('it is', secret)"
     template = write_notebook(tmp_path / "t.ipynb", printed, "raise ValueError(f'no {secret}')")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
 
 import pymongo
 import pytest
@@ -29,7 +28,7 @@ def at_database(uri: str, name: str) -> str:
 
 
 @pytest.fixture(params=SERVERS)
-def database(request: pytest.FixtureRequest) -> Iterator[str]:
+def database(request):
     """The address of a database of a server, which is dropped at the end."""
     name = f"toolkit_test_{uuid.uuid4().hex[:12]}"
     yield at_database(request.param, name)
@@ -37,7 +36,7 @@ def database(request: pytest.FixtureRequest) -> Iterator[str]:
         client.drop_database(name)
 
 
-def test_a_whole_study(database, tmp_path, no_pictures, monkeypatch) -> None:
+def test_a_whole_study(database, tmp_path, no_pictures, monkeypatch):
     """A study that was killed is finished without asking for a kept reply again; its export is verified on its own."""
     monkeypatch.setenv("MONGODB_URI", database)
     with StubServer(answer=plain, latency=lambda: 0.05) as server:

@@ -43,7 +43,7 @@ async def heard(stop: threading.Event) -> None:
         await asyncio.sleep(0.001)
 
 
-def test_the_first_ctrl_c_waits_for_what_is_in_flight() -> None:
+def test_the_first_ctrl_c_waits_for_what_is_in_flight():
     """The coroutine comes to its own end, and then the caller hears of the interrupt, with its own handler back."""
     stop, came = threading.Event(), []
     before = signal.getsignal(signal.SIGINT)
@@ -63,7 +63,7 @@ def test_the_first_ctrl_c_waits_for_what_is_in_flight() -> None:
 @pytest.mark.parametrize(
     ("echo", "ends"), [(1e9, "home"), (-1.0, "cancelled")], ids=["passed on twice", "pressed again"]
 )
-def test_a_second_ctrl_c_cancels_unless_it_is_the_first_over_again(monkeypatch, echo, ends) -> None:
+def test_a_second_ctrl_c_cancels_unless_it_is_the_first_over_again(monkeypatch, echo, ends):
     """`timeout` sends its signal to the process and to its group: that is one wish and not two."""
     monkeypatch.setattr(execution, "ECHO_SECONDS", echo)
     stop, came = threading.Event(), []
@@ -85,7 +85,7 @@ def test_a_second_ctrl_c_cancels_unless_it_is_the_first_over_again(monkeypatch, 
     assert came == [ends]
 
 
-def test_an_interrupted_cell_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_cell_is_one_line(capsys):
     """A notebook shows that it was stopped and how to go on, and no traceback."""
     stop = threading.Event()
 
@@ -100,7 +100,7 @@ def test_an_interrupted_cell_is_one_line(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out.splitlines() == [str(Stopped())]
 
 
-def test_who_ignores_ctrl_c_goes_on_ignoring_it() -> None:
+def test_who_ignores_ctrl_c_goes_on_ignoring_it():
     """Under nohup, or behind `&` in a script, a study is not stopped by what stops its terminal."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -118,7 +118,7 @@ def test_who_ignores_ctrl_c_goes_on_ignoring_it() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_study_stopped_by_ctrl_c_has_lost_nothing(tmp_path: Path, store_folder: Path) -> None:
+def test_a_study_stopped_by_ctrl_c_has_lost_nothing(tmp_path, store_folder):
     """Every request that was sent is kept and paid for once, none is abandoned, and progress counts what is done."""
     with StubServer(latency=0.5, faults=[None, Fault(status=429, retry_after="60")]) as server:
         path, run = command(tmp_path, server)
@@ -145,7 +145,7 @@ def test_a_study_stopped_by_ctrl_c_has_lost_nothing(tmp_path: Path, store_folder
 @pytest.mark.parametrize(
     "fault", [None, pytest.param(Fault(status=503), marks=FULL)], ids=["answered", "refused"]
 )
-def test_nothing_is_sent_after_ctrl_c(tmp_path: Path, store_folder: Path, fault: Fault | None) -> None:
+def test_nothing_is_sent_after_ctrl_c(tmp_path, store_folder, fault):
     """Four of 24 are under way: they come home and are kept, or not tried again, no fifth is sent, and no claim stays.
 
     Eight are answered at once before: then calls are claimed ahead of their places, and these claims wait too.
@@ -171,7 +171,7 @@ def test_nothing_is_sent_after_ctrl_c(tmp_path: Path, store_folder: Path, fault:
 
 
 @pytest.mark.full
-def test_a_second_ctrl_c_gives_up_what_is_in_flight(tmp_path: Path, store_folder: Path) -> None:
+def test_a_second_ctrl_c_gives_up_what_is_in_flight(tmp_path, store_folder):
     """Nobody waits a minute for replies that he gave up; the ledger says that they may have been billed."""
     with StubServer(latency=60) as server:
         path, run = command(tmp_path, server)

@@ -53,13 +53,13 @@ ANSWER = Answer("c", ModelReply("Block it.", "length", Usage(3, 2), "m"), 0.1, 5
 
 
 @pytest.fixture(autouse=True)
-def _started_as_users_start_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def _started_as_users_start_it(monkeypatch):
     """By a command of its own, and not forked from a warm one."""
     monkeypatch.setattr(embedded, "subprocess", subprocess)
     monkeypatch.setattr(embedded, "time", time)
 
 
-def test_an_abandoned_store_is_closed_beside_who_collects_it(tmp_path, monkeypatch) -> None:
+def test_an_abandoned_store_is_closed_beside_who_collects_it(tmp_path, monkeypatch):
     """Its server is gone, and closing waits for it: not in the loop where paid replies come, which would time out."""
     closed: Queue[threading.Thread] = Queue()
     disconnect = me.disconnect
@@ -87,7 +87,7 @@ def test_an_abandoned_store_is_closed_beside_who_collects_it(tmp_path, monkeypat
     embedded.stop(folder)
 
 
-def test_processes_that_start_at_once_share_one_server(store_folder: Path) -> None:
+def test_processes_that_start_at_once_share_one_server(store_folder):
     """Four find one and the same, and a second server on its data refuses."""
     code = "import sys, pathlib; from toolkit.store import embedded; print(embedded.address(pathlib.Path(sys.argv[1])))"
     command = [sys.executable, "-c", code, str(store_folder)]
@@ -100,7 +100,7 @@ def test_processes_that_start_at_once_share_one_server(store_folder: Path) -> No
     assert "another embedded server" in second.stderr
 
 
-def test_acknowledged_writes_survive_a_killed_server(store_folder: Path) -> None:
+def test_acknowledged_writes_survive_a_killed_server(store_folder):
     """After SIGKILL of the server every acknowledged document is there, under a new server."""
     store = open_store(store_folder)
     for number in range(50):
@@ -114,7 +114,7 @@ def test_acknowledged_writes_survive_a_killed_server(store_folder: Path) -> None
     again.close()
 
 
-def test_a_server_of_a_removed_folder_takes_nothing_from_the_next(store_folder: Path) -> None:
+def test_a_server_of_a_removed_folder_takes_nothing_from_the_next(store_folder):
     """It ends later, and the record that stands there then is not its own."""
     embedded.address(store_folder, idle_seconds=2)
     first = json.loads((store_folder / "server.json").read_text())["pid"]
@@ -127,7 +127,7 @@ def test_a_server_of_a_removed_folder_takes_nothing_from_the_next(store_folder: 
     store.close()
 
 
-def test_the_socket_and_the_data_are_its_users_alone(store_folder: Path, tmp_path: Path) -> None:
+def test_the_socket_and_the_data_are_its_users_alone(store_folder, tmp_path):
     """No port is open, and no other account of the machine may connect or read; a path of any length will do."""
     deep = tmp_path / ("long" * 20) / ("folder" * 10) / ".store"
     for folder in (store_folder, deep):
@@ -147,7 +147,7 @@ def test_the_socket_and_the_data_are_its_users_alone(store_folder: Path, tmp_pat
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
 
 
-def test_a_server_comes_and_goes_by_itself(store_folder: Path) -> None:
+def test_a_server_comes_and_goes_by_itself(store_folder):
     """A record left by a dead server, or torn, leads to a new one; one that nobody uses ends."""
     store_folder.mkdir(parents=True)
     for text in ('{"pid": 1, "port": 9}', '{"pid": 1, "socket": "nowhere"}', '{"pid":', "[]"):
@@ -158,7 +158,7 @@ def test_a_server_comes_and_goes_by_itself(store_folder: Path) -> None:
     wait_for(lambda: not (store_folder / "server.json").exists())
 
 
-def test_a_store_that_cannot_be_opened_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_cannot_be_opened_is_one_line(tmp_path, monkeypatch):
     """It names the folder and what to change, or MONGODB_URI without its password."""
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="choose another `output`"):
@@ -171,7 +171,7 @@ def test_a_store_that_cannot_be_opened_is_one_line(tmp_path: Path, monkeypatch: 
     assert "canary-secret" not in str(caught.value)
 
 
-def test_mongodb_uri_is_used_when_set(store_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mongodb_uri_is_used_when_set(store_folder, monkeypatch):
     """With MONGODB_URI no embedded server is started for the folder."""
     monkeypatch.setenv("MONGODB_URI", embedded.address(store_folder))
     opened = open_store(store_folder.parent / "never-made")
@@ -241,7 +241,7 @@ def save(store: Store, kind: type[me.Document], versions: Iterable[dict[str, Any
     return dict(row or {})
 
 
-def test_whatever_is_written_comes_back_bit_for_bit(store: Store) -> None:
+def test_whatever_is_written_comes_back_bit_for_bit(store):
     """Every class of documents, every way of writing and of reading: floats, integers, truths, moments, texts."""
     things = store.database["things"]
 
@@ -303,7 +303,7 @@ def test_whatever_is_written_comes_back_bit_for_bit(store: Store) -> None:
         settings(max_examples=10, deadline=None, derandomize=True, database=None)(drawn(write_and_read))()
 
 
-def test_sums_of_money_are_those_of_the_values_to_the_last_bit(store: Store) -> None:
+def test_sums_of_money_are_those_of_the_values_to_the_last_bit(store):
     """Sums of the embedded server have 15 digits, and those of another depend on the order of its documents."""
     drawn = random.Random(16)
     costs = [drawn.random() / 100 for _ in range(600)]
@@ -326,7 +326,7 @@ def test_sums_of_money_are_those_of_the_values_to_the_last_bit(store: Store) -> 
     assert frames._judge_costs(store, {"study": "s"}) == of_judges
 
 
-def test_more_than_one_reply_holds_comes_in_several(store: Store) -> None:
+def test_more_than_one_reply_holds_comes_in_several(store):
     """Twenty-four megabytes of documents arrive whole and in order, in replies that every driver takes."""
     things = store.database["things"]
     for number in range(8):
@@ -348,14 +348,14 @@ PROJECTIONS: tuple[tuple[dict[str, int], dict[str, Any]], ...] = (
 
 
 @pytest.mark.parametrize(("projection", "expected"), PROJECTIONS)
-def test_a_projection_gives_fields_as_they_were_written(store, projection, expected) -> None:
+def test_a_projection_gives_fields_as_they_were_written(store, projection, expected):
     """Fields of tables keep their place, floats all digits, and null is not the same as absent."""
     document = {"_id": "x", "a": 422.5744880000093, "b": {"c": 0.1 + 0.2, "d": 2}, "none": None, "list": [1]}
     store.database["things"].insert_one(document)
     assert store.database["things"].find_one({}, projection) == expected
 
 
-def test_a_cursor_goes_on_while_documents_are_deleted_and_changed(store: Store) -> None:
+def test_a_cursor_goes_on_while_documents_are_deleted_and_changed(store):
     """What was deleted after the first batch is not sent, and no other document is missing or sent twice."""
     things = store.database["things"]
     names = [f"{number:03}" for number in range(700)]
@@ -369,7 +369,7 @@ def test_a_cursor_goes_on_while_documents_are_deleted_and_changed(store: Store) 
     assert not any(document["old"] for document in others)
 
 
-def test_in_and_equality_use_the_index_of_a_field(store_folder: Path) -> None:
+def test_in_and_equality_use_the_index_of_a_field(store_folder):
     """Also the first field of an index of several; without it a read in parts reads the collection each time."""
     store = open_store(store_folder)
     store.close()
@@ -393,7 +393,7 @@ for name, field in (("runs", "call_id"), ("judgements", "run_id"), ("judgements"
     assert all(plan.startswith("SEARCH") and "INDEX" in plan for plan in plans), plans
 
 
-def test_a_bulk_tells_each_writer_of_its_own_fate(store: Store) -> None:
+def test_a_bulk_tells_each_writer_of_its_own_fate(store):
     """Only duplicates are refused, an update waits for the insert before it, and closing writes what is queued."""
     first = [store.writer.submit("calls", InsertOne({"_id": str(n)})) for n in range(100)]
     second = [store.writer.submit("calls", InsertOne({"_id": str(n)})) for n in range(90, 110)]
@@ -416,7 +416,7 @@ def text_record(number: int) -> Record:
     return Record("output_blobs", blob, {"blob_id": str(number)}, None)
 
 
-def test_what_nobody_waits_for_gathers_beside_what_is_flushed(store, monkeypatch) -> None:
+def test_what_nobody_waits_for_gathers_beside_what_is_flushed(store, monkeypatch):
     """Thirty replies one after the other are thirty flushed writes, and their texts a bulk every second here.
 
     Every tenth of a second otherwise, which one flush takes on a slow disk: then each text would be a bulk of its own.
@@ -456,7 +456,7 @@ def test_what_nobody_waits_for_gathers_beside_what_is_flushed(store, monkeypatch
     assert len(flushed) <= 35
 
 
-def test_a_posted_record_is_written_though_nobody_asks(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_posted_record_is_written_though_nobody_asks(store, monkeypatch):
     """One that comes alone waits for no other; however long they may gather, settling and closing keep them at once."""
     store.writer.post(text_record(1))
     wait_for(store.objects(OutputBlob).count)
@@ -470,7 +470,7 @@ def test_a_posted_record_is_written_though_nobody_asks(store: Store, monkeypatch
     assert store.objects(OutputBlob).count() == 4
 
 
-def test_nothing_is_written_after_a_record_that_could_not_be_kept(store: Store) -> None:
+def test_nothing_is_written_after_a_record_that_could_not_be_kept(store):
     """A refused record is told to whoever settles, and what stands behind it in the queue is not written."""
     bad = {"blob_id": "a", "$bad": {"$x": 1}, "b": {1: 2}}
     for record in (Record("output_blobs", bad, {"blob_id": "a"}, None), text_record(1)):
@@ -481,7 +481,7 @@ def test_nothing_is_written_after_a_record_that_could_not_be_kept(store: Store) 
     store.writer.submit("calls", InsertOne({"_id": "paid"})).result()  # what was paid for is still taken
 
 
-def test_a_change_that_matches_nothing_is_no_success(store: Store) -> None:
+def test_a_change_that_matches_nothing_is_no_success(store):
     """Who changes what was removed hears of it."""
     things = store.database["things"]
     things.insert_many([{"_id": "a", "owner": "x"}, {"_id": "b", "owner": "x"}])
@@ -504,7 +504,7 @@ def test_a_change_that_matches_nothing_is_no_success(store: Store) -> None:
         ("w=2&readConcernLevel=local", {"w": 2, "j": True}),
     ],
 )
-def test_the_concern_of_the_address_holds_and_reads_go_to_the_primary(store_folder, options, concern) -> None:
+def test_the_concern_of_the_address_holds_and_reads_go_to_the_primary(store_folder, options, concern):
     """Every write is acknowledged as the address says and journaled; no read of ledger or budget asks a secondary."""
     seen: list[Any] = []
 
@@ -530,7 +530,7 @@ def test_the_concern_of_the_address_holds_and_reads_go_to_the_primary(store_fold
         store.close()
 
 
-def test_the_database_of_the_address_is_used(store_folder: Path) -> None:
+def test_the_database_of_the_address_is_used(store_folder):
     """Two people of one server are apart."""
     with Wire(embedded.address(store_folder)) as wire:
         stores = {name: Store(f"{wire.uri}/{name}", None) for name in ("alice", "bob", "")}
@@ -545,7 +545,7 @@ def test_the_database_of_the_address_is_used(store_folder: Path) -> None:
             Store(uri, None)
 
 
-def test_prompts_are_stored_once_and_never_change_under_a_version(store: Store) -> None:
+def test_prompts_are_stored_once_and_never_change_under_a_version(store):
     """The same prompt twice is one; another text under the same version is refused."""
     prompts = load_dataset("demo").prompts[:3]
     store.add_prompts(prompts)
@@ -556,7 +556,7 @@ def test_prompts_are_stored_once_and_never_change_under_a_version(store: Store) 
         store.add_prompts(prompts)
 
 
-def test_seed_fields_are_there_to_the_letter_and_checked() -> None:
+def test_seed_fields_are_there_to_the_letter_and_checked():
     """Prompt, Run and OutputBlob have every field of seed 002, section 3.1; an unknown length is refused."""
     prompt = "prompt_id text scenario category length_bin token_count dataset_version metadata created_at updated_at"
     run = (
@@ -570,7 +570,7 @@ def test_seed_fields_are_there_to_the_letter_and_checked() -> None:
         Prompt(prompt_id="p", text="t", length_bin="X", token_count=1, dataset_version="v").validate()
 
 
-def test_a_run_written_again_keeps_what_its_judges_found(store: Store) -> None:
+def test_a_run_written_again_keeps_what_its_judges_found(store):
     """A second process that writes the same run late takes nothing away from it, and a success keeps no failure."""
     about = {"test_item": "p", "dataset_version": "v", "bias_controls": {}}
 
@@ -592,7 +592,7 @@ def test_a_run_written_again_keeps_what_its_judges_found(store: Store) -> None:
     assert store.objects(OutputBlob).count() == 1
 
 
-def test_records_built_by_hand_are_what_the_document_classes_say() -> None:
+def test_records_built_by_hand_are_what_the_document_classes_say():
     """Runs, texts and judgements pass their own class's checks, and hold no field that it does not know."""
     about = {"test_item": "p", "dataset_version": "v", "bias_controls": {}, "prompt_length_bin": "S"}
     blob, run = run_records(KEY, about, [ANSWER], defect="truncated", policy="keep")
@@ -609,7 +609,7 @@ def test_records_built_by_hand_are_what_the_document_classes_say() -> None:
     assert "failure" in run.change["$unset"]
 
 
-def test_a_store_of_another_version_is_refused_in_one_line_and_left_as_it_is(store_folder: Path) -> None:
+def test_a_store_of_another_version_is_refused_in_one_line_and_left_as_it_is(store_folder):
     """Nothing of it is read, whichever toolkit wrote it."""
     store = open_store(store_folder)
     assert store.database[LAYOUT].find_one({"_id": "schema"})["version"] == 1

@@ -33,9 +33,7 @@ def run(path: Path, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
     return int(ended.value.code or 0), capfd.readouterr().err
 
 
-def test_what_a_store_never_takes_is_taken_up_at_the_next_start(
-    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_store_never_takes_is_taken_up_at_the_next_start(tmp_path, store_folder, monkeypatch, capfd):
     """Answered n, kept n: those that came are in a file without a key, are asked of nobody again, and twice is once."""
 
     def answer(body: dict[str, Any]) -> str:

@@ -41,7 +41,7 @@ def alone() -> list[str]:
 
 
 @pytest.mark.full
-def test_an_export_is_verified_without_a_network(tmp_path: Path) -> None:
+def test_an_export_is_verified_without_a_network(tmp_path):
     """The planted study with two of its models and four of its bases; its store is gone by then."""
     command, out = alone(), tmp_path / "out"
     path = tmp_path / "here" / "planted.toml"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from toolkit.models.base import Message, ModelRequest
 
 
 @pytest.fixture
-def make_request() -> Callable[..., ModelRequest]:
+def make_request():
     def make(text: str = "Is this mail phishing?", **fields: Any) -> ModelRequest:
         messages = (Message("system", "You are an analyst."), Message("user", text))
         return ModelRequest(**{"provider": "openai", "model": "gpt-4o", "messages": messages, **fields})

@@ -287,9 +287,7 @@ def asked(folder: Path, chosen: Sequence[dict[str, Any]]) -> Iterator[tuple[Mode
 
 
 @pytest.mark.parametrize("provider", ASKED)
-def test_no_model_of_the_catalogue_is_asked_for_what_its_provider_refuses(
-    provider: str, tmp_path: Path
-) -> None:
+def test_no_model_of_the_catalogue_is_asked_for_what_its_provider_refuses(provider, tmp_path):
     """Under test and as a judge, at every effort; the reply is read in the provider's shape, without its thoughts."""
 
     async def ask_all() -> int:
@@ -316,9 +314,7 @@ def test_no_model_of_the_catalogue_is_asked_for_what_its_provider_refuses(
 
 
 @pytest.mark.parametrize("provider", ASKED)
-def test_the_stub_refuses_what_the_catalogue_keeps_back(
-    provider: str, make_request: Callable[..., ModelRequest]
-) -> None:
+def test_the_stub_refuses_what_the_catalogue_keeps_back(provider, make_request):
     """So that the test above would see it."""
     with StubServer(faults=lambda _, body: ASKED[provider](body)) as server:
         url = server.url if provider == "anthropic" else server.openai_url
@@ -341,6 +337,6 @@ def test_the_stub_refuses_what_the_catalogue_keeps_back(
         assert server.count == 1
 
 
-def test_every_provider_is_asked() -> None:
+def test_every_provider_is_asked():
     """But those that are no servers of others."""
     assert set(ASKED) == set(PROVIDERS) - {"local", "scripted"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,7 +31,7 @@ def entries(server: StubServer) -> str:
 
 
 @pytest.fixture(scope="module")
-def reasoned(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def reasoned(tmp_path_factory):
     """A study of one reasoning server at three efforts, asked and judged."""
 
     def answer(body: dict[str, Any]) -> str:
@@ -61,7 +60,7 @@ def reasoned(tmp_path_factory: pytest.TempPathFactory) -> Any:
             yield study, server
 
 
-def test_one_model_at_three_efforts_is_three_methods(reasoned: tuple[Study, StubServer]) -> None:
+def test_one_model_at_three_efforts_is_three_methods(reasoned):
     """Label, frame column, estimate and comparison tell them apart; each effort is on the wire."""
     study, server = reasoned
     names = {f"thinker ({effort})" for effort in EFFORTS}
@@ -78,7 +77,7 @@ def test_one_model_at_three_efforts_is_three_methods(reasoned: tuple[Study, Stub
     assert decided.empty
 
 
-def test_reasoning_is_paid_for_once_and_shown(reasoned: tuple[Study, StubServer]) -> None:
+def test_reasoning_is_paid_for_once_and_shown(reasoned):
     """Cost to the cent is that of prompt and completion tokens, which hold the reasoning already."""
     study, _ = reasoned
     aud = price_of(study.plan.models["thinker (low)"]).aud_per_usd
@@ -96,7 +95,7 @@ def test_reasoning_is_paid_for_once_and_shown(reasoned: tuple[Study, StubServer]
     assert sorted(set(calls["reasoning_tokens"].dropna())) == [40, 400]
 
 
-def test_thoughts_are_kept_raw_and_judged_nowhere(reasoned: tuple[Study, StubServer]) -> None:
+def test_thoughts_are_kept_raw_and_judged_nowhere(reasoned):
     """No judge reads them, no frame quotes them; the ledger has them, and the viewer shows them apart."""
     study, server = reasoned
     assert not any(SECRET in json.dumps(call.body) for call in server.seen if is_judge(call.body))
@@ -127,7 +126,7 @@ def test_thoughts_are_kept_raw_and_judged_nowhere(reasoned: tuple[Study, StubSer
         ),
     ],
 )
-def test_what_a_model_refuses_is_refused_before_anything_is_sent(fields: dict[str, Any], line: str) -> None:
+def test_what_a_model_refuses_is_refused_before_anything_is_sent(fields, line):
     """One line names model, key and what to write."""
     with pytest.raises(StudyError, match=line) as error:
         _ = ModelEntry(**fields).spec
@@ -146,7 +145,7 @@ def body(name: str, make_request: Any, **fields: Any) -> dict[str, Any]:
     return open_model(spec, env=environment).body(request)
 
 
-def test_each_provider_is_sent_its_own_form(make_request: Any) -> None:
+def test_each_provider_is_sent_its_own_form(make_request):
     """Effort, level, verbosity and extra stand where each documentation has them; sampling only where it is taken."""
     luna = body("gpt-6-luna", make_request, reasoning_effort="low", verbosity="high")
     assert (luna["reasoning_effort"], luna["verbosity"], "temperature" in luna) == ("low", "high", False)
@@ -164,7 +163,7 @@ def test_each_provider_is_sent_its_own_form(make_request: Any) -> None:
     assert body("mistral-medium-3.5", make_request, extra={"random_seed": 7})["random_seed"] == 7
 
 
-def test_an_effort_for_all_models_is_that_of_each(tmp_path: Path) -> None:
+def test_an_effort_for_all_models_is_that_of_each(tmp_path):
     """``[sampling]`` is for the models that do not say otherwise; a provider that takes none is refused."""
     path = tmp_path / "all.toml"
     models = 'models = ["gpt-6-luna", { name = "gpt-6-sol", reasoning_effort = "max" }'

@@ -6,7 +6,6 @@ Flipped one at a time, every comparison of that file turned one of these red.
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import pytest
 
@@ -39,7 +38,7 @@ from toolkit.models.thoughts import HOLE, after_thoughts, split_thoughts, withou
         ("<think>a\n> b </think> c\nD", ""),
     ],
 )
-def test_what_a_reply_is_without_its_thoughts(text: str, reply: str) -> None:
+def test_what_a_reply_is_without_its_thoughts(text, reply):
     """Closed or not; quoted marks and other tags are text, and nothing is lost."""
     rest, thoughts = split_thoughts(text)
     assert rest == reply
@@ -75,7 +74,7 @@ def test_what_a_reply_is_without_its_thoughts(text: str, reply: str) -> None:
         ),
     ],
 )
-def test_what_stands_after_the_last_thought(text: str, readings: tuple[str, ...]) -> None:
+def test_what_stands_after_the_last_thought(text, readings):
     """One reading, two where nobody knows whether its end was quoted, none where it does not end."""
     assert after_thoughts(text) == readings
 
@@ -103,13 +102,13 @@ def test_what_stands_after_the_last_thought(text: str, readings: tuple[str, ...]
         ("```\na\n```\nb", "###\n#\n###\nb"),
     ],
 )
-def test_what_is_quoted_is_masked(text: str, masked: str) -> None:
+def test_what_is_quoted_is_masked(text, masked):
     """Character by character, so that what is left stands where it stood."""
     assert without_quotations(text) == masked.replace("#", HOLE)
 
 
 @pytest.mark.parametrize("mark", ["“", "«", '"x', "`", " 'x", "<<<A>>>x<<<END A>>>"])
-def test_no_text_of_marks_is_slow(mark: str) -> None:
+def test_no_text_of_marks_is_slow(mark):
     """Each mark is looked for once, not once for each of the others."""
     started = time.process_time()
     without_quotations(mark * (60_000 // len(mark)))
@@ -135,6 +134,6 @@ CALL = {"a_result": {"type": "f_result", "n": [0, None, ""]}}
         ({"choices": None, "usage": {"thinking": "a"}}, ([], [], 0)),
     ],
 )  # fmt: skip
-def test_what_was_written_is_told_from_what_is_said_of_it(raw: dict[str, Any], written: Any) -> None:
+def test_what_was_written_is_told_from_what_is_said_of_it(raw, written):
     """Texts, thoughts once, and how long the unreadable is; labels and the results of tools are none of them."""
     assert tuple(written_in(raw)) == written

@@ -51,7 +51,7 @@ def run_alone(home: Path, **extra: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_counts_agree_with_the_tokenizer_of_another_author(encoding: str) -> None:
+def test_counts_agree_with_the_tokenizer_of_another_author(encoding):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the package opens its data the old way
         import bpe_openai
@@ -67,7 +67,7 @@ def test_counts_agree_with_the_tokenizer_of_another_author(encoding: str) -> Non
     assert count_tokens("<|endoftext|>", encoding) > 1  # text of special tokens is text like any other
 
 
-def test_a_panic_of_the_library_is_no_end_of_a_study(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_panic_of_the_library_is_no_end_of_a_study(monkeypatch):
     """Whatever makes tiktoken panic, there is a count, and it is not too low; other errors go through."""
 
     class Panic(BaseException):
@@ -86,7 +86,7 @@ def test_a_panic_of_the_library_is_no_end_of_a_study(monkeypatch: pytest.MonkeyP
         count_tokens("a")
 
 
-def test_it_works_with_an_empty_home_and_no_network(tmp_path: Path) -> None:
+def test_it_works_with_an_empty_home_and_no_network(tmp_path):
     done = run_alone(tmp_path / "home")
     assert done.returncode == 0, done.stderr
     first, second = (int(n) for n in done.stdout.split())
@@ -95,9 +95,7 @@ def test_it_works_with_an_empty_home_and_no_network(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["absent", "cut", "other"])
-def test_ranks_that_are_not_tiktokens_are_one_clear_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
-) -> None:
+def test_ranks_that_are_not_tiktokens_are_one_clear_line(tmp_path, monkeypatch, damage):
     folder = tmp_path / "bpe_openai" / "data"
     folder.mkdir(parents=True)
     whole = gzip.compress(b"IQ== 0\n" * 1000)
@@ -116,9 +114,7 @@ def test_ranks_that_are_not_tiktokens_are_one_clear_line(
     assert "\n" not in str(caught.value)
 
 
-def test_counts_are_remembered_and_a_broken_memory_is_not_believed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counts_are_remembered_and_a_broken_memory_is_not_believed(tmp_path, monkeypatch):
     """The second count needs no encoder; a memory that is cut off, of another length or unwritable counts again."""
     monkeypatch.setattr(tokens.platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
     texts = ["Isolate the host.", "", "\ud800"]

@@ -48,7 +48,7 @@ def one(kind: str, text: str, seed: int = 1):
     return probe
 
 
-def test_each_kind_once_and_one_probe_for_each_attack_in_a_fixed_order() -> None:
+def test_each_kind_once_and_one_probe_for_each_attack_in_a_fixed_order():
     attacks = shipped_attacks()[:3]
     probes = probes_of(REPLY, 5, attacks=attacks)
     assert [probe.kind for probe in probes] == [*list(KINDS)[:3], *["attacked"] * 3]
@@ -58,7 +58,7 @@ def test_each_kind_once_and_one_probe_for_each_attack_in_a_fixed_order() -> None
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_padding_adds_about_half_the_tokens_and_keeps_every_line(seed: int) -> None:
+def test_padding_adds_about_half_the_tokens_and_keeps_every_line(seed):
     """At least +50 %, at most one sentence more; the lines of the reply stand there in their order."""
     probe = one("padded", REPLY, seed)
     before, after = count_tokens(REPLY), count_tokens(probe.text)
@@ -68,7 +68,7 @@ def test_padding_adds_about_half_the_tokens_and_keeps_every_line(seed: int) -> N
 
 
 @pytest.mark.parametrize(("text", "variant", "was", "now"), CASES["altered"])  # fmt: skip
-def test_a_planted_error_swaps_exactly_one_fact(text: str, variant: str, was: str, now: str) -> None:
+def test_a_planted_error_swaps_exactly_one_fact(text, variant, was, now):
     for seed in range(8):
         found = one("planted", text, seed)
         before, after = re.fullmatch("'(.*)' became '(.*)'", found.detail).groups()
@@ -77,7 +77,7 @@ def test_a_planted_error_swaps_exactly_one_fact(text: str, variant: str, was: st
         assert found.text == text.replace(was, after, 1) != text
 
 
-def test_paragraphs_move_and_nothing_is_lost_or_cut() -> None:
+def test_paragraphs_move_and_nothing_is_lost_or_cut():
     """Headings and lead-ins stay above what they introduce, items keep their numbers and lines, code stays whole."""
     orders = set()
     for seed in range(20):
@@ -97,7 +97,7 @@ def test_paragraphs_move_and_nothing_is_lost_or_cut() -> None:
 @pytest.mark.parametrize(
     "text", ["One paragraph.\nTwo lines of it.", "Steps:\n1. Only one.", "a\n\na\n\na", "```\na\n\nb\n```"]
 )
-def test_what_has_no_other_order_is_missing_with_its_reason(text: str) -> None:
+def test_what_has_no_other_order_is_missing_with_its_reason(text):
     """One paragraph, one item, equal paragraphs, one block of code."""
     probe = one("shuffled", text)
     assert (probe.text, probe.reason) == (None, SINGLE_PARAGRAPH)
@@ -105,7 +105,7 @@ def test_what_has_no_other_order_is_missing_with_its_reason(text: str) -> None:
 
 @settings(deadline=None, derandomize=True, max_examples=150)
 @given(st.text(alphabet=st.sampled_from("ab.:#-12)`\n\n \t\r汉"), max_size=80), st.integers(0, 3))
-def test_a_probe_is_never_the_original_and_shuffling_loses_nothing(text: str, seed: int) -> None:
+def test_a_probe_is_never_the_original_and_shuffling_loses_nothing(text, seed):
     """Whatever the reply: an altered text differs, or there is none and a reason."""
     for probe in probes_of(text, seed, attacks=shipped_attacks()[:2]):
         assert (probe.text is None) == (probe.reason is not None)
@@ -116,7 +116,7 @@ def test_a_probe_is_never_the_original_and_shuffling_loses_nothing(text: str, se
         assert lines(moved) != lines(text)
 
 
-def test_a_megabyte_of_hostile_text_is_altered_in_a_moment() -> None:
+def test_a_megabyte_of_hostile_text_is_altered_in_a_moment():
     """No pattern walks over the text again and again; the other kinds are linear too."""
     for text in ("1. a\n" * 40_000, "\n" * 200_000 + "a", "port " * 40_000, "`" * 200_000, "a:\n\n" * 40_000):
         one("planted", text), one("shuffled", text)

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -39,7 +38,7 @@ class Answering(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def port() -> Iterator[int]:
+def port():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
     server.daemon_threads = True
     server.block_on_close = False
@@ -53,7 +52,7 @@ def port() -> Iterator[int]:
 
 
 @pytest.fixture
-def free_port() -> Iterator[int]:
+def free_port():
     """A port where nobody listens, and nobody can as long as the test runs."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
@@ -73,7 +72,7 @@ def below(pid: int) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_left() -> Iterator[None]:
+def _nothing_left():
     """Every test ends without a process or a thread of ours."""
     yield
     assert not {"dumpcap", "tshark", "sleep", "sh"} & set(below(os.getpid()))
@@ -87,7 +86,7 @@ def requests_in(path: Path) -> list[tuple[str, str]]:
     return list(zip(frame["method"], frame["uri"], strict=True))
 
 
-def test_urls_are_requested_while_recording(tmp_path: Path, port: int) -> None:
+def test_urls_are_requested_while_recording(tmp_path, port):
     """The first packet of the first request is there, an HTTP error is a reply, and the last FIN is there."""
     urls = [f"http://127.0.0.1:{port}{path}" for path in ("/a?b=c", "/missing", "/d")]
     done = capture(tmp_path / "urls.pcapng", bpf=f"tcp port {port}", urls=urls)
@@ -101,7 +100,7 @@ def test_urls_are_requested_while_recording(tmp_path: Path, port: int) -> None:
     assert [path.name for path in tmp_path.glob("*.pcapng")] == ["urls.pcapng"]
 
 
-def test_a_command_is_run_without_a_shell(tmp_path: Path, port: int) -> None:
+def test_a_command_is_run_without_a_shell(tmp_path, port):
     """Its arguments reach it as they are; when it fails, the capture stays and says so."""
     code = "import sys, urllib.request as u; u.urlopen(sys.argv[1]).read(); sys.exit('over; $(touch x)')"
     words = [sys.executable, "-c", code, f"http://127.0.0.1:{port}/from-a-command"]
@@ -112,7 +111,7 @@ def test_a_command_is_run_without_a_shell(tmp_path: Path, port: int) -> None:
     assert requests_in(done.path) == [("GET", "/from-a-command")]
 
 
-def test_it_stops_at_the_number_of_packets_and_at_the_time(tmp_path: Path, port: int) -> None:
+def test_it_stops_at_the_number_of_packets_and_at_the_time(tmp_path, port):
     """Not one packet more; a command that goes on is ended with its children, a reply that never ends is left."""
     bpf = f"tcp port {port}"
     connect = f"socket.create_connection(('127.0.0.1', {port})).close()"
@@ -132,7 +131,7 @@ def test_it_stops_at_the_number_of_packets_and_at_the_time(tmp_path: Path, port:
     assert not (tmp_path / "none.pcapng").exists()
 
 
-def test_an_address_without_an_answer_is_said(tmp_path: Path, port: int, free_port: int) -> None:
+def test_an_address_without_an_answer_is_said(tmp_path, port, free_port):
     """The other URLs are still requested; the result names the one that failed."""
     urls = [f"http://127.0.0.1:{free_port}/nobody", f"http://127.0.0.1:{port}/somebody"]
     done = capture(tmp_path / "half.pcapng", bpf=f"tcp port {port}", urls=urls)
@@ -150,7 +149,7 @@ def test_an_address_without_an_answer_is_said(tmp_path: Path, port: int, free_po
     ({"seconds": 1, "interface": "nosuch0"}, "no device named"),
     ({"seconds": 1, "target": "x.pcap"}, r"ends in \.pcapng"),
 ])  # fmt: skip
-def test_what_cannot_be_recorded_is_one_line(tmp_path: Path, given: dict, says: str) -> None:
+def test_what_cannot_be_recorded_is_one_line(tmp_path, given, says):
     with pytest.raises(InputError, match=says) as raised:
         capture(tmp_path / given.pop("target", "x.pcapng"), **given)
     assert len(str(raised.value).splitlines()) == 1
@@ -181,7 +180,7 @@ def test_no_permission_is_advice_in_one_line_and_lost_packets_are_said(tmp_path,
     assert done.note == "7 packets were dropped: record again with a narrower filter"
 
 
-def test_ctrl_c_leaves_nothing(tmp_path: Path, port: int) -> None:
+def test_ctrl_c_leaves_nothing(tmp_path, port):
     """Interrupted while recording: no file, no dumpcap, no command."""
     target = tmp_path / "out" / "x.pcapng"
     code = (

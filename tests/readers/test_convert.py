@@ -31,14 +31,14 @@ WILD = (b"=cmd|' /C calc'!A0", b"+1", b"-1", b"@SUM(A1)", b"'quoted", b'"quoted"
 
 
 @pytest.fixture
-def capture(tmp_path: Path) -> Path:
+def capture(tmp_path):
     """One packet of each kind in a pcapng file."""
     path = tmp_path / "kinds.pcapng"
     path.write_bytes(handmade.pcapng(every_kind()))
     return path
 
 
-def test_the_right_types_and_no_row_lost(capture: Path, tmp_path: Path) -> None:
+def test_the_right_types_and_no_row_lost(capture, tmp_path):
     """One row a packet, the columns in order, numbers as numbers and missing as missing."""
     done = convert(capture, tmp_path / "out.csv")
     frame = load_sample(tmp_path / "out.csv").frame
@@ -63,7 +63,7 @@ def test_the_right_types_and_no_row_lost(capture: Path, tmp_path: Path) -> None:
     assert pd.read_csv(tmp_path / "back.csv")["time"].tolist() == [0.0, -0.5]
 
 
-def test_no_cell_is_a_formula_and_the_text_comes_back(tmp_path: Path) -> None:
+def test_no_cell_is_a_formula_and_the_text_comes_back(tmp_path):
     """In the file no text begins like a formula; in the sample it is what was sent, NA and null included."""
     path = tmp_path / "wild.pcap"
     flows = (
@@ -91,9 +91,7 @@ def test_what_cannot_be_done_is_one_line_and_no_file(capture, tmp_path, given, s
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.json"])
-def test_a_file_that_is_no_earlier_sample_is_not_overwritten(
-    capture: Path, tmp_path: Path, name: str
-) -> None:
+def test_a_file_that_is_no_earlier_sample_is_not_overwritten(capture, tmp_path, name):
     """Nor is any file by a recording; an earlier sample is, by the same command again."""
     (tmp_path / name).write_text("mine")
     with pytest.raises(InputError, match=f"{name}: is there, and no earlier sample; name another target"):
@@ -109,7 +107,7 @@ def test_a_file_that_is_no_earlier_sample_is_not_overwritten(
 
 
 @pytest.mark.parametrize("name", handmade.tunnels())
-def test_a_row_of_a_tunnel_is_one_layer_and_is_said(tmp_path: Path, name: str) -> None:
+def test_a_row_of_a_tunnel_is_one_layer_and_is_said(tmp_path, name):
     """Addresses, ports and HTTP of a row are all of the innermost packet; result and provenance say so."""
     path = tmp_path / "tunnel.pcap"
     path.write_bytes(handmade.pcap([handmade.tunnels()[name], handmade.arp()]))
@@ -123,7 +121,7 @@ def test_a_row_of_a_tunnel_is_one_layer_and_is_said(tmp_path: Path, name: str) -
     assert load_sample(tmp_path / "t.csv").about["note"] == done.note
 
 
-def test_the_provenance_says_where_the_table_comes_from(capture: Path, tmp_path: Path) -> None:
+def test_the_provenance_says_where_the_table_comes_from(capture, tmp_path):
     """Hash, size, tools, filter, columns, reader and counts; no folder, and the same bytes every time."""
     convert(capture, tmp_path / "out.csv", display_filter="http", columns=["number"])
     about = load_sample(tmp_path / "out.csv").about
@@ -144,7 +142,7 @@ def test_the_provenance_says_where_the_table_comes_from(capture: Path, tmp_path:
     assert len(short) == len(about) - 2
 
 
-def test_one_file_a_stream_holds_every_packet_once(capture: Path, tmp_path: Path) -> None:
+def test_one_file_a_stream_holds_every_packet_once(capture, tmp_path):
     """Streams and the rest together are the whole table, each with its provenance."""
     convert(capture, tmp_path / "whole.csv")
     done = convert(capture, tmp_path / "flow.csv", per_stream=True)
@@ -165,7 +163,7 @@ def test_one_file_a_stream_holds_every_packet_once(capture: Path, tmp_path: Path
     assert left == {"flow-stream-1.csv", "flow-stream-9.csv", "flow-stream-x.csv"}
 
 
-def test_thousands_of_streams_need_no_thousands_of_open_files(tmp_path: Path) -> None:
+def test_thousands_of_streams_need_no_thousands_of_open_files(tmp_path):
     path = tmp_path / "many.pcap"
     segments = [handmade.tcp(b"", 1000 + n, 80, flags=handmade.SYN) for n in range(3000)] * 2
     packets = [handmade.ipv4(segment, 6, handmade.CLIENT, handmade.SERVER) for segment in segments]
@@ -176,7 +174,7 @@ def test_thousands_of_streams_need_no_thousands_of_open_files(tmp_path: Path) ->
     assert all(len(file.read_text().splitlines()) == 3 for file in done.files)
 
 
-def test_no_address_survives_pseudonymisation(tmp_path: Path) -> None:
+def test_no_address_survives_pseudonymisation(tmp_path):
     """Not in addresses, hosts, URIs, agents, nor in the provenance's name and filter; the mapping is consistent."""
     agent = b"Bot/1.0 (+http://192.0.2.10/)"
     flow = handmade.flow(handmade.get(b"/?to=198.51.100.20", b"198.51.100.20:80", agent), handmade.answer())
@@ -234,7 +232,7 @@ def test_a_broken_capture_gives_what_could_be_read_and_says_so(tmp_path, content
     assert "note: " in done.summary().text
 
 
-def test_several_messages_in_a_packet_are_said(tmp_path: Path) -> None:
+def test_several_messages_in_a_packet_are_said(tmp_path):
     path, target = tmp_path / "pipelined.pcap", tmp_path / "p.csv"
     path.write_bytes(
         handmade.pcap(handmade.flow(handmade.get(b"/1") + handmade.get(b"/2"), handmade.answer()))
@@ -247,7 +245,7 @@ def test_several_messages_in_a_packet_are_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.full)])
-def test_ended_in_the_middle_there_is_no_csv_and_again_it_is_whole(tmp_path: Path, number: int) -> None:
+def test_ended_in_the_middle_there_is_no_csv_and_again_it_is_whole(tmp_path, number):
     """By Ctrl-C or kill -9: nothing stands under the final name, tshark ends, and the next run is complete."""
     packets = 60_000
     path, target = tmp_path / "long.pcap", tmp_path / "out" / "long.csv"
@@ -320,7 +318,7 @@ def test_of_a_packet_held_in_part_row_cell_and_provenance_say_so(
     assert "/log[cut]" not in shown
 
 
-def test_what_is_not_decoded_is_said(tmp_path: Path) -> None:
+def test_what_is_not_decoded_is_said(tmp_path):
     """HTTP/2 in clear has requests and SCTP has ports, which a table without them must not deny."""
     preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
     chunk = struct.pack("!HHIIBBHIHHI", 5000, 80, 1, 0, 0, 3, 20, 1, 0, 0, 0) + b"data"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from toolkit.errors import InputError
 from toolkit.prompts.check import KINDS, check_dataset
 from toolkit.prompts.content import readability
-from toolkit.prompts.dataset import TASK, Dataset, Prompt, compose, load_dataset
+from toolkit.prompts.dataset import TASK, Prompt, compose, load_dataset
 from toolkit.prompts.diff import diff_datasets, diff_summary
 from toolkit.prompts.similarity import jaccard
 
@@ -154,7 +153,7 @@ DAMAGE: Mapping[str, tuple[str, Callable[[Prompts], Prompts]]] = {
 
 
 @pytest.fixture(scope="module")
-def good() -> Dataset:
+def good():
     """The twelve bases of the demo as the full dataset has them."""
     demo = {prompt.base for prompt in load_dataset("demo").prompts}
     full = load_dataset("rq1_controlled", check_ranges=False)
@@ -162,7 +161,7 @@ def good() -> Dataset:
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damage_is_found(good: Dataset, damage: str) -> None:
+def test_damage_is_found(good, damage):
     """Each damage is named by its kind, at a prompt that was touched."""
     kind, change = DAMAGE[damage]
     assert len(good.prompts) == 36
@@ -181,13 +180,13 @@ ELSEWHERE = {"fingerprint", "arms", "arm_facts", "arm_length"}
 """Kinds of 20 bases and more (below), and those of length arms (tests/study/test_length_arms.py)."""
 
 
-def test_every_kind_is_damaged_and_the_good_one_has_none(good: Dataset) -> None:
+def test_every_kind_is_damaged_and_the_good_one_has_none(good):
     """No kind of problem goes without a damaged copy that shows it."""
     assert check_dataset(good) == ()
     assert {kind for kind, _ in DAMAGE.values()} == set(KINDS) - ELSEWHERE
 
 
-def test_the_shipped_dataset_is_what_it_says() -> None:
+def test_the_shipped_dataset_is_what_it_says():
     """A hundred bases, 300 texts in range under both encodings, alike by less than a third, the demo among them."""
     full = load_dataset("rq1_controlled")
     assert check_dataset(full) == ()
@@ -204,7 +203,7 @@ def test_the_shipped_dataset_is_what_it_says() -> None:
     assert all(5 <= len(p.metadata["elements"]) <= 10 for p in full.prompts)
 
 
-def test_forms_that_repeat_over_many_bases_are_named_once() -> None:
+def test_forms_that_repeat_over_many_bases_are_named_once():
     """Openings, tasks and counts of facts, each at the first base that has it; of few bases nothing is said."""
     full = load_dataset("rq1_controlled")
     alike = [
@@ -218,7 +217,7 @@ def test_forms_that_repeat_over_many_bases_are_named_once() -> None:
     assert check_dataset(full) == ()
 
 
-def test_similarity_counts_shared_grams_over_all() -> None:
+def test_similarity_counts_shared_grams_over_all():
     """Against sets written out; no text, one text and texts shorter than a gram."""
     one, other = "the host was down at noon", "the host was down at dawn and dusk"
     sets = [{tuple(t.split()[i : i + 5]) for i in range(len(t.split()) - 4)} for t in (one, other)]
@@ -229,7 +228,7 @@ def test_similarity_counts_shared_grams_over_all() -> None:
     assert jaccard([]).shape == (0, 0)
 
 
-def test_readability_is_flesch_kincaid() -> None:
+def test_readability_is_flesch_kincaid():
     """By hand: 6 words, 1 sentence, 6 syllables; the second has 4 words, 14 syllables."""
     assert readability("The cat sat on the mat.") == pytest.approx(0.39 * 6 + 11.8 * 1 - 15.59)
     assert readability("Notification obligations remain applicable.") == pytest.approx(
@@ -237,7 +236,7 @@ def test_readability_is_flesch_kincaid() -> None:
     )
 
 
-def test_the_layout_of_the_architecture_document_is_read(tmp_path: Path, good: Dataset) -> None:
+def test_the_layout_of_the_architecture_document_is_read(tmp_path, good):
     """JSON with its keys besides, as an object or a list; what is no list of prompts is refused in a line."""
     rows = [
         {
@@ -265,7 +264,7 @@ def test_the_layout_of_the_architecture_document_is_read(tmp_path: Path, good: D
         load_dataset(path)
 
 
-def test_versions_are_compared_prompt_by_prompt(good: Dataset) -> None:
+def test_versions_are_compared_prompt_by_prompt(good):
     """Added, removed, relabelled and reworded prompts, each with what changed; nothing when they are the same."""
     first, second, third, *rest = good.prompts
     changed = replace(second, text=f"{second.text} Now.", category="Other")

@@ -31,7 +31,7 @@ with warnings.catch_warnings():
 
 
 @pytest.fixture(scope="module")
-def demo() -> Dataset:
+def demo():
     return load_dataset("demo")
 
 
@@ -48,7 +48,7 @@ def drawn(dataset: Dataset) -> dict[str, FigureWithCaption]:
     return {one.name: one for one in dataset_figures(dataset)}
 
 
-def test_what_is_drawn_is_what_was_counted(demo: Dataset) -> None:
+def test_what_is_drawn_is_what_was_counted(demo):
     """Every prompt, pair, base and kind is in its panel; the page fits a thesis, a panel its column."""
     dataset = replace(demo, prompts=told(demo.prompts[:18]) + demo.prompts[18:])
     found = drawn(dataset)
@@ -80,7 +80,7 @@ def test_what_is_drawn_is_what_was_counted(demo: Dataset) -> None:
     assert set(found["dataset"].data["panel"]) == {"lengths", "similarity", "readability", "balance", "facts"}
 
 
-def test_a_copy_adds_nothing_and_stands_beyond_the_limit(demo: Dataset) -> None:
+def test_a_copy_adds_nothing_and_stands_beyond_the_limit(demo):
     """Similarity is of different bases only; the first base has nothing before it."""
     again = tuple(replace(one, prompt_id=f"{one.prompt_id}2", base="again") for one in demo.prompts[:3])
     dataset = replace(demo, prompts=demo.prompts[:6] + again)
@@ -94,7 +94,7 @@ def test_a_copy_adds_nothing_and_stands_beyond_the_limit(demo: Dataset) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*ConjunctiveGraph:DeprecationWarning")  # mlcroissant's use of rdflib
-def test_the_shipped_dataset_is_published_and_read_by_croissant(tmp_path: Path) -> None:
+def test_the_shipped_dataset_is_published_and_read_by_croissant(tmp_path):
     """Its reader finds no fault, checks the sums, and gives back every prompt and element."""
     publish_dataset("rq1_controlled", tmp_path)
     read = mlcroissant.Dataset(tmp_path / "croissant.json")
@@ -113,7 +113,7 @@ def test_the_shipped_dataset_is_published_and_read_by_croissant(tmp_path: Path) 
     assert (tmp_path / "LICENSE").read_text().startswith("Attribution 4.0 International")
 
 
-def test_an_own_dataset_needs_its_datasheet_and_terms(tmp_path: Path) -> None:
+def test_an_own_dataset_needs_its_datasheet_and_terms(tmp_path):
     """Nobody else can say who wrote it and who may use it; with both it is published under its own terms."""
     own = tmp_path / "mine"
     shutil.copytree(Path(load_dataset.__code__.co_filename).parent / "data" / "demo", own)
@@ -134,7 +134,7 @@ def test_an_own_dataset_needs_its_datasheet_and_terms(tmp_path: Path) -> None:
         assert len(list(csv.DictReader(file))) == 36
 
 
-def test_fingerprints_are_forms_of_too_many_bases(demo: Dataset) -> None:
+def test_fingerprints_are_forms_of_too_many_bases(demo):
     """A number in a dozen bases and none beside it, parts of tasks, decoys."""
     text = "Isolate host 61.\n\nTask:\nSay (1) what and (2) why."
     alike = [[replace(p, text=text)] for p in told(demo.prompts) if p.length_bin == "L"]

@@ -29,12 +29,12 @@ COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base", "d
 
 
 @pytest.fixture(scope="module")
-def demo() -> Dataset:
+def demo():
     return load_dataset("demo")
 
 
 @pytest.fixture
-def rows(demo: Dataset) -> list[dict[str, Any]]:
+def rows(demo):
     """The three prompts of the first base as rows of a table."""
     return [{column: getattr(p, column) for column in COLUMNS} for p in demo.prompts[:3]]
 
@@ -74,14 +74,14 @@ def refused(source: Path, *pieces: str) -> None:
 # --- loading --------------------------------------------------------------------------------------------------------
 
 
-def test_the_digest_follows_the_content_and_not_the_order(demo: Dataset) -> None:
+def test_the_digest_follows_the_content_and_not_the_order(demo):
     assert load_dataset("demo") == demo
     assert len(demo.digest) == 64
     assert digest_of(demo.prompts[::-1]) == demo.digest
     assert digest_of((replace(demo.prompts[0], text="other"), *demo.prompts[1:])) != demo.digest
 
 
-def test_a_folder_of_bases_has_its_own_name_and_version(tmp_path: Path, demo: Dataset) -> None:
+def test_a_folder_of_bases_has_its_own_name_and_version(tmp_path, demo):
     folder = one_base(tmp_path / "mine")
     assert (load_dataset(folder).name, load_dataset(folder).version) == ("mine", "mine")
     (folder / "dataset.toml").write_text('name = "Mine"\nversion = "v2"\n')
@@ -93,9 +93,7 @@ def test_a_folder_of_bases_has_its_own_name_and_version(tmp_path: Path, demo: Da
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_a_table_gives_the_same_texts_as_the_bases(
-    tmp_path: Path, rows: list[dict[str, Any]], demo: Dataset, kind: str
-) -> None:
+def test_a_table_gives_the_same_texts_as_the_bases(tmp_path, rows, demo, kind):
     table = load_dataset(write_table(tmp_path / f"mine.{kind}", rows))
     assert (table.name, table.version) == ("mine", demo.version)
     said = [
@@ -120,11 +118,11 @@ def test_a_table_gives_the_same_texts_as_the_bases(
 
 
 @pytest.mark.parametrize(("old", "new", "pieces"), CASES["base"])  # fmt: skip
-def test_a_flawed_base_is_one_clear_line(tmp_path: Path, old: str, new: str, pieces: tuple[str, ...]) -> None:
+def test_a_flawed_base_is_one_clear_line(tmp_path, old, new, pieces):
     refused(one_base(tmp_path / "d", (old, new)), "base.toml", *pieces)
 
 
-def test_all_faults_of_a_table_are_told_at_once(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+def test_all_faults_of_a_table_are_told_at_once(tmp_path, rows):
     """Of values, of texts, of names and of versions, each with its line."""
     changes = (
         ({"text": "Too short."}, "outside length bin"),
@@ -145,7 +143,7 @@ def test_all_faults_of_a_table_are_told_at_once(tmp_path: Path, rows: list[dict[
         load_dataset(write_table(tmp_path / "many.jsonl", [faulty[2]] * 80))
 
 
-def test_all_faults_of_a_folder_are_told_at_once(tmp_path: Path) -> None:
+def test_all_faults_of_a_folder_are_told_at_once(tmp_path):
     """Of several files, and of what their prompts are together."""
     folder = one_base(tmp_path / "d", ("category =", "colour ="), ('"academic_soc_001"', '"b"'))
     for name, change in (("good", ("", "")), ("short", ("From 23:50", "From " + "23:50 " * 30))):
@@ -153,7 +151,7 @@ def test_all_faults_of_a_folder_are_told_at_once(tmp_path: Path) -> None:
     refused(folder, "unknown key 'colour'", "key 'category' is missing", "length bin S", "is already used in")
 
 
-def test_a_flawed_folder_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_flawed_folder_is_one_clear_line(tmp_path):
     folder = one_base(tmp_path / "d")
     for index, piece in (('nome = "x"', "unknown key 'nome'"), ("version = 3", "version")):
         (folder / "dataset.toml").write_text(index)
@@ -173,9 +171,7 @@ def test_a_flawed_folder_is_one_clear_line(tmp_path: Path) -> None:
     ("changes", "pieces"),
     CASES["row"],
 )
-def test_a_flawed_row_names_file_line_key_and_what_is_allowed(
-    tmp_path: Path, rows: list[dict[str, Any]], kind: str, changes: dict[str, str], pieces: tuple[str, ...]
-) -> None:
+def test_a_flawed_row_names_file_line_key_and_what_is_allowed(tmp_path, rows, kind, changes, pieces):
     rows[1] |= changes
     # A cell of several lines moves the rows below it down, as in an editor.
     line = 2 if kind == "jsonl" else 3 + rows[0]["text"].count("\n")
@@ -198,14 +194,12 @@ ROW = '"prompt_id": "a", "text": "a", "scenario": "SOC_INCIDENT", "category": "a
     ("a.jsonl", "{" + ROW.replace('"a"', "1", 1) + "}", ("line 1", "prompt_id")),
     ("a.xlsx", "x", ("'demo'", ".csv, .json or .jsonl")),
 ])  # fmt: skip
-def test_a_malformed_table_is_one_clear_line(
-    tmp_path: Path, name: str, content: str | bytes, pieces: tuple[str, ...]
-) -> None:
+def test_a_malformed_table_is_one_clear_line(tmp_path, name, content, pieces):
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     refused(tmp_path / name, *pieces)
 
 
-def test_a_source_that_is_not_there_says_what_can_be_given(tmp_path: Path) -> None:
+def test_a_source_that_is_not_there_says_what_can_be_given(tmp_path):
     refused(tmp_path / "nowhere", "'demo'", ".csv, .json or .jsonl")
     refused(tmp_path, "no dataset here")
 
@@ -225,7 +219,7 @@ def changed(demo: Dataset, prompt_id: str, change: Callable[[str], str] = str, *
 
 
 @pytest.mark.parametrize(("said", "kind"), CASES["said"])  # fmt: skip
-def test_filler_and_scars_of_templates_are_named(demo: Dataset, said: str, kind: str | None) -> None:
+def test_filler_and_scars_of_templates_are_named(demo, said, kind):
     """What a template leaves behind: a prefix, word or sentence twice, a list that is announced and not there."""
     found = check_dataset(changed(demo, "academic_soc_001_s", text=said))
     kinds = [p.kind for p in found if p.kind in ("doubled_token", "nothing_below", "repeated_sentence")]
@@ -237,7 +231,7 @@ def test_filler_and_scars_of_templates_are_named(demo: Dataset, said: str, kind:
 # --- the dataset that ships -----------------------------------------------------------------------------------------
 
 
-def test_the_shipped_dataset_is_fit_for_its_study(demo: Dataset) -> None:
+def test_the_shipped_dataset_is_fit_for_its_study(demo):
     assert check_dataset(demo) == check_dataset(Dataset("none", "1", (), "")) == ()
     assert (demo.name, demo.version) == ("demo", "20261121_demo_v1")
     bases = {p.base: p.scenario for p in demo.prompts}
@@ -255,7 +249,7 @@ def test_the_shipped_dataset_is_fit_for_its_study(demo: Dataset) -> None:
         assert prompt.metadata == expected
 
 
-def test_a_longer_shipped_prompt_is_the_shorter_one_with_more_facts(demo: Dataset) -> None:
+def test_a_longer_shipped_prompt_is_the_shorter_one_with_more_facts(demo):
     parts = {p.prompt_id: re.split(r"\n\n(?:Facts|Task):\n", p.text) for p in demo.prompts}
     for base in {p.base for p in demo.prompts}:
         (opening, s, task), medium, long = (parts[f"{base}_{b}"] for b in "sml")

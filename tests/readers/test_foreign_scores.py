@@ -23,7 +23,7 @@ DATA = Path(__file__).parent / "data"
 FULL = functools.partial(pytest.param, marks=pytest.mark.full)
 
 
-def test_a_stopped_log_says_its_status_and_what_was_never_run() -> None:
+def test_a_stopped_log_says_its_status_and_what_was_never_run():
     """Five of ten samples were never run, and two stopped with an error: seven answers are missing."""
     scores = Scores.load(FOREIGN / "inspect_stopped.json")
     for told in ("the log has the status error", "5 of 10 samples are missing: never run"):
@@ -35,7 +35,7 @@ def test_a_stopped_log_says_its_status_and_what_was_never_run() -> None:
 
 
 @pytest.mark.parametrize("status", ["started", *map(FULL, ("cancelled", "error", "success"))])
-def test_samples_that_were_never_run_are_missing_in_each_epoch(tmp_path, status) -> None:
+def test_samples_that_were_never_run_are_missing_in_each_epoch(tmp_path, status):
     """By the identifiers of the dataset; how many a limit left out of it does not count."""
     head = {"dataset": {"samples": 90, "sample_ids": [1, "b"]}, "config": {"epochs": 3}}
     path = saved(tmp_path / "log.json", scored(1, 1, s=1), scored("b", 2, s=0), **head)
@@ -50,14 +50,14 @@ def test_samples_that_were_never_run_are_missing_in_each_epoch(tmp_path, status)
         Scores.load(path)
 
 
-def test_a_head_that_plans_more_samples_than_there_can_be_is_refused(tmp_path) -> None:
+def test_a_head_that_plans_more_samples_than_there_can_be_is_refused(tmp_path):
     head = {"dataset": {"sample_ids": [*range(1000)]}, "config": {"epochs": 2**31 - 1}}
     with pytest.raises(InputError, match=r"cannot be read as a log of inspect_ai .*are more than 1,000,000"):
         Scores.load(saved(tmp_path / "log.json", scored(1, s=1), **head))
 
 
 @pytest.mark.parametrize("name", ["mode", "pass_at_2", "at_least_2", "mode_median", "max_mean"])
-def test_epochs_are_reduced_as_inspect_printed(name) -> None:
+def test_epochs_are_reduced_as_inspect_printed(name):
     """By its own reductions; of several the mean, which is that of the repeats within an item."""
     path = FOREIGN / f"inspect_{name}.json"
     log = json.loads(path.read_text())
@@ -72,7 +72,7 @@ def test_epochs_are_reduced_as_inspect_printed(name) -> None:
             assert ("numbers of" in scores.summary().text) is (len(reducers) > 1)
 
 
-def test_reductions_that_are_not_there_or_not_true_any_more_are_asked_for(tmp_path) -> None:
+def test_reductions_that_are_not_there_or_not_true_any_more_are_asked_for(tmp_path):
     """Of a log that was stopped, or of which a sample was made invalid since; an item without one is missing."""
     log = json.loads((FOREIGN / "inspect_mode.json").read_text())
     path = tmp_path / "log.json"
@@ -91,7 +91,7 @@ CONDITIONS = json.loads((DATA / "conditions.json").read_text())
 
 
 @pytest.mark.parametrize("case", CONDITIONS, ids=[case["name"] for case in CONDITIONS])
-def test_logs_that_differ_in_how_they_were_run_are_conditions(tmp_path, case) -> None:
+def test_logs_that_differ_in_how_they_were_run_are_conditions(tmp_path, case):
     """Named by what differs, also where two long texts begin alike; neither pooled nor called doubled."""
     logs = [
         saved(tmp_path / f"{at}.json", scored(1, s=at), scored(2, s=1), **head)
@@ -105,7 +105,7 @@ def test_logs_that_differ_in_how_they_were_run_are_conditions(tmp_path, case) ->
     assert scores.compare_models().differences[0].n == {"prompts": 2, "bases": 2}
 
 
-def test_what_another_task_was_told_makes_no_method(tmp_path) -> None:
+def test_what_another_task_was_told_makes_no_method(tmp_path):
     """Settings are compared among logs of one task; solvers of a plan are told by their names."""
     of_other = saved(tmp_path / "a.json", scored(1, s=1), task="other")
     of_this = saved(tmp_path / "b.json", scored(1, s=1), task_args={"system": "x"})
@@ -117,7 +117,7 @@ def test_what_another_task_was_told_makes_no_method(tmp_path) -> None:
     assert set(Scores.load(*logs).runs()["model"]) == {'m, solver ["react"]', 'm, solver ["generate"]'}
 
 
-def test_a_sample_that_lacks_a_key_lacks_that_key_alone(tmp_path) -> None:
+def test_a_sample_that_lacks_a_key_lacks_that_key_alone(tmp_path):
     """Its other keys count; its composite is missing, because it would be the mean of other things."""
     samples = [scored(n, s={"a": n / 9, "b": 1 - n / 9} if n != 4 else {"a": 1.0}) for n in range(9)]
     scores = Scores.load(saved(tmp_path / "log.json", *samples))
@@ -135,7 +135,7 @@ MIXED = {
 
 
 @pytest.mark.parametrize("name", MIXED)
-def test_scores_of_different_ranges_are_not_averaged(tmp_path, name) -> None:
+def test_scores_of_different_ranges_are_not_averaged(tmp_path, name):
     """One is asked for by name, of a log and of a table; a scale that all of them have is taken at its word."""
     log = saved(tmp_path / "log.json", *MIXED[name])
     with pytest.raises(InputError, match=r"exact 0 to 1, length 40 to 45.*--metric NAME.*--scale LOW HIGH"):
@@ -154,14 +154,14 @@ def test_scores_of_different_ranges_are_not_averaged(tmp_path, name) -> None:
 
 
 @pytest.mark.parametrize("values", [(1, 1, 5), (0, 0, 5), *map(FULL, ((3, 4, 10), (20, 30, 100)))])
-def test_a_range_that_may_be_of_the_same_scale_is_averaged(values) -> None:
+def test_a_range_that_may_be_of_the_same_scale_is_averaged(values):
     """Scores that are all equal, and high ones beside low ones, say nothing against one scale."""
     low, middle, high = values
     rows = [(n, d, (low, middle)[n % 2] if d == "a" else (low, high)[n % 2]) for n in range(6) for d in "ab"]
     assert Scores(pd.DataFrame(rows, columns=["item", "dimension", "score"])).runs()["composite"].count() == 6
 
 
-def test_the_means_of_models_are_those_that_inspect_printed() -> None:
+def test_the_means_of_models_are_those_that_inspect_printed():
     """Repeats are missing unevenly: .7130 by item, .6739 by answer."""
     logs = [FOREIGN / f"inspect_uneven_{at}.json" for at in (1, 2)]
     printed = json.loads(logs[0].read_text())["results"]["scores"][1]["metrics"]["accuracy"]["value"]
@@ -170,7 +170,7 @@ def test_the_means_of_models_are_those_that_inspect_printed() -> None:
     assert dict(compared.models)["openai/stub-a"].estimate == pytest.approx(printed)
 
 
-def test_models_that_are_equal_in_every_item_have_one_mean(tmp_path) -> None:
+def test_models_that_are_equal_in_every_item_have_one_mean(tmp_path):
     """However unevenly their repeats are missing (4.00 and 2.00 by answer), and so does the figure."""
     rows = [
         (item, model, repeat, score if repeat < (3 if (score > 3) == (model == "a") else 1) else "")
@@ -187,7 +187,7 @@ def test_models_that_are_equal_in_every_item_have_one_mean(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("name", ["scores.csv", "scores.json", "blob_scores.jsonl"])
-def test_scores_of_langfuse_are_read(name) -> None:
+def test_scores_of_langfuse_are_read(name):
     """A trace is an item, the name of a score a dimension, its source or author the judge; texts are left out."""
     scores = Scores.load(FOREIGN / f"langfuse_{name}", name="a")
     assert repr(scores) == "Scores 'a': 6 items, 1 judge, 2 people, scale 1-5"
@@ -199,13 +199,13 @@ def test_scores_of_langfuse_are_read(name) -> None:
 
 
 @pytest.mark.parametrize("name", ["promptfoo_one.csv", "promptfoo_several.csv", "promptfoo.yaml"])
-def test_tables_of_promptfoo_are_known_and_its_json_asked_for(name) -> None:
+def test_tables_of_promptfoo_are_known_and_its_json_asked_for(name):
     """As promptfoo 0.123 writes them: a column of replies for each provider and prompt, doubled names after it."""
     with pytest.raises(InputError, match=r"promptfoo export eval ID -o FILE\.json"):
         Scores.load(FOREIGN / name)
 
 
-def test_a_metric_of_promptfoo_is_taken_by_name(tmp_path) -> None:
+def test_a_metric_of_promptfoo_is_taken_by_name(tmp_path):
     """It was passed over without a word."""
     rows = [result_of(test, score=0.5, namedScores={"exact": test % 2}) for test in range(4)]
     promptfoo_of(tmp_path / "out.json", rows)
@@ -215,7 +215,7 @@ def test_a_metric_of_promptfoo_is_taken_by_name(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("listed", [{}, {"metrics": ["word_perplexity", "f1", "acc"]}])
-def test_metrics_of_lm_eval_that_are_lists_are_told_and_not_taken(tmp_path, listed) -> None:
+def test_metrics_of_lm_eval_that_are_lists_are_told_and_not_taken(tmp_path, listed):
     """Perplexities are pairs of a sum and a count; earlier versions list no metrics in a sample."""
     common = {
         "target": "a",
@@ -259,7 +259,7 @@ UNSEEN = [f"gpt{sign}-4" for sign in ZERO_WIDTH] + [
 
 @pytest.mark.parametrize("name", [UNSEEN[0], "Mu\u0308ller", *map(FULL, UNSEEN[1:])])
 @pytest.mark.parametrize("column", ["item", *map(FULL, ("model", "judge", "dimension"))])
-def test_names_that_look_alike_are_one_and_that_is_said(tmp_path, column, name) -> None:
+def test_names_that_look_alike_are_one_and_that_is_said(tmp_path, column, name):
     """Joined where rows tell them apart otherwise, refused where they are doubled then; both name the row."""
     plain = unicodedata.normalize("NFC", name) if "M" in name else "gpt-4"
     frame = pd.DataFrame(
@@ -285,7 +285,7 @@ def test_names_that_look_alike_are_one_and_that_is_said(tmp_path, column, name) 
 
 
 @pytest.mark.parametrize("sign", [*ZERO_WIDTH[:2], *map(FULL, ZERO_WIDTH[2:])])
-def test_names_of_columns_and_options_are_read_as_they_are_seen(tmp_path, sign) -> None:
+def test_names_of_columns_and_options_are_read_as_they_are_seen(tmp_path, sign):
     """Those of a file, of a frame, and what an option names; two that look alike are one too many."""
     path = tmp_path / "t.csv"
     path.write_text(f"it{sign}em,doc,sco{sign}re\n1,a,2\n2,b,3\n", encoding="utf-8")
@@ -298,7 +298,7 @@ def test_names_of_columns_and_options_are_read_as_they_are_seen(tmp_path, sign) 
         Scores.load(path)
 
 
-def test_what_is_seen_of_a_name() -> None:
+def test_what_is_seen_of_a_name():
     """Nothing unseen is left, what is seen stays, and once is enough."""
     assert visible_name("a\u00a0b\tc") == "a b c"
     assert visible_name("naïve 模型 👍") == unicodedata.normalize("NFC", "naïve 模型 👍")
@@ -312,7 +312,7 @@ ADVICE = tomllib.loads((DATA / "advice.toml").read_text())
 
 
 @pytest.mark.parametrize("name", ADVICE)
-def test_advice_of_a_message_works(tmp_path, name) -> None:
+def test_advice_of_a_message_works(tmp_path, name):
     """Each option that a line or a note gives, in the line's own words, reads the same file."""
     option, path = ADVICE[name]["option"], tmp_path / "t.csv"
     path.write_text(ADVICE[name]["text"])
@@ -326,7 +326,7 @@ def test_advice_of_a_message_works(tmp_path, name) -> None:
     assert option not in json.loads(after.stdout)["notes"]
 
 
-def test_columns_that_count_judges_by_letters_are_judges(tmp_path) -> None:
+def test_columns_that_count_judges_by_letters_are_judges(tmp_path):
     """They got advice on a column of scores, which there is none."""
     (tmp_path / "t.csv").write_text(ADVICE["judges"]["text"].replace("gpt", "judge"))
     assert set(Scores.load(tmp_path / "t.csv").judgements()["judge"]) == {"judge_a", "judge_b", "judge_c"}

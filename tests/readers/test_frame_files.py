@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -37,7 +36,7 @@ def values(word: str) -> st.SearchStrategy:
     return _WORDS[word] if word in _WORDS else st.none() | st.sampled_from(list(dtype_of(word).categories))
 
 
-def test_any_frame_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_any_frame_comes_back_as_it_was(tmp_path):
     """From Parquet, by pandas alone: values, dtypes, missing values and every bit of every float are the same."""
     columns = {name: values(word) for name, word in types_of("calls").items()}
 
@@ -53,7 +52,7 @@ def test_any_frame_comes_back_as_it_was(tmp_path: Path) -> None:
     holds()
 
 
-def test_an_empty_frame_keeps_its_columns_and_dtypes(tmp_path: Path) -> None:
+def test_an_empty_frame_keeps_its_columns_and_dtypes(tmp_path):
     """A study without rows gives the columns and dtypes of one with many, and files with a header."""
     for kind, columns in KINDS.items():
         frame = typed([], types_of(kind))
@@ -62,7 +61,7 @@ def test_an_empty_frame_keeps_its_columns_and_dtypes(tmp_path: Path) -> None:
             assert [*read(save_frame(frame, tmp_path / f"f{suffix}", kind))] == [*columns]
 
 
-def test_hostile_texts_are_in_a_csv_file_character_by_character(tmp_path: Path) -> None:
+def test_hostile_texts_are_in_a_csv_file_character_by_character(tmp_path):
     """Line ends, NUL, escapes, formulas, an empty text and words for nothing are texts; only missing is missing.
 
     A spreadsheet that opens the file finds no text that begins like a formula.
@@ -82,7 +81,7 @@ def test_hostile_texts_are_in_a_csv_file_character_by_character(tmp_path: Path) 
     assert not [cell for cell in cells if cell.startswith(formula)]
 
 
-def test_a_frame_that_is_not_of_its_kind_is_one_clear_line() -> None:
+def test_a_frame_that_is_not_of_its_kind_is_one_clear_line():
     """Another kind, another column, and a value of no category or dtype are told apart."""
     frame = typed([{"test_item": "i", "prompt_id": "p", "text": "t"}], types_of("prompts"))
     with pytest.raises(InputError, match="there is no frame 'run'"):
@@ -99,7 +98,7 @@ def test_a_frame_that_is_not_of_its_kind_is_one_clear_line() -> None:
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), pd.NA, "False"])
-def test_a_missing_truth_is_neither_true_nor_false(value: object) -> None:
+def test_a_missing_truth_is_neither_true_nor_false(value):
     """A column that has a value in every row refuses a row without one, and a text, in place of making it up."""
     row = dict.fromkeys(types_of("dimensions"))
     assert typed([row], types_of("dimensions")).isna().all(axis=None)

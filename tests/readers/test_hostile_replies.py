@@ -35,7 +35,7 @@ READERS: Final[dict[str, Callable[[str], Any]]] = {
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_reply_of_one_sign_is_read_in_time(name: str) -> None:
+def test_a_reply_of_one_sign_is_read_in_time(name):
     """Signs between which a pattern could go back and forth, alone or after what it begins with."""
     pieces = [*' \n[{<"`_A“', "a_", '{"a":', "```\n"]
     texts = [piece * (SIGNS // len(piece)) for piece in pieces]
@@ -70,7 +70,7 @@ FILES: Final[dict[str, Callable[[str, Path], Any]]] = {
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("depth", [150, 900, 100_000])
-def test_a_file_that_is_nested_too_deep_is_one_line(name: str, depth: int, tmp_path: Path) -> None:
+def test_a_file_that_is_nested_too_deep_is_one_line(name, depth, tmp_path):
     """Whatever reads it: nothing that goes through its content may call itself for each level."""
     with pytest.raises(InputError) as caught:
         FILES[name]("[" * depth + "]" * depth, tmp_path / name)
@@ -79,7 +79,7 @@ def test_a_file_that_is_nested_too_deep_is_one_line(name: str, depth: int, tmp_p
 
 
 @pytest.mark.parametrize("key", ["{0}", "[{0}]", "a = {{ {0} = 1 }}"])
-def test_a_key_of_many_parts_is_one_line(key: str, tmp_path: Path) -> None:
+def test_a_key_of_many_parts_is_one_line(key, tmp_path):
     """Tomllib needs seconds for 20,000 parts; a text with as many dots is read."""
     path = tmp_path / "a.toml"
     path.write_text(key.format(".".join("a" * 100_000)) + " = 1" * ("[" not in key))
@@ -89,7 +89,7 @@ def test_a_key_of_many_parts_is_one_line(key: str, tmp_path: Path) -> None:
     assert set(read_toml(path)) == {"a", "b"}
 
 
-def test_as_deep_as_is_read() -> None:
+def test_as_deep_as_is_read():
     """Lists, objects and pairs count; brackets of a text do not."""
     for opened, closed in (("[", "]"), ('{"a":', "}")):
         assert parsed(json.loads, opened * DEEPEST + "1" + closed * DEEPEST)
@@ -102,7 +102,7 @@ def test_as_deep_as_is_read() -> None:
         assert read.reason == "too deep: nested deeper than 100 levels"
 
 
-def test_a_file_without_an_end_is_not_read() -> None:
+def test_a_file_without_an_end_is_not_read():
     with pytest.raises(
         InputError, match=r"^/dev/zero: is larger than 512 MB; split it, or take a part of it"
     ):

@@ -71,7 +71,7 @@ EXPECTED: Final = {
 
 
 @pytest.mark.parametrize("text", STUDIES, ids=[tomllib.loads(text)["name"] for text in STUDIES])
-def test_study_files_of_the_page(text: str, tmp_path: Path) -> None:
+def test_study_files_of_the_page(text, tmp_path):
     assert len(text.splitlines()) <= 11
     study = StudyFile.model_validate(tomllib.loads(text))
     assert study.test == "keyed"
@@ -94,7 +94,7 @@ def test_study_files_of_the_page(text: str, tmp_path: Path) -> None:
         assert "{" not in asked.replace('{"answer": "X"}', "")
 
 
-def test_every_set_has_its_study_file() -> None:
+def test_every_set_has_its_study_file():
     assert {tomllib.loads(text)["dataset"] for text in STUDIES} == set(SHAPES)
     scorers = TABLES.partition("## Scorers")[2]
     assert re.findall(r"^\| `(\w+)` \| [^|]* \| `\w+`", scorers, re.MULTILINE) == [

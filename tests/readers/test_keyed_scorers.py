@@ -42,12 +42,12 @@ def value(name: Scorer, text: str, keyed: KeyedItem, shown: tuple[str, ...] = ()
     ("text", "expected"),
     CASES["stated"],
 )
-def test_only_a_stated_answer_is_read(text: str, expected: Any) -> None:
+def test_only_a_stated_answer_is_read(text, expected):
     assert value(SCORERS["choice"], text, item("B", OPTIONS), SHOWN) == expected
 
 
 @pytest.mark.parametrize("name", sorted(SCORERS))
-def test_hostile_replies_are_read_in_time(name: str) -> None:
+def test_hostile_replies_are_read_in_time(name):
     options = OPTIONS if name in ("choice", "set") else ()
     keys = {"number": "5", "identifier": "T1059", "cvss": VECTORS[0][0], "label": "x", "yes_no": "yes"}
     keyed = item(keys.get(name, "A"), options)
@@ -76,7 +76,7 @@ def test_hostile_replies_are_read_in_time(name: str) -> None:
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-def test_options_are_shown_with_the_letters_they_are_answered_by() -> None:
+def test_options_are_shown_with_the_letters_they_are_answered_by():
     choice, keyed = SCORERS["choice"], item("B", OPTIONS)
     assert choice.form(keyed, SHOWN).startswith(
         "\nA) Account Control\nB) Configuration\nC) Audit\nD) Execution Pre"
@@ -105,7 +105,7 @@ PIECES: Final = (
     ),
     st.randoms(use_true_random=False),
 )
-def test_an_accepted_table_is_read_without_error(options: list[str], rng: random.Random) -> None:
+def test_an_accepted_table_is_read_without_error(options, rng):
     """By text, letter or JSON the right option scores 1 and another one 0, whatever the options and their order are."""
     keyed = item(rng.choice("ABCDE"[: len(options)]), tuple(options))
     right = options["ABCDE".index(keyed.answer)]
@@ -126,7 +126,7 @@ def test_an_accepted_table_is_read_without_error(options: list[str], rng: random
     ("options", "text", "expected"),
     CASES["exact"],
 )
-def test_exact_text_comes_before_what_is_alike(options: tuple[str, ...], text: str, expected: Any) -> None:
+def test_exact_text_comes_before_what_is_alike(options, text, expected):
     assert value(SCORERS["choice"], text, item("A", options)) == expected
 
 
@@ -134,12 +134,12 @@ def test_exact_text_comes_before_what_is_alike(options: tuple[str, ...], text: s
     ("answer", "options", "fault"),
     CASES["keys"],
 )
-def test_keys_of_choices(answer: Any, options: tuple[str, ...], fault: str | None) -> None:
+def test_keys_of_choices(answer, options, fault):
     said = SCORERS["choice"].check(item(answer, options))
     assert said is None if fault is None else said is not None and fault in said
 
 
-def test_either_of_two_equal_options_is_right() -> None:
+def test_either_of_two_equal_options_is_right():
     """A guess is right in two of three; a set cannot have both."""
     keyed = item("C", ("one", "two", "one"))
     assert SCORERS["choice"].chance(keyed) == 2 / 3
@@ -152,7 +152,7 @@ def test_either_of_two_equal_options_is_right() -> None:
 
 
 @pytest.mark.parametrize("answer", ["BD", "B, D", "D and B", ["B", "D"], ["Account Control", "B"], "D;B"])
-def test_sets(answer: Any) -> None:
+def test_sets(answer):
     sets, keyed = SCORERS["set"], item(answer, OPTIONS)
     assert sets.check(keyed) is None
     shown = ("Account Control", "Audit", "Configuration", "Execution Prevention")
@@ -175,7 +175,7 @@ def test_sets(answer: Any) -> None:
 # --- labels, yes or no ------------------------------------------------------------------------------------------------
 
 
-def test_labels_are_those_of_the_keys(tmp_path: Path) -> None:
+def test_labels_are_those_of_the_keys(tmp_path):
     items = [item("Lazarus Group"), item("APT29"), item("APT29")]
     labels = scorer("label", tmp_path, items)
     assert labels.form(items[0], ()).endswith("where X is one of: APT29, Lazarus Group.")
@@ -189,7 +189,7 @@ def test_labels_are_those_of_the_keys(tmp_path: Path) -> None:
     assert "2 answers where" in str(labels.check(item(["a", "b"])))
 
 
-def test_yes_and_no() -> None:
+def test_yes_and_no():
     yes_no = SCORERS["yes_no"]
     for text, expected in [
         ("Answer: YES!", ["no label: 'YES!'"]), ("Answer: **Yes.**", "yes"), ('{"answer": false}', "no"),
@@ -212,11 +212,11 @@ def test_yes_and_no() -> None:
         ('{"answer": ' + "9" * 5000 + "}", "5", ["no finite number: '" + "9" * 39 + "…'"]),
     ],
 )
-def test_numbers_are_read_strictly(text: str, key: str, expected: Any) -> None:
+def test_numbers_are_read_strictly(text, key, expected):
     assert value(SCORERS["number"], text, item(key)) == expected
 
 
-def test_tolerance(tmp_path: Path) -> None:
+def test_tolerance(tmp_path):
     def correct(answered: float, key: str, **settings: Any) -> float:
         return scorer("number", tmp_path, **settings).score(answered, item(key))["correct"]
 
@@ -245,11 +245,11 @@ def test_tolerance(tmp_path: Path) -> None:
     ("text", "expected"),
     CASES["identifiers"],
 )
-def test_identifiers(text: str, expected: Any) -> None:
+def test_identifiers(text, expected):
     assert value(SCORERS["identifier"], text, item("T1059, T1204")) == expected
 
 
-def test_identifiers_are_scored_with_and_without_sub_technique(tmp_path: Path) -> None:
+def test_identifiers_are_scored_with_and_without_sub_technique(tmp_path):
     single = [item("T1059.001"), item("T1566")]
     one = scorer("identifier", tmp_path, single)
     assert [name for name, _ in one.measures] == ["exact", "parent"]
@@ -288,7 +288,7 @@ VECTORS = [
 ]
 
 
-def test_cvss_scores_are_those_of_first() -> None:
+def test_cvss_scores_are_those_of_first():
     cvss = SCORERS["cvss"]
     zero = {
         "3": "AV:P/AC:H/PR:H/UI:R/S:U/C:N/I:N/A:N",
@@ -315,7 +315,7 @@ def test_cvss_scores_are_those_of_first() -> None:
         ("Answer: 9.8", "no CVSS vector: '9.8', of version 3.1"),
     ],
 )
-def test_cvss_vectors(text: str, expected: str) -> None:
+def test_cvss_vectors(text, expected):
     answered = value(SCORERS["cvss"], text, item(VECTORS[0][0]))
     assert answered == expected if isinstance(answered, str) else answered[0].startswith(expected)
     if isinstance(answered, str):
@@ -323,7 +323,7 @@ def test_cvss_vectors(text: str, expected: str) -> None:
         assert scores == {"exact": 0.0, "score_error": pytest.approx(9.8 - 8.4), "metrics": 7 / 8}
 
 
-def test_damaged_vectors_are_unreadable() -> None:
+def test_damaged_vectors_are_unreadable():
     rng = random.Random(1)
     for vector, _ in VECTORS * 20:
         signs = list(vector)
@@ -382,7 +382,7 @@ unnamed.measures = {"": 3}
 """
 
 
-def test_a_scorer_of_ones_own(tmp_path: Path) -> None:
+def test_a_scorer_of_ones_own(tmp_path):
     (tmp_path / "mine.py").write_text(OWN)
     keyed = item("abc")
     words = scorer("mine.py:words", tmp_path)
@@ -424,7 +424,7 @@ def test_a_scorer_of_ones_own(tmp_path: Path) -> None:
         ("exits.py:f", r"options.scorer: 'exits.py:f' cannot be imported: SystemExit: 3"),
     ],
 )
-def test_unknown_scorers_are_one_line(tmp_path: Path, name: str, message: str) -> None:
+def test_unknown_scorers_are_one_line(tmp_path, name, message):
     (tmp_path / "mine.py").write_text(OWN)
     (tmp_path / "exits.py").write_text("raise SystemExit(3)")
     with pytest.raises(StudyError, match=message):

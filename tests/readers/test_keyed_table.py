@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ def fault(folder: Path, name: str, content: Any, columns: Mapping[str, Any] | No
 # --- shapes of published sets -----------------------------------------------------------------------------------------
 
 
-def test_ctibench_multiple_choice(tmp_path: Path) -> None:
+def test_ctibench_multiple_choice(tmp_path):
     assert fault(tmp_path, "cti-mcq.tsv", MCQ) == (
         'cti-mcq.tsv: "Question" and "Prompt" may each be the prompt; say under [options] which: '
         'columns = { prompt = "Question" }'
@@ -70,19 +70,19 @@ def test_ctibench_multiple_choice(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "key"), [("identifier", "CWE-79"), ("cvss", VECTOR), ("identifier", "T1071, T1573")]
 )
-def test_ctibench_other_tasks(tmp_path: Path, name: str, key: str) -> None:
+def test_ctibench_other_tasks(tmp_path, name, key):
     table = load(tmp_path, "t.tsv", f"URL\tDescription\tPrompt\tGT\nu\ttext\tMap the text.\t{key}\n")
     assert (table.items[0].prompt, table.items[0].answer) == ("Map the text.", key)
     check_table(table, SCORERS[name])
 
 
-def test_ctibench_attribution_has_no_key_in_its_table(tmp_path: Path) -> None:
+def test_ctibench_attribution_has_no_key_in_its_table(tmp_path):
     table = load(tmp_path, "cti-taa.tsv", "URL\tText\tPrompt\nu\treport\tWho was it?\n")
     with pytest.raises(InputError, match=r"cti-taa.tsv, row 2: has no answer; write it, or take the row out"):
         check_table(table, SCORERS["label"])
 
 
-def test_seceval(tmp_path: Path) -> None:
+def test_seceval(tmp_path):
     row = {
         "id": "s1", "source": "book", "question": "Which help?", "topics": ["Web", "Memory"], "keyword": "k",
         "choices": ["A: Canaries", "B: Names", "C: ASLR"], "answer": "AC",
@@ -99,7 +99,7 @@ def test_seceval(tmp_path: Path) -> None:
         check_table(table, SCORERS["choice"])
 
 
-def test_nist_mappings_are_collected_by_control(tmp_path: Path) -> None:
+def test_nist_mappings_are_collected_by_control(tmp_path):
     def mapping(control: str, technique: str | None) -> dict[str, Any]:
         return {
             "capability_id": control,
@@ -132,7 +132,7 @@ def test_nist_mappings_are_collected_by_control(tmp_path: Path) -> None:
 # --- text, numbers, letters -------------------------------------------------------------------------------------------
 
 
-def test_text_is_kept_as_it_stands(tmp_path: Path) -> None:
+def test_text_is_kept_as_it_stands(tmp_path):
     content = (
         '\ufeffquestion,answer\r\n"First line\r\nsecond, ""quoted""",1\r\n\'=1+1 is?,2\r\nnul \0 byte,3\r\n'
     )
@@ -152,9 +152,7 @@ OPEN = "may be the text of an option, or count the options from 0 or from 1; wri
     ("options", "answers", "expected"),
     CASES["counted"],
 )
-def test_answers_that_count_options(
-    tmp_path: Path, options: Sequence[str], answers: list[Any], expected: Any
-) -> None:
+def test_answers_that_count_options(tmp_path, options, answers, expected):
     """A number is a text or a place where the table leaves no other reading, and a note tells it."""
     rows = [{"question": f"{n}?", "choices": [*options], "answer": key} for n, key in enumerate(answers)]
     if "row" in expected:
@@ -169,7 +167,7 @@ def test_answers_that_count_options(
 
 
 @pytest.mark.parametrize("marks", ["A) B) C)", "(a). (b). (c).", "1. 2. 3.", "a: b: c:"])
-def test_marks_before_options_are_taken_off(tmp_path: Path, marks: str) -> None:
+def test_marks_before_options_are_taken_off(tmp_path, marks):
     """In another order they would lie; a key that is such a mark, or has one, names its option."""
     texts = [f"{mark} {text}" for mark, text in zip(marks.split(), ("TLS", "SSH", "FTP"), strict=True)]
     keys = [re.sub(r"\W", "", marks.split()[1]), texts[1]]
@@ -186,7 +184,7 @@ def test_marks_before_options_are_taken_off(tmp_path: Path, marks: str) -> None:
     ("options", "order"),
     CASES["order"],
 )
-def test_options_that_speak_of_others_keep_their_order(options: list[str], order: bool) -> None:
+def test_options_that_speak_of_others_keep_their_order(options, order):
     assert keeps_order(KeyedItem("1", "?", tuple(options))) is order
 
 
@@ -199,13 +197,11 @@ QA = {"question": "Which?", "answer": "x"}
     ("name", "content", "columns", "message"),
     CASES["faults"],
 )  # fmt: skip
-def test_faults_are_one_line(
-    tmp_path: Path, name: str, content: Any, columns: dict[str, Any], message: str
-) -> None:
+def test_faults_are_one_line(tmp_path, name, content, columns, message):
     assert fault(tmp_path, name, content, columns).startswith(message)
 
 
-def test_missing_file_names_its_neighbour(tmp_path: Path) -> None:
+def test_missing_file_names_its_neighbour(tmp_path):
     (tmp_path / "table.csv").write_text("question\na\n")
     for name in ("tabel.csv", "tabel.json"):
         with pytest.raises(
@@ -214,7 +210,7 @@ def test_missing_file_names_its_neighbour(tmp_path: Path) -> None:
             load_keyed(tmp_path / name)
 
 
-def test_an_answer_that_is_no_option_names_its_row(tmp_path: Path) -> None:
+def test_an_answer_that_is_no_option_names_its_row(tmp_path):
     rows = [
         {"question": "1?", "choices": ["x", "y"], "answer": "B"},
         {"question": "2?", "choices": ["x", "y"], "answer": "C"},
@@ -225,7 +221,7 @@ def test_an_answer_that_is_no_option_names_its_row(tmp_path: Path) -> None:
         check_table(load(tmp_path, "t.json", rows), SCORERS["choice"])
 
 
-def test_columns_that_are_not_wanted(tmp_path: Path) -> None:
+def test_columns_that_are_not_wanted(tmp_path):
     row = {"question": "Which?", "answer": "x", "url": "u", "source": "s", "topic": "t"}
     assert '"url" and "source" may each be the cluster' in fault(tmp_path, "t.json", [row])
     item = load(tmp_path, "t.json", [row, {**row, "url": None}], {"cluster": "url", "group": ""})

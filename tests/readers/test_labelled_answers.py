@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_opened_is_said(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def security() -> tuple[LabelledItem, ...]:
+def security():
     return read_items("security")
 
 

@@ -79,7 +79,7 @@ READERS = {
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("name", TWINS)
-def test_a_name_that_is_not_as_it_is_seen_is_refused(tmp_path, reader, name) -> None:
+def test_a_name_that_is_not_as_it_is_seen_is_refused(tmp_path, reader, name):
     """In one line that shows what is not seen, and says what to write; the plain name is taken."""
     READERS[reader](tmp_path, "source")
     with pytest.raises((InputError, StudyError)) as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import struct
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -56,7 +55,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("order", "<>")
 @pytest.mark.parametrize("kind", OTHERS)
-def test_a_block_without_a_packet_is_no_packet(tmp_path: Path, kind: str, order: str) -> None:
+def test_a_block_without_a_packet_is_no_packet(tmp_path, kind, order):
     """Before, between and after packets, of two sections; the times begin at the first packet, filtered or not."""
     other, path = OTHERS[kind](order), tmp_path / "x.pcapng"
     parts = [
@@ -84,7 +83,7 @@ def test_a_block_without_a_packet_is_no_packet(tmp_path: Path, kind: str, order:
     assert b"CLIENT_RANDOM" not in (tmp_path / "x.csv").read_bytes()
 
 
-def test_blocks_without_packets_alone_hold_no_packet_and_a_cut_one_is_said(tmp_path: Path) -> None:
+def test_blocks_without_packets_alone_hold_no_packet_and_a_cut_one_is_said(tmp_path):
     """A line, and the packets before the damage."""
     path = tmp_path / "x.pcapng"
     path.write_bytes(section("<") + OTHERS["custom of a known maker"]("<") + OTHERS["journal"]("<"))

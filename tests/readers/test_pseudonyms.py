@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -26,7 +25,7 @@ def shared_bits(one: str, other: str, width: int) -> int:
 
 
 @given(addresses)
-def test_the_kind_of_an_address_is_kept(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+def test_the_kind_of_an_address_is_kept(address):
     """Loopback, multicast, link-local, unspecified and private networks stay what they are."""
     changed = ipaddress.ip_address(ONE.address(str(address)))
     assert changed.version == address.version
@@ -41,7 +40,7 @@ GLOBAL = st.ip_addresses(v=6, network="2000::/3")
 
 
 @given(st.tuples(st.ip_addresses(v=4), st.ip_addresses(v=4)) | st.tuples(GLOBAL, GLOBAL))
-def test_addresses_share_the_prefix_that_they_shared(pair: tuple) -> None:
+def test_addresses_share_the_prefix_that_they_shared(pair):
     """Two addresses have as many leading bits in common as before, so no two become one."""
     one, other = map(str, pair)
     width = pair[0].max_prefixlen
@@ -50,7 +49,7 @@ def test_addresses_share_the_prefix_that_they_shared(pair: tuple) -> None:
 
 
 @given(st.sets(st.integers(0, 2**48 - 1), min_size=2, max_size=20))
-def test_cards_stay_apart_and_of_their_kind(numbers: set[int]) -> None:
+def test_cards_stay_apart_and_of_their_kind(numbers):
     """Different MACs stay different; group and local bits, broadcast and zero are kept."""
     before = [number.to_bytes(6, "big").hex(":") for number in numbers]
     after = [ONE.address(text) for text in before]
@@ -60,7 +59,7 @@ def test_cards_stay_apart_and_of_their_kind(numbers: set[int]) -> None:
     assert ONE.address("ff:ff:ff:ff:ff:ff") == "ff:ff:ff:ff:ff:ff"
 
 
-def test_exact_values_do_not_change_between_versions() -> None:
+def test_exact_values_do_not_change_between_versions():
     """The mapping is part of the format; another key has another one, and no key shows in a traceback."""
     assert OTHER.address("8.8.8.8") != ONE.address("8.8.8.8") != "8.8.8.8"
     assert "tests" not in repr(ONE)
@@ -74,7 +73,7 @@ def test_exact_values_do_not_change_between_versions() -> None:
     "93%2E184%2E216%2E34", "[2001:4860::8888]:8080", "to=2001%3A4860%3A%3A8888&x=1", "card=3c:22:fb:01:02:03",
     "card=3C-22-FB-01-02-03", "www.93.184.216.34.nip.io", "ends with 93.184.216.34.",
 ])  # fmt: skip
-def test_an_address_inside_a_text_is_found(text: str) -> None:
+def test_an_address_inside_a_text_is_found(text):
     changed = ONE.text(text).lower()
     for original in ("93.184.216.34", "2001:4860", "2001%3a4860", "3c:22:fb", "3c-22-fb", "93%2e184"):
         assert original not in changed
@@ -94,7 +93,7 @@ def test_an_ipv4_address_in_ipv6_or_in_a_text_is_mapped_once_and_as_it_is_alone(
 @pytest.mark.parametrize(
     "text", ["", "/v/1.2.3", "12:30:45", "std::string", "1.2.3.256", "1.2.3.4.5", "shop.example"]
 )
-def test_what_is_no_address_stays(text: str) -> None:
+def test_what_is_no_address_stays(text):
     """In a user agent Product/1.2.3.4 is a version; an address beside it is still replaced."""
     assert ONE.text(text) == text
     agent = ONE.text("Mozilla/5.0 Chrome/120.0.0.0 (93.184.216.34)", versions=True)
@@ -102,7 +101,7 @@ def test_what_is_no_address_stays(text: str) -> None:
     assert "93.184" not in agent
 
 
-def test_a_key_is_needed(tmp_path: Path) -> None:
+def test_a_key_is_needed(tmp_path):
     file = tmp_path / "key"
     for content, says in ((None, "cannot be read"), (" \n", "holds no key")):
         if content:
@@ -115,7 +114,7 @@ def test_a_key_is_needed(tmp_path: Path) -> None:
         Pseudonyms("")
 
 
-def test_addresses_that_have_no_pseudonym_are_named() -> None:
+def test_addresses_that_have_no_pseudonym_are_named():
     """Those that name no machine, however they are written and wherever they stand; no other address and no word."""
     pseudonyms = Pseudonyms("key")
     for cell in [

@@ -36,7 +36,7 @@ def tsharks_of(pid: int) -> list[str]:
 
 
 @pytest.fixture
-def capture(tmp_path: Path) -> Callable[..., Path]:
+def capture(tmp_path):
     def write(frames: list[bytes], form: Callable[[list[bytes]], bytes] = handmade.pcap) -> Path:
         path = tmp_path / "made.pcap"
         path.write_bytes(form(frames))
@@ -46,7 +46,7 @@ def capture(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.mark.parametrize("start", range(1, 256, 64))
-def test_every_byte_is_the_text_that_tshark_itself_writes(capture: Callable[..., Path], start: int) -> None:
+def test_every_byte_is_the_text_that_tshark_itself_writes(capture, start):
     """Tabs, quotes, separators, escapes, control signs and bytes that are no UTF-8, alone and in a row."""
     wild = bytes(b for b in range(start, min(start + 64, 256)) if b not in b"\r\n")
     agents = [*(b"a%cz" % b for b in wild), wild, "é\u2028\u202e\U0001f600\x85".encode(), b"\\t\\n\\"]
@@ -62,7 +62,7 @@ def test_every_byte_is_the_text_that_tshark_itself_writes(capture: Callable[...,
     assert [row["method"] for row in found].count("GET") >= len(agents) - wild.count(b" ")
 
 
-def test_what_is_known_of_each_kind_of_packet(capture: Callable[..., Path]) -> None:
+def test_what_is_known_of_each_kind_of_packet(capture):
     """No packet is left out; addresses and ports are of the packet itself, of the inner one in a tunnel."""
     frames = every_kind()
     found = rows(capture(frames))
@@ -116,7 +116,7 @@ def test_preferences_of_the_user_change_nothing(capture, monkeypatch, tmp_path):
     assert rows(path) == plain
 
 
-def test_leaving_early_ends_tshark(capture: Callable[..., Path]) -> None:
+def test_leaving_early_ends_tshark(capture):
     """A consumer that stops, or breaks, after one packet leaves no process and no thread."""
     path = capture([handmade.dns(2000 + n % 60_000) for n in range(30_000)])
     before = threading.active_count()
@@ -133,7 +133,7 @@ def test_leaving_early_ends_tshark(capture: Callable[..., Path]) -> None:
         assert threading.active_count() == before
 
 
-def test_a_running_loop_and_the_watcher_of_the_user_are_left_alone(capture: Callable[..., Path]) -> None:
+def test_a_running_loop_and_the_watcher_of_the_user_are_left_alone(capture):
     """Inside a coroutine, as in a cell of a notebook, and in another thread, PyShark just reads."""
     path = capture(every_kind())
     expected, watcher = rows(path), asyncio.get_child_watcher()
@@ -150,7 +150,7 @@ def test_a_running_loop_and_the_watcher_of_the_user_are_left_alone(capture: Call
 @pytest.mark.parametrize(
     ("seed", "count"), [(100, 4), *(pytest.param(n, 24, marks=pytest.mark.full) for n in range(101, 105))]
 )
-def test_mutations_break_nothing(tmp_path: Path, seed: int, count: int) -> None:
+def test_mutations_break_nothing(tmp_path, seed, count):
     """A hundred seeded mutations: rows are those of tshark, nothing crashes, no partial CSV, none above 10 s."""
     numbers = random.Random(seed)
     captures = captures_to_break()
@@ -162,7 +162,7 @@ def test_mutations_break_nothing(tmp_path: Path, seed: int, count: int) -> None:
         assert time.monotonic() - began < 10
 
 
-def test_the_protocol_column_has_the_name_of_the_version() -> None:
+def test_the_protocol_column_has_the_name_of_the_version():
     """Before 4.2 tshark knows the column by its title and leaves another name silently empty."""
     old, new = tshark_fields((4, 0, 17)), tshark_fields((4, 2, 0))
     differ = [pair for pair in zip(old, new, strict=True) if len(set(pair)) > 1]

@@ -61,7 +61,7 @@ def scoped(**scopes: str) -> str:
     return text
 
 
-def test_seed_v1_is_the_prompt_of_the_seed_word_for_word() -> None:
+def test_seed_v1_is_the_prompt_of_the_seed_word_for_word():
     assert (SEED_V1.template, SEED_V1.instructions) == (SEED_PROMPT, "")
     assert not SEED_V1.shows_task
     assert not SEED_V1.asks_reasons
@@ -69,9 +69,7 @@ def test_seed_v1_is_the_prompt_of_the_seed_word_for_word() -> None:
         assert f"{number}. {dimension.title} (0-5): {dimension.question}\n" in SEED_PROMPT
 
 
-def test_shipped_rubrics_score_the_seven_dimensions_and_the_default_is_short_with_an_anchor_for_every_score() -> (
-    None
-):
+def test_shipped_rubrics_score_the_seven_dimensions_and_the_default_is_short_with_an_anchor_for_every_score():
     """It is paid for every time."""
     for rubric in (DEFAULT, SEED_V1):
         assert (rubric.names, rubric.scale) == (DIMENSIONS, (0, 5))
@@ -83,7 +81,7 @@ def test_shipped_rubrics_score_the_seven_dimensions_and_the_default_is_short_wit
     assert 250 <= count_tokens(text) <= 420
 
 
-def test_the_content_decides_the_digest_and_not_the_layout_of_the_file(tmp_path: Path) -> None:
+def test_the_content_decides_the_digest_and_not_the_layout_of_the_file(tmp_path):
     assert load_rubric(own(tmp_path, TEXT)) == DEFAULT
     assert load_rubric(own(tmp_path, "# a comment\n" + TEXT.replace(" = ", "="))).digest == DEFAULT.digest
     assert load_rubric(own(tmp_path, scoped(completeness="whole", clarity="local"))).digest == DEFAULT.digest
@@ -100,7 +98,7 @@ def test_the_content_decides_the_digest_and_not_the_layout_of_the_file(tmp_path:
     assert len(DEFAULT.digest) == 64
 
 
-def test_what_is_put_in_is_never_read_as_a_placeholder_and_other_braces_stay() -> None:
+def test_what_is_put_in_is_never_read_as_a_placeholder_and_other_braces_stay():
     values = {"task": "{response_content}", "response_content": "{task} {nonce}", "nonce": "x"}
     assert fill("{task}|{response_content}", values) == "{response_content}|{task} {nonce}"
     assert fill('{\n  "clarity": 4.6\n} {unknown} {}', values) == '{\n  "clarity": 4.6\n} {unknown} {}'
@@ -119,7 +117,7 @@ FAULTS = CASES["faults"]  # fmt: skip
         (HEAD + "\ndimensions = []\n", "has 0 dimensions; write 1 to 12 of them"),
     ],
 )
-def test_a_rubric_that_cannot_be_used_is_refused_in_one_line(tmp_path: Path, text: str, said: str) -> None:
+def test_a_rubric_that_cannot_be_used_is_refused_in_one_line(tmp_path, text, said):
     assert text != TEXT
     with pytest.raises(InputError) as caught:
         load_rubric(own(tmp_path, text))
@@ -127,7 +125,7 @@ def test_a_rubric_that_cannot_be_used_is_refused_in_one_line(tmp_path: Path, tex
     assert all("mine.toml" in line for line in str(caught.value).split("\n"))
 
 
-def test_all_faults_of_a_rubric_are_told_at_once(tmp_path: Path) -> None:
+def test_all_faults_of_a_rubric_are_told_at_once(tmp_path):
     """Those of keys first, and then those of what they hold."""
     text = (
         TEXT.replace('name = "clarity"', 'name = "relevance"')
@@ -156,7 +154,7 @@ def test_all_faults_of_a_rubric_are_told_at_once(tmp_path: Path) -> None:
     ]
 
 
-def test_a_rubric_that_is_not_there_or_not_text_says_so(tmp_path: Path) -> None:
+def test_a_rubric_that_is_not_there_or_not_text_says_so(tmp_path):
     with pytest.raises(
         InputError, match=r"'seed-v9' is unknown: did you mean seed-v1. use one of default, seed-v1"
     ):

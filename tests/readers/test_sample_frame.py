@@ -24,7 +24,7 @@ def write(folder: Path, text: str, about: str | None = None) -> Path:
     return path
 
 
-def test_types_missing_values_and_texts_that_look_missing(tmp_path: Path) -> None:
+def test_types_missing_values_and_texts_that_look_missing(tmp_path):
     """NA and null are hosts like any other; only an empty cell is missing; a mark of the user's stays."""
     text = "number,host,status,time,note\n1,NA,,0.5,'a\n2,,404,-0.25,\n3,'=x,200,1,'=y\n"
     frame = load_sample(write(tmp_path, text)).frame
@@ -43,13 +43,13 @@ def test_types_missing_values_and_texts_that_look_missing(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("text", "says"), CASES["refused"])  # fmt: skip
-def test_what_is_no_sample_is_one_line(tmp_path: Path, text: str, says: str) -> None:
+def test_what_is_no_sample_is_one_line(tmp_path, text, says):
     with pytest.raises(InputError, match=says) as raised:
         load_sample(write(tmp_path, text))
     assert len(str(raised.value).splitlines()) == 1
 
 
-def test_missing_and_unreadable_files_are_one_line(tmp_path: Path) -> None:
+def test_missing_and_unreadable_files_are_one_line(tmp_path):
     with pytest.raises(InputError, match="plain_gets"):
         load_sample("plain_getz")
     with pytest.raises(InputError, match="cannot be read"):
@@ -63,7 +63,7 @@ def test_missing_and_unreadable_files_are_one_line(tmp_path: Path) -> None:
 
 
 @given(st.sampled_from(["", *"=+-@\t\r\n＝＋－＠'"]), st.text())
-def test_what_was_guarded_comes_back_and_no_guarded_text_begins_like_a_formula(first: str, rest: str) -> None:
+def test_what_was_guarded_comes_back_and_no_guarded_text_begins_like_a_formula(first, rest):
     """Guarding can be undone for every text, also one that begins with an apostrophe; only a beginning matters."""
     text = first + rest
     assert unguard(guard(text)) == text
@@ -71,13 +71,13 @@ def test_what_was_guarded_comes_back_and_no_guarded_text_begins_like_a_formula(f
     assert not guard(text).startswith(tuple("=+-@\t\r\n＝＋－＠"))
 
 
-def test_a_cell_may_be_as_long_as_it_likes(tmp_path: Path) -> None:
+def test_a_cell_may_be_as_long_as_it_likes(tmp_path):
     """Python's reader stops at 131,072 signs; a URI of a captured request may be longer."""
     (tmp_path / "s.csv").write_text(f"host,uri\nh,/{'x' * 300_000}\n", encoding="utf-8")
     assert load_sample(tmp_path / "s.csv").frame["uri"].str.len().tolist() == [300_001]
 
 
-def test_a_sample_shows_its_first_packets_and_nothing_acts(tmp_path: Path) -> None:
+def test_a_sample_shows_its_first_packets_and_nothing_acts(tmp_path):
     """In a shell and in a notebook; texts of a capture are escaped and their control signs visible."""
     rows = "".join(f"{n},<script>x</script>\x1b[31m\n" for n in range(1, 9))
     sample = load_sample(write(tmp_path, "number,user_agent\n" + rows))

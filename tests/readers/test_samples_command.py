@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import handmade
 import pytest
@@ -15,13 +13,13 @@ CASES = cases(__file__)
 
 
 @pytest.fixture
-def flow(tmp_path: Path) -> Path:
+def flow(tmp_path):
     path = tmp_path / "flow.pcap"
     path.write_bytes(handmade.pcap(handmade.flow(handmade.get(), handmade.answer())))
     return path
 
 
-def test_convert_as_json_with_every_option(toolkit: Callable, flow: Path, tmp_path: Path) -> None:
+def test_convert_as_json_with_every_option(toolkit, flow, tmp_path):
     """Columns, filter, streams and key reach the conversion."""
     (tmp_path / "key").write_text("a key")
     options = "--column number --column source --per-stream --filter http --no-hash --json"
@@ -46,7 +44,7 @@ def test_bad_input_is_one_line_and_exit_code_2(toolkit, arguments, says):
     assert len(err.strip().splitlines()) == 1
 
 
-def test_capture_of_a_command(toolkit: Callable, tmp_path: Path) -> None:
+def test_capture_of_a_command(toolkit, tmp_path):
     """What stands after -- is the command, its own options included; its failure is exit code 1."""
     code = (
         "import socket, sys; socket.socket(2, 2).sendto(b'x', ('127.0.0.1', 9)); sys.exit(int(sys.argv[2]))"

@@ -31,7 +31,7 @@ PRINTED = {"inspect_sums.eval": 0.75, "inspect_sums.json": 2 / 3}
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_accuracy_is_what_inspect_printed(name) -> None:
+def test_accuracy_is_what_inspect_printed(name):
     """Scorers are judges, epochs repeats, C and I are 1 and 0."""
     scores = Scores.load(FOREIGN / name)
     means = scores.judgements().groupby("judge")["composite"].mean()
@@ -41,7 +41,7 @@ def test_accuracy_is_what_inspect_printed(name) -> None:
     assert "C is 1, P .5, I and N 0" in scores.summary().text
 
 
-def test_values_of_a_scorer_with_keys_are_dimensions() -> None:
+def test_values_of_a_scorer_with_keys_are_dimensions():
     """Two logs are two models of the same items."""
     scores = Scores.load(FOREIGN / "inspect_graded_1.eval", FOREIGN / "inspect_graded_2.eval", name="graded")
     means = scores.runs().groupby("model")[["coherence", "fluency"]].mean()
@@ -53,7 +53,7 @@ def test_values_of_a_scorer_with_keys_are_dimensions() -> None:
 
 
 @pytest.mark.parametrize(("metric", "printed"), [(None, 0.25), ("acc_norm", 0.4166666666666667)])
-def test_means_are_what_lm_eval_printed(metric, printed) -> None:
+def test_means_are_what_lm_eval_printed(metric, printed):
     """The first metric by default, the other by name; the model's name is that of the results beside."""
     scores = Scores.load(FOREIGN / SAMPLES, metric=metric)
     assert scores.runs()["composite"].mean() == pytest.approx(printed)
@@ -61,7 +61,7 @@ def test_means_are_what_lm_eval_printed(metric, printed) -> None:
     assert scores.unanswerable["reliability"] == "no column judge: agreement is not estimable"
 
 
-def test_a_metric_that_is_not_there_is_named() -> None:
+def test_a_metric_that_is_not_there_is_named():
     """With those that are."""
     with pytest.raises(InputError, match="has no metric f1; it has acc, acc_norm"):
         Scores.load(FOREIGN / SAMPLES, metric="f1")
@@ -70,7 +70,7 @@ def test_a_metric_that_is_not_there_is_named() -> None:
     assert Scores.load(FOREIGN / "inspect_sums.eval", metric="match").judgements()["judge"].nunique() == 1
 
 
-def test_a_sample_without_scores_is_missing_and_not_zero(tmp_path) -> None:
+def test_a_sample_without_scores_is_missing_and_not_zero(tmp_path):
     """Also where one scorer of several gave none."""
     log = json.loads((FOREIGN / "inspect_sums.json").read_text())
     log["samples"][0]["scores"] = {}
@@ -82,7 +82,7 @@ def test_a_sample_without_scores_is_missing_and_not_zero(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".json"])
-def test_a_table_says_the_same_in_every_format(tmp_path, suffix) -> None:
+def test_a_table_says_the_same_in_every_format(tmp_path, suffix):
     """Rows, columns and values."""
     frame = pd.DataFrame(
         [(f"i{i}", j, 1 + (i + k) % 5) for i in range(6) for k, j in enumerate("ab")],
@@ -100,7 +100,7 @@ def test_a_table_says_the_same_in_every_format(tmp_path, suffix) -> None:
     assert scores.judgements()["composite"].sum() == frame["score"].sum()
 
 
-def test_a_log_with_a_changed_byte_is_refused(tmp_path) -> None:
+def test_a_log_with_a_changed_byte_is_refused(tmp_path):
     """The checksum of its zip says so."""
     path = tmp_path / "log.eval"
     content = bytearray((FOREIGN / "inspect_sums.eval").read_bytes())
@@ -114,7 +114,7 @@ def test_a_log_with_a_changed_byte_is_refused(tmp_path) -> None:
 
 @pytest.mark.parametrize("member", ["header.json", "samples/1_epoch_1.json"])
 @pytest.mark.parametrize("suffix", [".eval", ".xlsx"])
-def test_a_small_zip_that_unpacks_to_much_is_refused_at_once(tmp_path, member, suffix) -> None:
+def test_a_small_zip_that_unpacks_to_much_is_refused_at_once(tmp_path, member, suffix):
     """Whichever of its members it is, and before it is unpacked."""
     with zipfile.ZipFile(FOREIGN / "inspect_sums.eval") as file:
         contents = dict.fromkeys(file.namelist(), b"{}")
@@ -176,7 +176,7 @@ AS_PEOPLE_HAVE_THEM = {
 
 
 @pytest.mark.parametrize("name", AS_PEOPLE_HAVE_THEM)
-def test_a_table_as_people_have_it_is_read(tmp_path, name) -> None:
+def test_a_table_as_people_have_it_is_read(tmp_path, name):
     """Whatever program wrote it: the same scores."""
     (tmp_path / name).write_bytes(AS_PEOPLE_HAVE_THEM[name])
     scores = Scores.load(tmp_path / name)
@@ -185,7 +185,7 @@ def test_a_table_as_people_have_it_is_read(tmp_path, name) -> None:
     assert scores.judgements().groupby("base")["composite"].sum().to_dict() == expected.to_dict()
 
 
-def test_numbers_as_people_write_them(tmp_path) -> None:
+def test_numbers_as_people_write_them(tmp_path):
     """Where a whole column agrees: decimal commas, percentages, True and False; said, and alike in every format."""
     path = tmp_path / "t.csv"
     for separator in (";", "\t"):
@@ -211,7 +211,7 @@ def test_numbers_as_people_write_them(tmp_path) -> None:
         assert Scores.load(file).judgements()["composite"].sum() == frame["score"].sum()
 
 
-def test_a_table_of_very_many_columns_is_read_or_refused_at_once(tmp_path) -> None:
+def test_a_table_of_very_many_columns_is_read_or_refused_at_once(tmp_path):
     """In a time that grows as its columns do: the header alone took ten seconds, for each name was counted anew."""
     names = [f"c{number}" for number in range(20_000)]
     path = tmp_path / "wide.csv"
@@ -230,7 +230,7 @@ def test_a_table_of_very_many_columns_is_read_or_refused_at_once(tmp_path) -> No
         Scores.load(path)
 
 
-def test_judges_of_a_wide_table_are_named(tmp_path) -> None:
+def test_judges_of_a_wide_table_are_named(tmp_path):
     """As columns of one file and of several; in Python and by the command."""
     rows = [
         ("item", "model", "gpt-4o", "claude"),
@@ -264,7 +264,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_read_is_one_line_with_file_and_place(tmp_path, name) -> None:
+def test_what_cannot_be_read_is_one_line_with_file_and_place(tmp_path, name):
     """By line, row, sample or result; nothing is guessed where a file may mean two things."""
     content, message = REFUSED[name]
     (tmp_path / name).write_bytes(content)
@@ -275,7 +275,7 @@ def test_what_cannot_be_read_is_one_line_with_file_and_place(tmp_path, name) -> 
     assert len(str(error.value).splitlines()) == 1
 
 
-def test_an_encrypted_log_is_one_line(tmp_path) -> None:
+def test_an_encrypted_log_is_one_line(tmp_path):
     """As its flags say."""
     content = bytearray((FOREIGN / "inspect_sums.eval").read_bytes())
     at = -1
@@ -286,7 +286,7 @@ def test_an_encrypted_log_is_one_line(tmp_path) -> None:
         Scores.load(tmp_path / "log.eval")
 
 
-def test_a_missing_file_and_no_file_are_named(tmp_path) -> None:
+def test_a_missing_file_and_no_file_are_named(tmp_path):
     """Both in one line."""
     with pytest.raises(InputError, match="no such file"):
         Scores.load(tmp_path / "nowhere.csv")
@@ -295,7 +295,7 @@ def test_a_missing_file_and_no_file_are_named(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_repeats_of_promptfoo_are_repeats(version) -> None:
+def test_repeats_of_promptfoo_are_repeats(version):
     """Whatever index they have, or none: of both versions of its files the same items, pairs and numbers."""
     scores = Scores.load(FOREIGN / f"promptfoo_repeats_v{version}.json", name="sums")
     assert repr(scores) == "Scores 'sums': 4 items, 2 models, scale 0-1"
@@ -320,7 +320,7 @@ def promptfoo_of(path: Path, results: list[dict]) -> Scores:
     return Scores.load(path)
 
 
-def test_what_tells_tests_and_prompts_of_promptfoo_apart(tmp_path) -> None:
+def test_what_tells_tests_and_prompts_of_promptfoo_apart(tmp_path):
     """Variables and assertions tell tests, labels prompts; indexes count what they like, and rows come in any order."""
     rows = [
         result_of(test, name, (test + repeat) % 3 / 2, testIdx=test + 4 * repeat, promptIdx=at)
@@ -355,7 +355,7 @@ FAILED = CASES["failed"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FAILED)
-def test_a_grader_that_failed_is_missing_and_not_zero(tmp_path, name) -> None:
+def test_a_grader_that_failed_is_missing_and_not_zero(tmp_path, name):
     """An answer that failed is 0, and stays so, whatever its error says."""
     right = {
         "failureReason": 1,
@@ -371,7 +371,7 @@ def test_a_grader_that_failed_is_missing_and_not_zero(tmp_path, name) -> None:
     assert runs["composite"].mean() == pytest.approx(0.75)
 
 
-def test_graders_of_promptfoo_itself() -> None:
+def test_graders_of_promptfoo_itself():
     """One answered in prose, one with an error; a reply that its rubric failed is 0."""
     scores = Scores.load(FOREIGN / "promptfoo_graders.json")
     assert scores.runs()["composite"].mean() == pytest.approx(0.6)
@@ -391,7 +391,7 @@ def scored(number, epoch=1, /, error=None, **values) -> dict:
     return {"id": number, "epoch": epoch, "scores": given, **({"error": {"message": error}} if error else {})}
 
 
-def test_a_sample_with_an_error_is_missing_whatever_its_scores(tmp_path) -> None:
+def test_a_sample_with_an_error_is_missing_whatever_its_scores(tmp_path):
     """And so is one that was made invalid; both are said."""
     samples = [scored(1, s="C"), scored(2, s="C"), scored(3, s="I"), scored(4, s="I", error="no sandbox")]
     for field in ({}, {"invalidation": {"reason": "x"}, "error": None}):
@@ -410,7 +410,7 @@ TEXTS = CASES["texts"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_value_that_is_no_number_is_named_with_its_sample(tmp_path, name) -> None:
+def test_a_value_that_is_no_number_is_named_with_its_sample(tmp_path, name):
     """None is dropped."""
     samples, message = TEXTS[name]
     with pytest.raises(InputError) as error:
@@ -419,7 +419,7 @@ def test_a_value_that_is_no_number_is_named_with_its_sample(tmp_path, name) -> N
     assert len(str(error.value).splitlines()) == 1
 
 
-def test_texts_are_worth_what_is_said(tmp_path) -> None:
+def test_texts_are_worth_what_is_said(tmp_path):
     """C among grades is no "correct"; a text beside numbers is named; an empty worth is a missing score."""
     path = saved(tmp_path / "log.json", *GRADES)
     scores = Scores.load(path, values={"A": 4, "B": 3, "C": 2, "D": 1, "E": 0})
@@ -448,7 +448,7 @@ def test_texts_are_worth_what_is_said(tmp_path) -> None:
     assert "write it as TEXT=NUMBER, e.g. A=4" in str(wrong.exception)
 
 
-def test_judges_that_share_no_answer_are_refused_and_may_be_taken_for_one(tmp_path) -> None:
+def test_judges_that_share_no_answer_are_refused_and_may_be_taken_for_one(tmp_path):
     """People who each rated a part, or scorers of different samples; through a third judge they share some."""
     rows = [(f"i{i}", judge, i % 5) for i in range(9) for judge in ("ab", "bc", "a")[i % 3]]
     frame = pd.DataFrame(rows, columns=["item", "judge", "score"])
@@ -464,7 +464,7 @@ def test_judges_that_share_no_answer_are_refused_and_may_be_taken_for_one(tmp_pa
     assert Scores.load(log, metric="exact").runs()["judged"].sum() == 4
 
 
-def test_logs_with_other_settings_of_generation_are_other_methods(tmp_path) -> None:
+def test_logs_with_other_settings_of_generation_are_other_methods(tmp_path):
     """Named by what differs; how often a call is tried again is no setting of a method."""
     efforts = ({"reasoning_effort": "low", "max_connections": 3}, {"reasoning_effort": "high"}, {})
     logs = [
@@ -484,14 +484,14 @@ def lm_eval_of(path: Path, *rows) -> Path:
     return path
 
 
-def test_a_document_of_lm_eval_is_there_once(tmp_path) -> None:
+def test_a_document_of_lm_eval_is_there_once(tmp_path):
     """Under one filter, named or not."""
     rows = [(i, {"acc": float(take)}) for take in (1, 0) for i in range(3)]
     with pytest.raises(InputError, match="document 0 is there 2 times under one filter; keep one line"):
         Scores.load(lm_eval_of(tmp_path / "samples_t_1.jsonl", *rows))
 
 
-def test_the_model_of_lm_eval_is_that_of_the_same_time(tmp_path) -> None:
+def test_the_model_of_lm_eval_is_that_of_the_same_time(tmp_path):
     """Results of another time are another model's."""
     (tmp_path / "results_1.json").write_text(json.dumps({"model_name": "other"}))
     rows = [(i, {"acc": 1.0}) for i in range(3)]
@@ -505,7 +505,7 @@ def test_the_model_of_lm_eval_is_that_of_the_same_time(tmp_path) -> None:
 
 @pytest.mark.parametrize("name", ["NA", "nan", "None", "007", *map(FULL, ("none", "null", "N/A", "1e5"))])
 @pytest.mark.parametrize("column", ["item", "model", *map(FULL, ("judge", "dimension"))])
-def test_names_are_no_blanks_and_no_numbers(tmp_path, column, name) -> None:
+def test_names_are_no_blanks_and_no_numbers(tmp_path, column, name):
     """In CSV and in a frame; nothing at all is none."""
     frame = pd.DataFrame(
         [(f"i{i}", m, j, d, i % 5) for i in range(3) for m in "pq" for j in "ab" for d in "xy"],
@@ -523,7 +523,7 @@ def test_names_are_no_blanks_and_no_numbers(tmp_path, column, name) -> None:
         Scores(frame)
 
 
-def test_one_and_one_point_zero_are_one_item(tmp_path) -> None:
+def test_one_and_one_point_zero_are_one_item(tmp_path):
     """In two files, in one, and of two kinds; a name that is there in one spelling stays as it is."""
     (tmp_path / "a.csv").write_text("item,model,score\n1.0,a,1\n2.0,a,2\n")
     (tmp_path / "b.csv").write_text("item,model,score\n1,b,3\n2,b,4\n")
@@ -540,7 +540,7 @@ CODES = CASES["codes"]
 
 
 @pytest.mark.parametrize("name", CODES)
-def test_codes_for_missing_are_missing_and_said(tmp_path, name) -> None:
+def test_codes_for_missing_are_missing_and_said(tmp_path, name):
     """With their rows; a number that may be a score is one, unless a worth says otherwise."""
     values, (low, high), missing = CODES[name]
     scale = (low, high)
@@ -568,7 +568,7 @@ def test_codes_for_missing_are_missing_and_said(tmp_path, name) -> None:
     "column",
     ["length", *map(FULL, ("group", "topic", "category"))],
 )
-def test_a_column_with_an_ordinary_name_can_be_declined(tmp_path, column) -> None:
+def test_a_column_with_an_ordinary_name_can_be_declined(tmp_path, column):
     """And where it does not fit, the line says how."""
     ours = {"length": "length_bin", "category": "scenario"}.get(column, "cluster")
     frame = pd.DataFrame([(f"i{i}", m, i % 4, 17 + at) for i in range(5) for at, m in enumerate("ab")])

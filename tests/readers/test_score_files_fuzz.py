@@ -187,7 +187,7 @@ FORMATS: dict[str, Callable[[random.Random], bytes]] = {
     "seeds", [range(12), pytest.param(range(12, 600), marks=pytest.mark.full)], ids=("some", "rest")
 )
 @pytest.mark.parametrize("name", FORMATS)
-def test_an_odd_file_is_read_or_refused_by_one_line(tmp_path, name, seeds) -> None:
+def test_an_odd_file_is_read_or_refused_by_one_line(tmp_path, name, seeds):
     """Whatever stands in it: the line names the file, and no value of it makes it long."""
     ends: Counter[str] = Counter()
     wrong = []

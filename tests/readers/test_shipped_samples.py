@@ -57,7 +57,7 @@ def options(body: bytes, at: int) -> dict[int, bytes]:
     return found
 
 
-def test_three_files_each_and_nothing_else() -> None:
+def test_three_files_each_and_nothing_else():
     assert sorted(script()["TRAFFIC"]) == list(NAMES)
     assert len(NAMES) == 6
     wanted = {f"{name}.{kind}" for name in NAMES for kind in ("pcapng", "csv", "json")}
@@ -77,7 +77,7 @@ def test_converting_again_gives_the_shipped_csv_and_its_provenance_is_that_of_th
 
 
 @every_sample
-def test_a_capture_tells_nothing_of_a_machine_and_its_names_are_kept_for_documentation(name: str) -> None:
+def test_a_capture_tells_nothing_of_a_machine_and_its_names_are_kept_for_documentation(name):
     capture = (DATA / f"{name}.pcapng").read_bytes()
     (section, head), (interface, line), *packets = blocks(capture)
     assert (section, interface) == (0x0A0D0D0A, 1)
@@ -101,7 +101,7 @@ def test_a_capture_tells_nothing_of_a_machine_and_its_names_are_kept_for_documen
 
 
 @every_sample
-def test_the_script_lists_every_request_and_its_reply_in_order(name: str) -> None:
+def test_the_script_lists_every_request_and_its_reply_in_order(name):
     frame = sample(name).frame
     traffic = script()["TRAFFIC"][name]
     sent = frame[frame.method.notna()]
@@ -115,7 +115,7 @@ def test_the_script_lists_every_request_and_its_reply_in_order(name: str) -> Non
     assert list(sent.time.diff().dropna()) == pytest.approx(waits, abs=0.05)
 
 
-def test_texts_that_ship_name_nobody() -> None:
+def test_texts_that_ship_name_nobody():
     """Addresses of prompts and labelled answers are from the blocks for documentation, names from example domains."""
     texts = [prompt.text for prompt in load_dataset("demo").prompts]
     texts += [f"{item.question} {item.answer} {item.documents or ''}" for item in read_items("security")]
@@ -126,7 +126,7 @@ def test_texts_that_ship_name_nobody() -> None:
             assert re.search(r"(^|\.)example\.(com|net|org)$|\.example$", name), name
 
 
-def test_the_readme_counts_right_and_the_download_and_the_beacon_are_what_it_says() -> None:
+def test_the_readme_counts_right_and_the_download_and_the_beacon_are_what_it_says():
     """Packets and requests; nine segments sent again; a beacon every two seconds, and not to the millisecond."""
     readme = (DATA / "README.md").read_text("utf-8")
     table = re.findall(r"^\| (\w+) \| .+ \| (\d+) \| (\d+) \|$", readme, re.M)

@@ -23,7 +23,7 @@ OTHER = {**dict.fromkeys(("boolean", "cot-seed"), ("No", "Yes")), "cot": ("Verdi
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_last_verdict_after_the_last_thought_counts_and_never_a_quoted_one(mode: str) -> None:
+def test_the_last_verdict_after_the_last_thought_counts_and_never_a_quoted_one(mode):
     """Whatever the marks of thoughts; a thought that does not end, and quotations alone, leave nothing."""
     no, yes = OTHER[mode]
     for a, b in CASES["thoughts"]["marks"]:
@@ -39,7 +39,7 @@ def test_the_last_verdict_after_the_last_thought_counts_and_never_a_quoted_one(m
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_no_material_in_a_thought_turns_a_vote(mode: str) -> None:
+def test_no_material_in_a_thought_turns_a_vote(mode):
     """Whatever marks it holds, and however the judge quotes it: its verdict is never read, and the judge's mostly."""
     no, yes = OTHER[mode]
     rng = random.Random(3)
@@ -67,7 +67,7 @@ def test_no_material_in_a_thought_turns_a_vote(mode: str) -> None:
     assert values.count(1.0) > 800
 
 
-def test_what_two_readings_decide_differently_counts_for_nothing() -> None:
+def test_what_two_readings_decide_differently_counts_for_nothing():
     """A quotation mark of the material may hide the end of a thought: then it is open whose verdict is whose."""
     text = '<think>It says</think>\nNo "x, but it is invented.</think>\nYes, "RFC 9999" is invented.'
     check(text, "boolean", "two verdicts")
@@ -94,7 +94,7 @@ def check(text: str, mode: str, expected: float | str, finish_reason: str = "sto
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_first_word_the_last_line_or_the_number_decides(mode: str) -> None:
+def test_the_first_word_the_last_line_or_the_number_decides(mode):
     """As the mode asked for it; what holds not to the form has its reason, and nothing is guessed."""
     for row in TABLES[mode]:
         for text in row["replies"]:
@@ -110,7 +110,7 @@ def test_the_first_word_the_last_line_or_the_number_decides(mode: str) -> None:
     ("0.", "score", "truncated"), ("1", "score", "truncated"), ("x\nVerdict:", "cot", "truncated"),
     ("0.7\nIt inv", "score", 0.7), ("yes\nIt inv", "cot-seed", 1.0), ("x\nVerdict: no", "cot", 0.0),
 ])  # fmt: skip
-def test_a_reply_cut_at_the_token_limit_counts_only_where_its_decision_stands(text, mode, expected) -> None:
+def test_a_reply_cut_at_the_token_limit_counts_only_where_its_decision_stands(text, mode, expected):
     """A number at the cut may go on; a decision before it does not change."""
     check(text, mode, expected, "length")
 
@@ -121,7 +121,7 @@ def test_a_reply_cut_at_the_token_limit_counts_only_where_its_decision_stands(te
     ("The port is 22.\n\nVerdict: no", "cot", "The port is 22."), ("Verdict: no", "cot", None),
     ("0.4\nHalf of it.", "score", "Half of it."), ("no\nhalf a pair: \ud800", "boolean", "half a pair: ?"),
 ])  # fmt: skip
-def test_what_stands_beside_the_decision_is_its_explanation(text, mode, explanation) -> None:
+def test_what_stands_beside_the_decision_is_its_explanation(text, mode, explanation):
     """The explanation is kept in a form that every encoding can hold."""
     vote = read_vote(text, mode)
     assert (vote.reason, vote.explanation) == (None, explanation)
@@ -131,7 +131,7 @@ def test_what_stands_beside_the_decision_is_its_explanation(text, mode, explanat
     "mode",
     [pytest.param("boolean", marks=pytest.mark.full), "cot", pytest.param("score", marks=pytest.mark.full)],
 )
-def test_a_hostile_reply_is_read_in_no_time(mode: str) -> None:
+def test_a_hostile_reply_is_read_in_no_time(mode):
     long = [
         "yes" + " " * 300_000 + "x",
         "yes, " * 100_000,
@@ -149,7 +149,7 @@ def test_a_hostile_reply_is_read_in_no_time(mode: str) -> None:
         assert time.process_time() - start < 1, text[:20]
 
 
-def test_yes_or_no_says_the_same_of_a_closed_question() -> None:
+def test_yes_or_no_says_the_same_of_a_closed_question():
     for row in CASES["first_word"]:
         expected = bool(row["read_as"]) if isinstance(row["read_as"], float) else None
         for text in row["replies"]:

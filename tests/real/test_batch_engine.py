@@ -29,7 +29,7 @@ def run(template: Path, parameters: dict | None = None, **options: object) -> nb
 
 
 @pytest.mark.full
-def test_a_notebook_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+def test_a_notebook_that_takes_too_long_is_ended(tmp_path):
     """Also one whose cells each are short, or whose kernel has not booted by then."""
     path = write_notebook(tmp_path / "t.ipynb", "k = 1", *["import time\ntime.sleep(1)"] * 60)
     with pytest.raises(NotebookFailed, match="the notebook took more than 2 s") as error:
@@ -38,9 +38,7 @@ def test_a_notebook_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_kernel_that_never_lives_is_a_dead_kernel_and_no_cell_claims_completion(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kernel_that_never_lives_is_a_dead_kernel_and_no_cell_claims_completion(tmp_path, monkeypatch):
     """The notebook says that there was none, and all its cells are as they were."""
     command = [sys.executable, "-c", "import sys; sys.exit(3)", "{connection_file}"]
     (tmp_path / "kernels" / "dying").mkdir(parents=True)
@@ -56,7 +54,7 @@ def test_a_kernel_that_never_lives_is_a_dead_kernel_and_no_cell_claims_completio
     assert "did not start" in notebook.cells[0].outputs[0].evalue
 
 
-def test_kernels_talk_over_files_that_are_gone_afterwards(tmp_path: Path) -> None:
+def test_kernels_talk_over_files_that_are_gone_afterwards(tmp_path):
     """No port that another program could take before the kernel does; not even where paths are long."""
     source = "import ipykernel\nfile = ipykernel.get_connection_file()\nprint(open(file).read())\nfile"
     path = write_notebook(tmp_path / "t.ipynb", "k = 1", source)
@@ -70,7 +68,7 @@ def test_kernels_talk_over_files_that_are_gone_afterwards(tmp_path: Path) -> Non
 
 
 @pytest.mark.full
-def test_papermill_on_the_command_line_takes_the_engine_by_its_name(tmp_path: Path) -> None:
+def test_papermill_on_the_command_line_takes_the_engine_by_its_name(tmp_path):
     """As its users call it: it runs with its parameters, and an exit is no success."""
     path = write_notebook(tmp_path / "t.ipynb", "k = 1", "print(k + 1)", "import sys\nsys.exit(0)", "k")
     command = [sys.executable, "-m", "papermill", "--engine", "toolkit", path, tmp_path / "out.ipynb"]
@@ -95,7 +93,7 @@ input()
 
 
 @pytest.mark.full
-def test_what_a_killed_process_left_of_its_kernels_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_what_a_killed_process_left_of_its_kernels_is_removed_by_the_next(tmp_path):
     """Its folder goes when it is dead, and not before; that of another machine or of anybody else stays."""
     others = [tmp_path / name for name in ("kernels-0badcafe-abcdefgh", "kernels-mine", "kernels-abcdefgh")]
     for folder in others:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -45,7 +44,7 @@ def record_of(path: Path) -> dict:
 
 
 @pytest.fixture(scope="module")
-def batch(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Callable[[], BatchResult], BatchResult]:
+def batch(tmp_path_factory):
     """One batch with every end there is: its folder, how to call it again, and what it came to."""
     folder = tmp_path_factory.mktemp("ends {x}")  # papermill fills in what it finds in braces
     write_notebook(folder / "ends.ipynb", "kind = 'fine'", ENDS, "kind", "print('last')")
@@ -59,7 +58,7 @@ def batch(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Callable[[], 
     return folder, call, call()
 
 
-def test_every_end_has_its_own_status(batch: tuple[Path, Callable, BatchResult]) -> None:
+def test_every_end_has_its_own_status(batch):
     folder, _, result = batch
     assert [cell.status for cell in result.cells] == EXPECTED
     errors = dict(zip(KINDS, (cell.error for cell in result.cells), strict=True))
@@ -77,8 +76,8 @@ def test_every_end_has_its_own_status(batch: tuple[Path, Callable, BatchResult])
 
 
 def test_notebooks_are_kept_and_none_that_failed_claims_completion(
-    batch: tuple[Path, Callable, BatchResult],
-) -> None:
+    batch,
+):
     """The failed ones stand under another name, show where they ended, and their later cells are pending."""
     _, _, result = batch
     for kind, cell in zip(KINDS, result.cells, strict=True):
@@ -97,7 +96,7 @@ def test_notebooks_are_kept_and_none_that_failed_claims_completion(
     assert not list(result.folder.glob("*.running.ipynb"))
 
 
-def test_the_summary_is_a_frame_a_csv_and_a_notebook(batch: tuple[Path, Callable, BatchResult]) -> None:
+def test_the_summary_is_a_frame_a_csv_and_a_notebook(batch):
     """One row a cell; in the notebook what a model wrote is text, and every link leads to a file."""
     _, _, result = batch
     frame = result.to_frame()
@@ -115,7 +114,7 @@ def test_the_summary_is_a_frame_a_csv_and_a_notebook(batch: tuple[Path, Callable
     assert len({line.count(" | ") for line in text.splitlines() if line.startswith("| ")}) == 1
 
 
-def test_a_second_call_starts_none(batch: tuple[Path, Callable, BatchResult]) -> None:
+def test_a_second_call_starts_none(batch):
     """What is done and what failed are both found; the summary says how to run the failed ones again."""
     _, call, first = batch
     second = call()
@@ -127,7 +126,7 @@ def test_a_second_call_starts_none(batch: tuple[Path, Callable, BatchResult]) ->
 
 
 @pytest.mark.full
-def test_a_failed_one_is_run_again_on_demand_and_a_lost_one_by_itself(tmp_path: Path) -> None:
+def test_a_failed_one_is_run_again_on_demand_and_a_lost_one_by_itself(tmp_path):
     """With retry it is run once more and done; a notebook that was deleted is made again."""
     template = write_notebook(tmp_path / "t.ipynb", "x = 0", "from pathlib import Path\nPath('go').stat()")
     grid = tmp_path / "grid.toml"
@@ -143,7 +142,7 @@ def test_a_failed_one_is_run_again_on_demand_and_a_lost_one_by_itself(tmp_path: 
 
 
 @pytest.mark.full
-def test_a_worker_that_dies_fails_its_notebook_only(tmp_path: Path) -> None:
+def test_a_worker_that_dies_fails_its_notebook_only(tmp_path):
     """SIGKILL of the process that runs the first of two: it is failed with the reason, and the second is done."""
     template = write_notebook(tmp_path / "t.ipynb", "x = 0", "import time", "time.sleep(60 * (x == 1))")
     out = tmp_path / "out"
@@ -181,9 +180,7 @@ with open("children.txt", "a") as file:
 
 
 @pytest.mark.full
-def test_files_that_are_edited_while_a_batch_runs_and_children_that_do_not_want_to_end(
-    tmp_path: Path, study_file: Callable[..., Path]
-) -> None:
+def test_files_that_are_edited_while_a_batch_runs_and_children_that_do_not_want_to_end(tmp_path, study_file):
     """All run the template that was checked; no notebook of another study is done; what a kernel left is ended."""
     study = study_file()
     study.write_text(f"# the first words\n{study.read_text()}")

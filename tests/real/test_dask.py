@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -83,7 +82,7 @@ def spent(study: Study, *names: str) -> float:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def cluster(tmp_path, monkeypatch):
     """The address of a scheduler with two worker processes of one thread each, and a nanny for each."""
     # The workers compare their code with ours, and a developer may edit it between their start and ours.
     (tmp_path / "pin.py").write_text(
@@ -123,9 +122,7 @@ def kill_a_worker_of(records: Path, server: StubServer, killed: list[int], over:
 
 
 @pytest.mark.full
-def test_a_cluster_comes_to_the_same_results_and_spend_also_when_a_worker_is_killed(
-    tmp_path: Path, cluster: str
-) -> None:
+def test_a_cluster_comes_to_the_same_results_and_spend_also_when_a_worker_is_killed(tmp_path, cluster):
     """Each cell has its own study: two of the same calls at once and a dead worker, two with half the budget."""
     template = write_notebook(tmp_path / "ask.ipynb", "study: str", ASK)
     killed: list[int] = []
@@ -173,7 +170,7 @@ def test_a_cluster_comes_to_the_same_results_and_spend_also_when_a_worker_is_kil
                 embedded.stop(tmp_path / name / "results" / ".store")
 
 
-def test_a_worker_that_cannot_take_part_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_cannot_take_part_says_why(tmp_path, monkeypatch):
     mine = facts()
     assert differences(mine, str(tmp_path)) == ""
     assert "other code" in differences(mine | {"toolkit": "x"}, str(tmp_path))
@@ -186,9 +183,7 @@ def test_a_worker_that_cannot_take_part_says_why(tmp_path: Path, monkeypatch: py
     assert facts()["host"] == ""
 
 
-def test_without_the_package_or_a_scheduler_it_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_package_or_a_scheduler_it_is_one_line(tmp_path, monkeypatch):
     template = write_notebook(tmp_path / "t.ipynb", "x = 0")
     grid = {"list": [{}]}
     monkeypatch.setattr("toolkit.batch.cluster.CONNECT_SECONDS", 0.3)
@@ -221,8 +216,8 @@ class Gone:
     (Gone(error="KilledWorker"), "the workers of the cluster died .KilledWorker."),
 ])  # fmt: skip
 def test_a_cluster_that_is_gone_loses_nothing_and_the_batch_does_not_wait_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: Gone, says: str
-) -> None:
+    tmp_path, monkeypatch, client, says
+):
     """What had not begun stays queued and the batch says so; what runs on is waited for, and counts as it ended."""
     monkeypatch.setattr("toolkit.batch.cluster.DESERTED_SECONDS", -1.0)
     monkeypatch.setattr(

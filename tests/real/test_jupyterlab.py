@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +81,7 @@ ASK_NO_STUDY = cases(__file__)["ask_no_study"]
 
 
 @pytest.fixture(scope="module")
-def whole(lab: browser.Lab) -> Iterator[Path]:
+def whole(lab):
     """The finished study that copies of all notebooks, in the folder of JupyterLab, look at."""
     root = lab.root
     one_shot = (ROOT / "templates" / "one_shot.toml").read_text(encoding="utf-8")
@@ -169,7 +168,7 @@ def _see(lab: browser.Lab, name: str, **more: Any) -> browser.NotebookInBrowser:
     "name",
     [name if name in ALWAYS_RUN else pytest.param(name, marks=pytest.mark.full) for name in FINDS],
 )
-def test_a_notebook_runs_to_its_end_and_says_what_it_found(lab: browser.Lab, whole: Path, name: str) -> None:
+def test_a_notebook_runs_to_its_end_and_says_what_it_found(lab, whole, name):
     """No cell complains, the finding stands there, a picture is shown, and no kernel stays."""
     seen = _see(lab, name)
     said = _shown(seen.cells)
@@ -183,7 +182,7 @@ def test_a_notebook_runs_to_its_end_and_says_what_it_found(lab: browser.Lab, who
         assert str(lab.root) not in made_from
 
 
-def test_all_notebooks_that_there_are_were_opened() -> None:
+def test_all_notebooks_that_there_are_were_opened():
     """A new notebook has to say here what it finds."""
     found = {path.stem for folder in ("templates", "notebooks") for path in ROOT.glob(f"{folder}/*.ipynb")}
     assert found == {*FINDS, "03_rate_answers"}
@@ -217,7 +216,7 @@ def _rate_two_replies(page: webdriver.Chrome) -> None:
 
 
 @pytest.mark.full
-def test_a_person_rates_replies_at_the_desk(lab: browser.Lab, whole: Path) -> None:
+def test_a_person_rates_replies_at_the_desk(lab, whole):
     """Two replies are rated, one with the mouse and one with the keyboard, and both are in the store."""
     seen = _see(lab, "03_rate_answers", then=_rate_two_replies)
     assert "0 finished ratings by 0 raters, 0 unfinished" in seen.text
@@ -231,7 +230,7 @@ def test_a_person_rates_replies_at_the_desk(lab: browser.Lab, whole: Path) -> No
     assert frame.loc[1, list(DIMENSIONS)].tolist() == [1] * 7
 
 
-def test_an_error_and_hostile_text_are_seen_as_they_are(lab: browser.Lab) -> None:
+def test_an_error_and_hostile_text_are_seen_as_they_are(lab):
     """Markup, formulas and escapes of a model show as text; an error of the toolkit is one line and ends the run."""
     sources = (
         "from toolkit.report.show import need_results, print_text",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -30,7 +29,7 @@ ITEMS = (
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def address():
     """The address of a local server of the demo weights."""
     with closing(start_local_server()) as server:
         yield server.url
@@ -65,8 +64,8 @@ def through(client: str, address: str) -> str:
 @pytest.mark.parametrize("client", ["openai", "anthropic"])
 @pytest.mark.parametrize("mode", ["off", "listed", "per_sentence"])
 def test_through_both_clients_every_reply_is_a_judgement_or_missing_with_its_reason(
-    tmp_path: Path, store_folder: Path, address: str, mode: str, client: str
-) -> None:
+    tmp_path, store_folder, address, mode, client
+):
     """Through OpenAI's a schema holds the small model to seven scores; through the other it writes prose."""
     top = "" if mode == "off" else f'[bias_controls]\nfsp_enabled = true\nfsp_mode = "{mode}"'
     holds = client == "openai"
@@ -96,8 +95,8 @@ def test_through_both_clients_every_reply_is_a_judgement_or_missing_with_its_rea
 @pytest.mark.full
 @pytest.mark.parametrize("client", ["openai", "anthropic"])
 def test_every_way_of_asking_for_hallucinations_ends_in_a_verdict_or_a_reason(
-    tmp_path: Path, store_folder: Path, address: str, client: str
-) -> None:
+    tmp_path, store_folder, address, client
+):
     """Open and closed domain, each mode once: real replies, readable or not."""
     with judged_by(tmp_path, through(client, address), max_tokens=60) as study:
         found = compare_hallucination(study.plan, study.store, ITEMS, modes=MODES, k=1, progress=False)
@@ -112,7 +111,7 @@ def test_every_way_of_asking_for_hallucinations_ends_in_a_verdict_or_a_reason(
 @pytest.mark.usefixtures("no_pictures")
 @pytest.mark.full
 @pytest.mark.parametrize("rubric", ["default", "seed-v1"])
-def test_the_local_model_answers_and_judges(tmp_path: Path, store_folder: Path, rubric: str) -> None:
+def test_the_local_model_answers_and_judges(tmp_path, store_folder, rubric):
     """One short prompt, three judges: every judgement is a score or a reason, and tokens are the server's own."""
     text = (TEMPLATES / "demo.toml").read_text(encoding="utf-8")
     text = text.replace("../results/demo", "results/demo").replace("rubrics/demo.toml", rubric)

@@ -21,7 +21,7 @@ NOTEBOOKS, TEMPLATES = ROOT / "notebooks", ROOT / "templates"
 
 
 @pytest.mark.full
-def test_the_ratings_of_a_person_stand_in_the_notebook(tmp_path: Path) -> None:
+def test_the_ratings_of_a_person_stand_in_the_notebook(tmp_path):
     """With two replies rated, the notebook shows the desk, counts them, and compares them with the judges."""
     book = nbformat.read(NOTEBOOKS / "03_rate_answers.ipynb", 4)
     with finished_study(tmp_path) as study:
@@ -55,7 +55,7 @@ def test_the_ratings_of_a_person_stand_in_the_notebook(tmp_path: Path) -> None:
     assert any("application/vnd.jupyter.widget-view+json" in output.get("data", {}) for output in outputs)
 
 
-def test_a_template_runs_by_papermill_with_its_parameters(tmp_path: Path, demo_like_study: Path) -> None:
+def test_a_template_runs_by_papermill_with_its_parameters(tmp_path, demo_like_study):
     """It finds the finished study, draws into the folder that it was given, and ends with a manifest.
 
     All templates run in `test_jupyterlab`.
@@ -77,7 +77,7 @@ def test_a_template_runs_by_papermill_with_its_parameters(tmp_path: Path, demo_l
 
 
 @pytest.mark.full
-def test_a_failed_execution_is_an_error_and_its_notebook_stays(tmp_path: Path) -> None:
+def test_a_failed_execution_is_an_error_and_its_notebook_stays(tmp_path):
     """No notebook stands under the final name; parameters that do not fit are refused before anything starts."""
     template = write_notebook(tmp_path / "broken.ipynb", "x = 1", "1 / 0")
     with pytest.raises(

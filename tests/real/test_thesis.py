@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -124,7 +123,7 @@ CHAPTER = r"""
 
 
 @pytest.fixture(scope="module")
-def bundled(demo_like_study: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Files]:
+def bundled(demo_like_study, tmp_path_factory):
     """The bundle of a judged study, drawn once, and its files in the order in which they were returned."""
     folder = tmp_path_factory.mktemp("bundle")
     with Study.load(demo_like_study) as study:
@@ -134,13 +133,13 @@ def bundled(demo_like_study: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="module")
-def whole_bundle(bundled: tuple[Path, Files]) -> Path:
+def whole_bundle(bundled):
     """The folder of that bundle."""
     return bundled[0]
 
 
 @pytest.fixture
-def write_study(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+def write_study(tmp_path):
     """Write a study file into a folder of its own, whose server is stopped at the end."""
 
     def write(text: str) -> Path:
@@ -188,9 +187,7 @@ def assert_clean(log: str, points: float = 5) -> None:
     assert [one for one in wide if one > points] == []
 
 
-def test_the_bundle_of_a_judged_study_compiles_and_stays_within_fifteen_pages(
-    whole_bundle: Path, tmp_path: Path
-) -> None:
+def test_the_bundle_of_a_judged_study_compiles_and_stays_within_fifteen_pages(whole_bundle, tmp_path):
     """LaTeX has nothing to say against it, and what it prints is every figure and table but the supplement's."""
     log, text = compiled(whole_bundle, tmp_path)
     assert_clean(log)
@@ -204,9 +201,7 @@ def test_the_bundle_of_a_judged_study_compiles_and_stays_within_fifteen_pages(
 
 
 @pytest.mark.full
-def test_a_narrower_thesis_with_packages_of_its_own_takes_up_everything(
-    whole_bundle: Path, tmp_path: Path
-) -> None:
+def test_a_narrower_thesis_with_packages_of_its_own_takes_up_everything(whole_bundle, tmp_path):
     """Twoside, active quotes, hyperref, a blank in the path: every table is there, whole, and within the text."""
     log, text = thesis_of(whole_bundle, tmp_path)
     assert "undefined" not in log
@@ -218,7 +213,7 @@ def test_a_narrower_thesis_with_packages_of_its_own_takes_up_everything(
     assert len(set(re.findall(r"Table ([0-9.]+):", text))) == len(tables)
 
 
-def test_a_wide_table_is_turned_where_its_type_would_be_too_small(tmp_path: Path) -> None:
+def test_a_wide_table_is_turned_where_its_type_would_be_too_small(tmp_path):
     """At the width of the class report a table in the smallest type is as large as it was made."""
     shutil.copy(Path(thesis.__file__).with_name("preamble.tex"), tmp_path)
     cells = " & ".join(["0.12 [0.34, 0.56]"] * 7)
@@ -237,7 +232,7 @@ def test_a_wide_table_is_turned_where_its_type_would_be_too_small(tmp_path: Path
     assert min(short for short, _ in sides) > 4.4  # what type of 5 points has
 
 
-def test_the_methods_name_the_bytes_and_versions_of_the_manifest(whole_bundle: Path) -> None:
+def test_the_methods_name_the_bytes_and_versions_of_the_manifest(whole_bundle):
     """Dataset and rubric by their hashes; test_methods has models, days, counts and cost."""
     text = (whole_bundle / "methods.txt").read_text(encoding="utf-8")
     manifest = json.loads((whole_bundle / MANIFEST).read_text(encoding="utf-8"))
@@ -247,7 +242,7 @@ def test_the_methods_name_the_bytes_and_versions_of_the_manifest(whole_bundle: P
     assert badly_worded(text) == []
 
 
-def test_references_are_those_that_are_cited_and_no_others(whole_bundle: Path) -> None:
+def test_references_are_those_that_are_cited_and_no_others(whole_bundle):
     """Every entry is cited in the methods, and every citation has its entry."""
     cited = re.findall(r"\\cite\{([^}]*)\}", (whole_bundle / "methods.tex").read_text())
     entries = re.findall(r"^@\w+\{(\w+),", (whole_bundle / "references.bib").read_text(), re.MULTILINE)
@@ -256,9 +251,7 @@ def test_references_are_those_that_are_cited_and_no_others(whole_bundle: Path) -
     assert "learnedmiller2019" not in entries
 
 
-def test_a_bundle_written_again_has_the_same_bytes_and_leaves_what_is_not_its_own(
-    bundled: tuple[Path, Files], tmp_path: Path
-) -> None:
+def test_a_bundle_written_again_has_the_same_bytes_and_leaves_what_is_not_its_own(bundled, tmp_path):
     """Over an older bundle; a file that it no longer has goes unless somebody changed it."""
     whole, files = bundled
     names = [path.relative_to(whole).as_posix() for path in files]
@@ -290,7 +283,7 @@ def test_a_bundle_written_again_has_the_same_bytes_and_leaves_what_is_not_its_ow
     ]
 
 
-def test_a_changed_and_a_missing_file_are_named(whole_bundle: Path, tmp_path: Path) -> None:
+def test_a_changed_and_a_missing_file_are_named(whole_bundle, tmp_path):
     """The manifest seals the bundle, and it reaches for nothing outside of it."""
     folder = Path(shutil.copytree(whole_bundle, tmp_path / "changed"))
     assert differing_files(folder) == []
@@ -306,9 +299,7 @@ def test_a_changed_and_a_missing_file_are_named(whole_bundle: Path, tmp_path: Pa
     ]
 
 
-def test_hostile_names_and_notes_print_as_they_are_and_do_nothing(
-    write_study: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_hostile_names_and_notes_print_as_they_are_and_do_nothing(write_study, tmp_path):
     """A test without judges, with a model and a note full of commands and signs, and hostile tables."""
     (tmp_path / "own.py").write_text(QUESTIONS)
     path = write_study(
@@ -339,7 +330,7 @@ def test_hostile_names_and_notes_print_as_they_are_and_do_nothing(
 
 
 @pytest.mark.full
-def test_a_one_shot_study_has_its_bundle(write_study: Callable[[str], Path], tmp_path: Path) -> None:
+def test_a_one_shot_study_has_its_bundle(write_study, tmp_path):
     """Its figures, tables and methods, no statistics of judges; a thesis takes it up; no model's name is a method."""
     study = Study.load(write_study(ONE_SHOT))
     study.execute(progress=False)
@@ -357,9 +348,7 @@ def test_a_one_shot_study_has_its_bundle(write_study: Callable[[str], Path], tmp
     assert "undefined" not in thesis_of(study.output / "bundle", tmp_path)[0]
 
 
-def test_a_study_with_nothing_run_is_one_clear_line(
-    write_study: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_study_with_nothing_run_is_one_clear_line(write_study, capsys):
     """Nothing is written, and it says what to do."""
     path = write_study(ONE_SHOT)
     with pytest.raises(SystemExit) as end:
@@ -376,9 +365,7 @@ def test_a_study_with_nothing_run_is_one_clear_line(
         ('{"study": "another", "files": {}}', "holds files of another; choose another folder"),
     ],
 )
-def test_a_folder_that_holds_another_manifest_is_left_alone(
-    demo_like_study: Path, tmp_path: Path, content: str, message: str
-) -> None:
+def test_a_folder_that_holds_another_manifest_is_left_alone(demo_like_study, tmp_path, content, message):
     """What is not ours is not overwritten."""
     (tmp_path / MANIFEST).write_text(content)
     with Study.load(demo_like_study) as study:
@@ -401,7 +388,7 @@ def _bundle(folder: Path, name: str, seed: int) -> Path:
 
 
 @pytest.fixture(scope="module")
-def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def together(tmp_path_factory):
     """A folder with the bundles of two studies somewhere below it."""
     folder = tmp_path_factory.mktemp("thesis")
     for number, (place, name) in enumerate(
@@ -414,7 +401,7 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("options", ["", pytest.param("[twocolumn]", marks=pytest.mark.full)])
-def test_every_reference_and_every_file_is_of_the_study_that_is_meant(together: Path, options: str) -> None:
+def test_every_reference_and_every_file_is_of_the_study_that_is_meant(together, options):
     """No label twice, no BibTeX entry twice; both pictures of one name are there; a table over pages in two columns."""
     name = f"thesis{options.strip('[]')}"
     (together / f"{name}.tex").write_text(

@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -32,7 +31,7 @@ def call(line: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def thesis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def thesis(tmp_path_factory):
     """A fresh folder after its `make demo`, in which scripts answer for the local model and nothing is drawn."""
     folder = tmp_path_factory.mktemp("fresh") / "thesis"
     init_folder(folder)
@@ -66,7 +65,7 @@ def printed(path: Path) -> str:
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_a_notebook_of_a_fresh_folder_runs(thesis: Path, name: str) -> None:
+def test_a_notebook_of_a_fresh_folder_runs(thesis, name):
     """Without a warning; what it writes is below the folder's results, once."""
     text = printed(thesis / "results" / "notebooks" / f"{name}.ipynb")
     assert "Warning" not in text
@@ -97,9 +96,7 @@ def _is_a_study_file(thesis: Path, text: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.usefixtures("no_pictures")
-def test_own_prompts_are_asked_and_analysed(
-    thesis: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_own_prompts_are_asked_and_analysed(thesis, monkeypatch, capsys):
     """The base that ships and two more, by the commands of the Makefile; verified twice."""
     monkeypatch.chdir(thesis)
     bases = Path(toolkit.__file__).parent / "prompts/data/rq1_controlled"

@@ -25,7 +25,6 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 from waiting import wait_for
 
-from toolkit.study import Study
 from toolkit.viewer import app
 from toolkit.viewer.page import write_page
 
@@ -53,7 +52,7 @@ SHOWN = (
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+def study(tmp_path_factory):
     """A finished study of four runs whose texts try to act."""
     with hostile_study(tmp_path_factory.mktemp("hostile")) as loaded:
         yield loaded
@@ -192,9 +191,7 @@ def use(person: Person) -> None:
 
 @pytest.mark.full
 @pytest.mark.browser
-def test_answers_are_read_in_jupyterlab_and_none_of_them_acts(
-    lab: browser.Lab, study: Study, tmp_path: Path
-) -> None:
+def test_answers_are_read_in_jupyterlab_and_none_of_them_acts(lab, study, tmp_path):
     """A person filters, picks, steps by keys, compares and exports; hostile text stays text all the way."""
     copy = Path(shutil.copy(NOTEBOOK, lab.root / "hostile_answers.ipynb"))
     source = copy.read_text(encoding="utf-8")
@@ -227,9 +224,7 @@ def test_answers_are_read_in_jupyterlab_and_none_of_them_acts(
 
 
 @pytest.mark.browser
-def test_the_page_is_the_same_viewer_loads_nothing_and_runs_nothing_of_others(
-    study: Study, tmp_path: Path
-) -> None:
+def test_the_page_is_the_same_viewer_loads_nothing_and_runs_nothing_of_others(study, tmp_path):
     """Hostile text is text on the page too; it opens with its pair, or at the run of its address."""
     runs = study.runs()
     ids = runs["run_id"].tolist()
@@ -260,7 +255,7 @@ def test_the_page_is_the_same_viewer_loads_nothing_and_runs_nothing_of_others(
 
 @pytest.mark.full
 @pytest.mark.browser
-def test_without_widgets_a_page_stands_in_the_output(study: Study, tmp_path: Path) -> None:
+def test_without_widgets_a_page_stands_in_the_output(study, tmp_path):
     """In HTML made by nbconvert, with no kernel and no network, the run that was asked for stands as text."""
     run_id = study.runs()["run_id"].iloc[0]
     notebook = nbformat.v4.new_notebook()
@@ -307,7 +302,7 @@ def longest(left: list[str], right: list[str]) -> int:
 
 
 @pytest.mark.browser
-def test_two_texts_are_compared_word_by_word_and_nothing_of_them_is_lost(tmp_path: Path) -> None:
+def test_two_texts_are_compared_word_by_word_and_nothing_of_them_is_lost(tmp_path):
     """Held against the textbook; white space is no difference; what is too long goes by lines."""
     draw = random.Random(7)
     drawn = [" ".join(draw.choices("abcd", k=draw.randrange(12))) for _ in range(200)]

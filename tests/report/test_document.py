@@ -8,8 +8,6 @@ import re
 import sys
 import xml.etree.ElementTree as ET
 import zipfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,7 +24,7 @@ WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 
 
 @pytest.fixture(scope="module")
-def scores() -> Scores:
+def scores():
     """Scores of two models, one with a hostile name."""
     drawn = np.random.default_rng(1)
     rows = [
@@ -39,7 +37,7 @@ def scores() -> Scores:
 
 
 @pytest.fixture(scope="module")
-def bundle(scores: Scores, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def bundle(scores, tmp_path_factory):
     """Their bundle with the document, and from here on few pictures drawn."""
     folder = tmp_path_factory.mktemp("document")
     render = figure.render
@@ -76,7 +74,7 @@ def plain(text: str) -> str:
     return re.sub(r"[\W_]+", "", text)
 
 
-def test_every_caption_cell_and_reference_is_there(bundle) -> None:
+def test_every_caption_cell_and_reference_is_there(bundle):
     """In the order of the bundle, figures and tables numbered."""
     said, folder = plain(text_of(bundle)), bundle
     captions = [
@@ -97,7 +95,7 @@ def test_every_caption_cell_and_reference_is_there(bundle) -> None:
     assert "Table2" in said
 
 
-def test_results_name_the_figures_and_tables_that_show_them(bundle) -> None:
+def test_results_name_the_figures_and_tables_that_show_them(bundle):
     """By the number that the caption has, in the text of LaTeX by its label, and none that is not there."""
     said, folder = text_of(bundle), bundle
     lines = [line for line in said.splitlines() if "See Figure" in line or "See Table" in line]
@@ -120,7 +118,7 @@ def test_results_name_the_figures_and_tables_that_show_them(bundle) -> None:
         assert len(files) == 1, label
 
 
-def test_no_citation_is_left_open_and_no_command_is_printed(bundle) -> None:
+def test_no_citation_is_left_open_and_no_command_is_printed(bundle):
     """Nothing of LaTeX, no path of the machine; of a hostile name no mark comes alive."""
     said = text_of(bundle)
     assert plain(HOSTILE) in plain(said)
@@ -129,13 +127,13 @@ def test_no_citation_is_left_open_and_no_command_is_printed(bundle) -> None:
 
 
 @pytest.mark.full
-def test_the_same_scores_are_the_same_bytes(scores, bundle, tmp_path) -> None:
+def test_the_same_scores_are_the_same_bytes(scores, bundle, tmp_path):
     """Pictures and dates too."""
     scores.bundle(tmp_path, format="docx")
     assert (bundle / "bundle.docx").read_bytes() == (tmp_path / "bundle.docx").read_bytes()
 
 
-def test_pictures_have_their_alt_text_and_width_and_panels_their_heads(bundle) -> None:
+def test_pictures_have_their_alt_text_and_width_and_panels_their_heads(bundle):
     """A screen reader finds words; a picture has its share of the text; a head within a table is bold."""
     document = document_of(bundle)
     assert re.findall(r'descr="Means and differences: [^"]+"', document)
@@ -144,7 +142,7 @@ def test_pictures_have_their_alt_text_and_width_and_panels_their_heads(bundle) -
     assert re.search(r"<w:b[ /]>?.{0,80}difference", document, re.S)
 
 
-def test_what_is_not_known_or_lacking_is_one_line(tmp_path, monkeypatch) -> None:
+def test_what_is_not_known_or_lacking_is_one_line(tmp_path, monkeypatch):
     """Before anything is calculated."""
     scores = Scores(pd.DataFrame({"item": list("abc"), "score": [1, 2, 3]}), output=tmp_path)
     with pytest.raises(InputError, match="format 'pdf': use one of latex, docx"):

@@ -62,7 +62,7 @@ def hashes(figures) -> list[str]:
     return [hashlib.sha256(render(f, kind)).hexdigest() for f in figures for kind in ("pdf", "svg", "png")]
 
 
-def test_the_same_data_are_the_same_bytes_in_any_order_and_touch_no_backend(three) -> None:
+def test_the_same_data_are_the_same_bytes_in_any_order_and_touch_no_backend(three):
     """Twice, shuffled, and with warnings as errors; no window and no backend of the user is touched."""
     from matplotlib import pyplot
 
@@ -77,7 +77,7 @@ def test_the_same_data_are_the_same_bytes_in_any_order_and_touch_no_backend(thre
     assert first[:3] == hashes(three[:1])
 
 
-def test_pictures_have_their_width_truetype_fonts_and_no_date(three) -> None:
+def test_pictures_have_their_width_truetype_fonts_and_no_date(three):
     """A column or the page of a thesis in PDF and PNG; text of an SVG stays text, in a font that is there."""
     for figure, millimetres in zip(three, (85.0, 85.0, 160.0), strict=True):
         pdf, svg, png = (render(figure, kind) for kind in ("pdf", "svg", "png"))
@@ -96,7 +96,7 @@ def test_pictures_have_their_width_truetype_fonts_and_no_date(three) -> None:
         render(three[0], "bmp")
 
 
-def test_every_picture_holds_its_alt_text_for_who_cannot_see_it(three) -> None:
+def test_every_picture_holds_its_alt_text_for_who_cannot_see_it(three):
     """In the place of each format, with its own escapes; a notebook gets a PNG."""
     figure = replace(three[0], alt_text='Lines < bars & "marks".')
     assert b'<desc>Lines &lt; bars &amp; "marks".</desc>' in render(figure, "svg")
@@ -107,7 +107,7 @@ def test_every_picture_holds_its_alt_text_for_who_cannot_see_it(three) -> None:
     assert "data:image/png;base64,iVBOR" in html
 
 
-def test_six_files_are_written_and_hold_the_caption_and_the_data(three, tmp_path) -> None:
+def test_six_files_are_written_and_hold_the_caption_and_the_data(three, tmp_path):
     """Pictures, numbers, caption, notes, and nothing else; notes that are no longer true go."""
     files = save_figure(three[0], tmp_path / "new" / "folder")
     assert [path.name for path in files] == [f"quality_by_length{suffix}" for suffix in SUFFIXES]
@@ -120,7 +120,7 @@ def test_six_files_are_written_and_hold_the_caption_and_the_data(three, tmp_path
     assert csv_bytes(pd.DataFrame({"a": [1], "b": ["x\ny"]})) == b'a,b\n1,"x\ny"\n'
 
 
-def test_text_of_servers_and_models_is_drawn_named_or_dropped(tmp_path: Path) -> None:
+def test_text_of_servers_and_models_is_drawn_named_or_dropped(tmp_path):
     """Signs that the font lacks are named, control characters are in no picture and no caption; an SVG stays one."""
     hostile = "\u65e0\u6548 \U0001f600\x1b[31m\u202e\x00 <b>$x^2$ --> \\alpha"
     held, plan = make_study((visible_name(hostile), "gpt"), bases=2, missing=0.4)
@@ -137,7 +137,7 @@ def test_text_of_servers_and_models_is_drawn_named_or_dropped(tmp_path: Path) ->
     assert all(path.stat().st_size for path in (pdf, png, csv))
 
 
-def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, capsys) -> None:
+def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path, capsys):
     """One judge, one bin, no margin: the reason is in a file, stale files go, and a notebook says it."""
     held, plan = make_study(("gpt-4o",), bases=3, judges=("primary",), bins="S", missing=0.0, margin=None)
     about = about_study(held, plan)
@@ -171,7 +171,7 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, ca
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_figures_and_tables_of_what_is_gone_are_taken_away(tmp_path: Path) -> None:
+def test_figures_and_tables_of_what_is_gone_are_taken_away(tmp_path):
     """A judge leaves the study, and no two are left; files of the user stay."""
     tables, pictures = tmp_path / "tables", tmp_path / "figures"
     stay = [tables / "reliability_of_mine.tex", tables / "judges_old.csv", pictures / "notes.docx"]
@@ -190,7 +190,7 @@ def write_all(folder: Path) -> list[Path]:
 
 
 @pytest.mark.full
-def test_another_process_with_another_hash_seed_writes_the_same_files(tmp_path: Path) -> None:
+def test_another_process_with_another_hash_seed_writes_the_same_files(tmp_path):
     """Figures and tables of a study, written in two processes: the same names and the same bytes."""
     program = "import sys, pathlib, test_figure_files as here; "
     program += "here.write_all(pathlib.Path(sys.argv[1]))"
@@ -226,13 +226,13 @@ def test_another_process_with_another_hash_seed_writes_the_same_files(tmp_path: 
         ("word " * 25, "word " * 14 + "word\n" + "word " * 9 + "word\n"),
     ],
 )
-def test_text_of_a_model_is_printed_as_text(text, printed, capsys) -> None:
+def test_text_of_a_model_is_printed_as_text(text, printed, capsys):
     """No colours, no overwriting, no hidden characters; lines are wrapped between words."""
     print_text(text)
     assert capsys.readouterr().out.expandtabs() == printed.expandtabs()
 
 
-def test_a_notebook_stops_with_one_line_where_there_is_nothing_or_too_little() -> None:
+def test_a_notebook_stops_with_one_line_where_there_is_nothing_or_too_little():
     """A batch would call it done otherwise, and never ask again."""
     need_results({"study": "demo", "done": 1})
     with pytest.raises(
@@ -249,7 +249,7 @@ def test_a_notebook_stops_with_one_line_where_there_is_nothing_or_too_little() -
         need_whole(whole | {"budget": "budget reached: raise it"})
 
 
-def test_the_style_of_a_thesis_leaves_the_users_own_alone() -> None:
+def test_the_style_of_a_thesis_leaves_the_users_own_alone():
     """9 point and fonts of type 42 inside, also where it ends with an error; sizes in millimetres."""
     with mpl.rc_context({"font.size": 31, "axes.grid": True}):
         before = dict(mpl.rcParams)
@@ -266,7 +266,7 @@ def test_the_style_of_a_thesis_leaves_the_users_own_alone() -> None:
             new_figure(width, height)
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch) -> None:
+def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch):
     """Whoever reads has the old file or the new one, and may read it."""
     target = write_atomically(tmp_path / "a.txt", b"old")
     assert target.stat().st_mode & 0o777 == 0o644
@@ -281,7 +281,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path, monkeyp
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_figures_show_themselves_with_captions_and_what_is_left_out(tmp_path: Path) -> None:
+def test_figures_show_themselves_with_captions_and_what_is_left_out(tmp_path):
     """No file is no error."""
     picture = tmp_path / "quality.png"
     picture.write_bytes(b"\x89PNG")

@@ -58,7 +58,7 @@ def border(figure) -> int:
     return int(np.concatenate([picture[0], picture[-1], picture[:, 0], picture[:, -1]]).min())
 
 
-def test_a_study_with_everything_gets_every_figure(whole) -> None:
+def test_a_study_with_everything_gets_every_figure(whole):
     """Each has data, an alt text, a caption with n, source, intervals and note; nothing is cut at its border."""
     _, figures = whole
     assert tuple(figures) == NAMES
@@ -86,7 +86,7 @@ def told(estimates) -> list[list[float]]:
     return [[one.estimate, one.low, one.high] for one in estimates]
 
 
-def test_quality_costs_and_slopes_are_drawn_as_their_results_have_them(whole) -> None:
+def test_quality_costs_and_slopes_are_drawn_as_their_results_have_them(whole):
     """A mark for each result (held against scipy in tests/stats), a thin line for each base, whose mean is drawn."""
     held, figures = whole
     data = figures["quality_by_length"].data
@@ -127,7 +127,7 @@ def test_quality_costs_and_slopes_are_drawn_as_their_results_have_them(whole) ->
     assert any(re.fullmatch(slope, one) for one in texts(figure))
 
 
-def test_judges_dimensions_and_components_are_drawn_as_their_results_have_them(whole) -> None:
+def test_judges_dimensions_and_components_are_drawn_as_their_results_have_them(whole):
     """Scores as given, six forms of each score with absolute agreement printed, each judge, shares."""
     held, figures = whole
     judgements = held.judgements
@@ -178,14 +178,14 @@ def set_failed(runs: pd.DataFrame) -> None:
         ("cost_quality", lambda runs: runs.__setitem__("aud_cost", 0.0), "shows tokens and not money"),
     ],
 )  # fmt: skip
-def test_a_caption_says_what_was_left_out_and_what_is_shown(name: str, change, words: str) -> None:
+def test_a_caption_says_what_was_left_out_and_what_is_shown(name, change, words):
     """Failed runs, zeros that the composite leaves out, estimates of tokens, and money that is none."""
     free = "token counts" in words
     figure = drawn_of(name, change, models=("m",), missing=0.0, free=free)
     assert words in (figure.notes if "are" in words else figure.caption)
 
 
-def test_costs_get_the_axis_that_suits_them() -> None:
+def test_costs_get_the_axis_that_suits_them():
     """Tokens where nothing costs, thousands where a run costs next to nothing, logarithms where costs lie far apart."""
 
     def axis(change, models=("a",), **options):
@@ -221,7 +221,7 @@ def test_costs_get_the_axis_that_suits_them() -> None:
     assert len(columns) == 2  # no free model's marks cover another's
 
 
-def test_what_cannot_be_estimated_is_said_with_its_reason_and_not_drawn() -> None:
+def test_what_cannot_be_estimated_is_said_with_its_reason_and_not_drawn():
     """A bin without a run, a mean and an ICC that nobody can estimate."""
     held, plan = make_study(("m",), bins="SM", missing=0.0)
     quality, reliability = held.length(), held.reliability()
@@ -243,7 +243,7 @@ def test_what_cannot_be_estimated_is_said_with_its_reason_and_not_drawn() -> Non
 
 
 @pytest.mark.full
-def test_nine_models_stay_apart_and_fit_a_page(nine) -> None:
+def test_nine_models_stay_apart_and_fit_a_page(nine):
     """No mark off the axis or nearer to another bin, no figure that would be made smaller, no two names alike."""
     (axes,) = nine["quality_by_length"].figure.axes
     low, high = axes.get_xlim()
@@ -261,7 +261,7 @@ def test_nine_models_stay_apart_and_fit_a_page(nine) -> None:
         assert len(set(told)) == len(told) == 9, name
 
 
-def test_what_goes_on_beyond_the_axis_has_an_arrow_and_its_number() -> None:
+def test_what_goes_on_beyond_the_axis_has_an_arrow_and_its_number():
     """A component of variance with two judges can reach any distance."""
     (figure,) = drawn(*make_study(bases=6, judges=("primary", "secondary")), "variance_components").values()
     beyond = re.search(r"Beyond the axis \(arrow\): .*?( to [\d.]*\d)", figure.notes)
@@ -274,7 +274,7 @@ OF_THE_COMPOSITE += ("judge_agreement", "icc_forest", "variance_components", "de
 
 
 @pytest.mark.full
-def test_the_composite_that_leaves_zeros_out_never_stands_alone() -> None:
+def test_the_composite_that_leaves_zeros_out_never_stands_alone():
     """Notes name the strict one with its value; nothing is said where no zero was left out."""
     held, plan = make_study(bases=6, missing=0.0)
     whole = drawn(held, plan, "equivalence")["equivalence"]
@@ -289,7 +289,7 @@ def test_the_composite_that_leaves_zeros_out_never_stands_alone() -> None:
         assert "composite_strict" not in figure.caption
 
 
-def test_a_study_without_any_score_draws_what_is_missing_and_nothing_else() -> None:
+def test_a_study_without_any_score_draws_what_is_missing_and_nothing_else():
     """Every judgement failed: no figure of scores, and the one of missing scores says that all are."""
     figures = drawn(*make_study(("gpt-4o",), bases=2, missing=1.0))
     assert [name for name, one in figures.items() if not one.left_out] == ["missing_data"]
@@ -306,7 +306,7 @@ def test_a_study_without_any_score_draws_what_is_missing_and_nothing_else() -> N
     ],
     ids=["one base", "three models, free, hostile names"],
 )  # fmt: skip
-def test_little_and_strange_studies_are_drawn_without_a_warning(about) -> None:
+def test_little_and_strange_studies_are_drawn_without_a_warning(about):
     """One base, or three models with names like markup: every figure is drawn whole or left out with a reason."""
     for figure in drawn(*make_study(**about)).values():
         assert figure.left_out or len(figure.data)
@@ -322,7 +322,7 @@ def test_little_and_strange_studies_are_drawn_without_a_warning(about) -> None:
             assert max(len(text) for text in texts(figure) if "very" in text) <= 34
 
 
-def test_a_model_has_one_colour_in_every_figure_of_the_study() -> None:
+def test_a_model_has_one_colour_in_every_figure_of_the_study():
     """Also in a figure that lacks the model which moved it on to another colour."""
     names = [f"model-{i}" for i in range(6)]
     everyone = model_styles(names)
@@ -333,7 +333,7 @@ def test_a_model_has_one_colour_in_every_figure_of_the_study() -> None:
         assert about.styles([name]) == {name: style}
 
 
-def test_the_first_figure_marks_what_is_confirmatory_and_says_where_its_axis_begins() -> None:
+def test_the_first_figure_marks_what_is_confirmatory_and_says_where_its_axis_begins():
     held, plan = make_study(["one", "two"], bases=8, missing=0.0)
     held.primary = "M-S"
     (figure,) = drawn(held, plan, "length_effects").values()

@@ -22,7 +22,7 @@ def small():
     return held, drawn(held, plan, "score_distribution", "model_means")
 
 
-def test_spreads_and_ties_are_those_of_the_scores_and_results(small) -> None:
+def test_spreads_and_ties_are_those_of_the_scores_and_results(small):
     """Every score that there is; a tie is told as what was not shown."""
     held, figures = small
     scored = held.judgements[~held.judgements["failed"]]
@@ -36,7 +36,7 @@ def test_spreads_and_ties_are_those_of_the_scores_and_results(small) -> None:
     assert ("which does not show that they are equal" in figures["model_means"].caption) == p["tie"].any()
 
 
-def test_judges_have_the_names_of_their_models_and_the_role_where_two_are_one(small) -> None:
+def test_judges_have_the_names_of_their_models_and_the_role_where_two_are_one(small):
     """A reader of the thesis does not know who was primary."""
     assert any("model of" in text for text in texts(small[1]["score_distribution"]))
     held, plan = make_study(("m",), bases=2, missing=0.0)
@@ -44,7 +44,7 @@ def test_judges_have_the_names_of_their_models_and_the_role_where_two_are_one(sm
     assert about_study(held, plan).judge("tertiary") == "same (tertiary)"
 
 
-def test_two_hundred_answers_are_a_density_and_no_tangle() -> None:
+def test_two_hundred_answers_are_a_density_and_no_tangle():
     """Few answers are marks joined by lines; many are hexagons, and the lines of many bases are bands."""
     for bases, dense in ((3, False), (41, True)):
         held, plan = make_study(bases=bases, missing=0.0)
@@ -69,7 +69,7 @@ def test_two_hundred_answers_are_a_density_and_no_tangle() -> None:
         assert ("Answers" in texts(figure)) == dense
 
 
-def test_figures_take_the_width_and_the_type_of_a_thesis() -> None:
+def test_figures_take_the_width_and_the_type_of_a_thesis():
     """The width follows the page, the height the type, and what was wide stays wide; nonsense is refused."""
     with sized(180, 12), thesis_style():
         page, column = new_figure(PAGE_MM, 60), new_figure(COLUMN_MM, 60)
@@ -86,7 +86,7 @@ def test_figures_take_the_width_and_the_type_of_a_thesis() -> None:
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_figures_of_another_size_stand_in_a_folder_of_their_own(tmp_path) -> None:
+def test_figures_of_another_size_stand_in_a_folder_of_their_own(tmp_path):
     """`toolkit verify` compares those of one size; a bundle takes no choice of figures."""
     rows = [(f"i{i}", judge, (i * 7 + (judge == "b")) % 5) for i in range(12) for judge in "ab"]
     path = tmp_path / "mine.csv"

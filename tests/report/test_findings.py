@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,7 +52,7 @@ def of(findings: Findings, question: str) -> pd.DataFrame:
     return frame[frame["question"] == question].reset_index(drop=True)
 
 
-def test_every_number_is_that_of_its_result_and_every_question_has_its_sentences() -> None:
+def test_every_number_is_that_of_its_result_and_every_question_has_its_sentences():
     """Estimate, interval, P value and n of RQ1 and of the models; two to five sentences a question."""
     analyses, _ = make_study(bases=8)
     findings = findings_of(analyses)
@@ -94,7 +93,7 @@ def test_every_number_is_that_of_its_result_and_every_question_has_its_sentences
     assert "Prompt length (RQ1)\n  Exploratory: within bases" in repr(findings)
 
 
-def test_a_question_that_is_not_answered_is_named_with_its_reason() -> None:
+def test_a_question_that_is_not_answered_is_named_with_its_reason():
     """By what the study says, and by what an analysis finds lacking when it is asked."""
     analyses, _ = make_study(bases=4, bins="S", models=("m",))
     findings = findings_of(analyses, length="one prompt length", compare_models="one model")
@@ -134,7 +133,7 @@ def test_a_question_that_is_not_answered_is_named_with_its_reason() -> None:
         (None, 0.01, EQUIVALENT),
     ],
 )
-def test_the_verdict_is_that_of_both_tests(p: float | None, equivalence: float | None, verdict: str) -> None:
+def test_the_verdict_is_that_of_both_tests(p, equivalence, verdict):
     """Equality needs a test of its own; a large P value shows nothing."""
     test = None if equivalence is None else Estimate("M-S", 0.0, p_value=equivalence)
     assert verdict_of(Estimate("M-S", 0.1, p_value=p), test) == verdict
@@ -144,7 +143,7 @@ def test_the_verdict_is_that_of_both_tests(p: float | None, equivalence: float |
 @pytest.mark.parametrize(
     ("models", "names"), [("abcd", "c and d"), ("abcde", "undecided, which is not equal: the others")]
 )
-def test_more_pairs_than_a_sentence_holds_are_not_named(models: str, names: str) -> None:
+def test_more_pairs_than_a_sentence_holds_are_not_named(models, names):
     rng = np.random.default_rng(1)
     rows = [(f"b{b}", m, rng.normal(3, 1)) for b in range(6) for m in models]
     runs = pd.DataFrame(rows, columns=["base", "model", "composite_strict"]).assign(
@@ -163,7 +162,7 @@ def test_more_pairs_than_a_sentence_holds_are_not_named(models: str, names: str)
         ([0] * 6, 0.01, "; 1,000 right answers cost AUD not estimable: no answer with a cost is right"),
     ],
 )
-def test_the_price_of_right_answers_has_its_interval(right: list[int], cost: float, price: str) -> None:
+def test_the_price_of_right_answers_has_its_interval(right, cost, price):
     columns = {"base": list("abcdef"), "model": "m", "correct": right, "aud_cost": cost}
     answers = pd.DataFrame(columns | {"length_bin": "all", "judged": True})
     answers = pd.concat([answers.assign(chance=0.25), answers.assign(model="n")])
@@ -203,7 +202,7 @@ def number(estimate: float | None, low: float | None, high: float | None, **more
         (number(None, None, None, reason="none"), "not estimable (none)"),
     ],
 )  # fmt: skip
-def test_a_sentence_says_interval_p_value_and_verdict(found: Estimate, words: str) -> None:
+def test_a_sentence_says_interval_p_value_and_verdict(found, words):
     width = 1000.0 if found.estimable else None
     asked = Sequential((), (found,), None, width, None, False, 0.0, ())
     first, last = adaptive_findings(asked, None)
@@ -211,7 +210,7 @@ def test_a_sentence_says_interval_p_value_and_verdict(found: Estimate, words: st
     assert f"is {'1,000' if width else 'unknown'} points wide, so asking goes on" in last.text
 
 
-def test_a_lower_score_is_told_as_lower_with_the_interval_of_what_it_is_lower_by() -> None:
+def test_a_lower_score_is_told_as_lower_with_the_interval_of_what_it_is_lower_by():
     """The sentence turns the difference round; the frame holds it as the result does."""
     analyses, _ = make_study(bases=8)
     turned = analyses.runs.assign(length_bin=analyses.runs["length_bin"].map({"S": "L", "M": "M", "L": "S"}))
@@ -223,7 +222,7 @@ def test_a_lower_score_is_told_as_lower_with_the_interval_of_what_it_is_lower_by
     )
 
 
-def test_differences_of_other_models_are_told_with_the_models_that_each_rests_on() -> None:
+def test_differences_of_other_models_are_told_with_the_models_that_each_rests_on():
     """In the results, in the caption and notes of the figure, and in the rows of the table; silent where alike."""
     whole, plan = make_study(models=("a", "b"), bases=6, missing=0.0)
     runs = whole.runs.copy()
@@ -250,7 +249,7 @@ def test_differences_of_other_models_are_told_with_the_models_that_each_rests_on
     assert "a - b rests on S and M prompts alone" in notes
 
 
-def test_a_paragraph_ends_with_figures_and_tables_that_exist() -> None:
+def test_a_paragraph_ends_with_figures_and_tables_that_exist():
     """A name in the data file that no figure and no table has would be left out in silence."""
     there = {*(f"figures/{row.name}" for row in FIGURES), *(f"tables/{name}" for name in TABLES)}
     there |= {"figures/one_shot", "tables/one_shot"}
@@ -260,7 +259,7 @@ def test_a_paragraph_ends_with_figures_and_tables_that_exist() -> None:
         assert set(names) <= there
 
 
-def test_hostile_names_stay_text_on_one_line(tmp_path: Path) -> None:
+def test_hostile_names_stay_text_on_one_line(tmp_path):
     """In the notebook no HTML, in LaTeX no command, in every form one line a sentence."""
     analyses, _ = make_study(models=(HOSTILE, "b"), bases=4)
     findings = findings_of(analyses)
@@ -277,7 +276,7 @@ def test_hostile_names_stay_text_on_one_line(tmp_path: Path) -> None:
     assert list(pd.read_csv(tmp_path / "findings.csv")["verdict"].dropna())
 
 
-def test_people_correct_what_the_judges_say() -> None:
+def test_people_correct_what_the_judges_say():
     """Agreement and the corrected mean stand beside; the contrast of lengths has the corrected one."""
     analyses, _ = make_study(bases=10, missing=0.0)
     scores = analyses.runs[[*DIMENSIONS, "composite", "composite_strict"]].astype(float) - 0.5
@@ -292,7 +291,7 @@ def test_people_correct_what_the_judges_say() -> None:
     assert f"the mean score is {number.estimate:.2f}" in people.loc[1, "statement"]
 
 
-def test_a_one_shot_test_tells_verdicts_scores_and_what_prompts_change() -> None:
+def test_a_one_shot_test_tells_verdicts_scores_and_what_prompts_change():
     """Counts add up; two prompts on one question decide nothing."""
     rows = [("plain", "expected")] * 3 + [("plain", "unexpected")] * 2 + [("careful", "hallucinated")] * 5
     frame = pd.DataFrame(rows, columns=["variant", "verdict"]).assign(question="q", sample="s", model="x")
@@ -326,7 +325,7 @@ def gains(gain: float, extra: float, noise: float = 0.1, **more: Any) -> pd.Data
     return pd.DataFrame(rows, columns=["base", "length_bin", "composite_strict", "aud_cost"]).assign(**more)
 
 
-def test_a_point_costs_what_the_longer_prompt_costs_more_over_what_it_gains() -> None:
+def test_a_point_costs_what_the_longer_prompt_costs_more_over_what_it_gains():
     """By hand: 15 AUD more on 1,000 runs for 0.4 points; its interval is Fieller's."""
 
     def price(runs: pd.DataFrame) -> Estimate:
@@ -349,7 +348,7 @@ def test_a_point_costs_what_the_longer_prompt_costs_more_over_what_it_gains() ->
         point_cost(gains(0.4, 0.01), cost="tokens")
 
 
-def test_a_study_tells_them_at_the_end_of_a_run_and_says_so_where_it_has_none(tmp_path: Path) -> None:
+def test_a_study_tells_them_at_the_end_of_a_run_and_says_so_where_it_has_none(tmp_path):
     """The first sentences stand before the next step; a study that was not run has none."""
     with finished_study(tmp_path) as study:
         first = study.first_findings()

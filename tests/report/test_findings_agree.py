@@ -124,7 +124,7 @@ def check(statement: Statement) -> None:
 @pytest.mark.parametrize(
     "seeds", [range(4), pytest.param(range(4, 16), marks=pytest.mark.full)], ids=["some", "all"]
 )
-def test_verdict_interval_p_value_and_sentence_agree(kind, seeds) -> None:
+def test_verdict_interval_p_value_and_sentence_agree(kind, seeds):
     """With the full count more than 300 findings with a verdict."""
     seen: Counter[str] = Counter()
     for seed in seeds:

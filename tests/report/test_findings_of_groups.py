@@ -17,7 +17,7 @@ def sentences_of(analyses: Analyses, question: str) -> list[Statement]:
     return list(scored_findings(analyses, {"calibration": "nobody rated"}, only=(question,)))
 
 
-def test_an_unbeaten_model_is_told_apart_without_a_number() -> None:
+def test_an_unbeaten_model_is_told_apart_without_a_number():
     """It is the best, its distance has one end, and the others are compared as ever."""
     rows = []
     for base in range(12):
@@ -38,7 +38,7 @@ def test_an_unbeaten_model_is_told_apart_without_a_number() -> None:
 
 
 @pytest.mark.parametrize("severe", [0.0, 1.5])
-def test_one_severe_judge_makes_the_others_look_lenient_and_the_findings_say_so(severe: float) -> None:
+def test_one_severe_judge_makes_the_others_look_lenient_and_the_findings_say_so(severe):
     whole, _ = make_study(bases=8)
     judgements = whole.judgements
     odd = judgements["judge"] == judgements["judge"].iloc[0]
@@ -48,7 +48,7 @@ def test_one_severe_judge_makes_the_others_look_lenient_and_the_findings_say_so(
     assert (TEXTS["judges"]["dependent"] in texts) == bool(severe)
 
 
-def test_a_difference_near_an_end_of_the_scale_says_so() -> None:
+def test_a_difference_near_an_end_of_the_scale_says_so():
     """Of the length and of the model that has most scores there, and nothing where few are."""
     whole, _ = make_study(bases=8)
     judgements = whole.judgements

@@ -36,20 +36,18 @@ def make(judge: str, model: str, mode: str, right: float, seed: int) -> Decider:
 
 
 @pytest.fixture(scope="module")
-def deciders() -> tuple[Decider, ...]:
+def deciders():
     modes = ("boolean", "cot-seed", "cot", "score")
     pairs = [(judge, model, mode) for judge, model in JUDGES for mode in modes]
     return tuple(make(*pair, 0.5 + 0.04 * n, n) for n, pair in enumerate(pairs))
 
 
 @pytest.fixture(scope="module")
-def simple() -> tuple[Decider, ...]:
+def simple():
     return baselines(LABELS, np.random.default_rng(1).integers(80, 160, 72).tolist())
 
 
-def test_every_number_drawn_is_a_number_measured(
-    deciders: tuple[Decider, ...], simple: tuple[Decider, ...]
-) -> None:
+def test_every_number_drawn_is_a_number_measured(deciders, simple):
     """One row of data for each judge, mode and rate, and one mark with its interval in the panel of the rate."""
     drawn = hallucination_figure(deciders, simple, k=5)
     assert len(drawn.data) == 3 * (12 + 2)
@@ -71,7 +69,7 @@ def test_every_number_drawn_is_a_number_measured(
 
 
 @pytest.mark.parametrize("decisions", [[None] * 72, []])
-def test_nothing_decided_is_a_figure_that_says_so(decisions: list[None]) -> None:
+def test_nothing_decided_is_a_figure_that_says_so(decisions):
     """No decision, or no judge: words instead of an empty frame, and no file fails."""
     many = [decider("primary", "m", "cot", labels=LABELS, decisions=decisions)] if decisions else []
     drawn = hallucination_figure(many, k=5)
@@ -79,7 +77,7 @@ def test_nothing_decided_is_a_figure_that_says_so(decisions: list[None]) -> None
     assert hallucination_table(many, k=5).latex.startswith(r"\begin{table}")
 
 
-def test_the_table_holds_the_numbers(deciders: tuple[Decider, ...], simple: tuple[Decider, ...]) -> None:
+def test_the_table_holds_the_numbers(deciders, simple):
     """A row each, missing numbers as dashes, unrounded data, names that cannot become a command."""
     table = hallucination_table(deciders, simple, k=5)
     assert too_many_sentences([table, hallucination_figure(deciders, simple, k=5)]) == {}

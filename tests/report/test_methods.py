@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -65,9 +65,7 @@ def told_of(path: Path) -> tuple[str, list[Mapping[str, Any]]]:
         return methods_of(study), list(study.store.database["calls"].find({}))
 
 
-def test_every_number_is_that_of_the_store_also_after_settings_have_changed(
-    study_file: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_every_number_is_that_of_the_store_also_after_settings_have_changed(study_file, tmp_path):
     """Answers and judgements of today, the cost of all calls, and whose they were."""
     path = study_file()
     path.write_text(path.read_text().replace('{ name = "scripted" }', PRICED))
@@ -107,7 +105,7 @@ def test_every_number_is_that_of_the_store_also_after_settings_have_changed(
     assert f"AUD {half:.3g} of it was paid by other studies, whose calls this one shares" in text
 
 
-def test_a_study_of_one_model_one_judge_and_one_length_claims_nothing_more(store_folder: Path) -> None:
+def test_a_study_of_one_model_one_judge_and_one_length_claims_nothing_more(store_folder):
     """Singular throughout, no agreement, no statistics, no people, no other repeat."""
     path = store_folder.parent.parent / "tiny.toml"
     path.write_text(ONE_JUDGE)
@@ -170,18 +168,14 @@ def done_of(**changed: Any) -> Done:
         ),
     ],
 )
-def test_what_became_of_replies_that_are_not_whole_is_the_rule_of_the_study(
-    replies: Replies, rule: str
-) -> None:
+def test_what_became_of_replies_that_are_not_whole_is_the_rule_of_the_study(replies, rule):
     """The examiner reads whether answers that were cut off count."""
     done = done_of()
     done.plan.study.replies = replies
     assert sentences("missing", done)[1].text == f"By the study file {rule}"
 
 
-def test_related_judges_people_and_what_they_gave_are_told_of(
-    study_file: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_related_judges_people_and_what_they_gave_are_told_of(study_file, tmp_path):
     """Who shares a family with the judged model, how many people rated, and the statistics that hold both together."""
     path = study_file()
     same = '{ name = "judge-a", provider = "scripted", family = "f" }'
@@ -213,7 +207,7 @@ def test_related_judges_people_and_what_they_gave_are_told_of(
     assert "Means of the judges were corrected by the ratings of people" in told
 
 
-def test_models_that_set_their_own_temperature_are_not_said_to_have_been_given_one(tmp_path: Path) -> None:
+def test_models_that_set_their_own_temperature_are_not_said_to_have_been_given_one(tmp_path):
     """One of two, and all of them; the judges likewise."""
     path = tmp_path / "tiny.toml"
     own = '{ name = "own", provider = "scripted", sampling_supported = false }'
@@ -232,9 +226,7 @@ def test_models_that_set_their_own_temperature_are_not_said_to_have_been_given_o
     assert "0.2" not in text.split("The judge")[0].split("The model")[1]
 
 
-def test_flaws_equal_texts_and_unsure_money_stand_in_the_methods(
-    study_file: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_flaws_equal_texts_and_unsure_money_stand_in_the_methods(study_file, tmp_path):
     """Accepted and found flaws, independent groups, what may have been billed, and how that was settled."""
     prompts = [one for one in load_dataset("demo").prompts if one.scenario == "CTI_ANALYSIS"]
     same = [
@@ -281,7 +273,7 @@ def evidence_of_table(folder: Path, *estimates: Estimate) -> Evidence:
     return evidence_of(save_table(table, folder).shown)
 
 
-def test_a_method_counts_where_it_gave_an_interval_or_a_p_value(tmp_path: Path) -> None:
+def test_a_method_counts_where_it_gave_an_interval_or_a_p_value(tmp_path):
     """A test that was not made and an interval that there is not are not told of."""
     nothing = Estimate("x", 0.5, method="Wilson", correction="Holm over 3 contrasts", note="no interval")
     assert cited(evidence_of_table(tmp_path, nothing)) == set()
@@ -291,7 +283,7 @@ def test_a_method_counts_where_it_gave_an_interval_or_a_p_value(tmp_path: Path) 
     assert cited(evidence_of_table(tmp_path, nothing, tested)) == {"good2005", "holm1979"}
 
 
-def test_a_method_that_no_sentence_explains_is_named_and_none_stands_as_a_fragment(tmp_path: Path) -> None:
+def test_a_method_that_no_sentence_explains_is_named_and_none_stands_as_a_fragment(tmp_path):
     """Whatever a table names is in the methods, and a correction names its families."""
     some = [Estimate("r", 0.5, 0.2, 0.7, method=CR2_METHOD, p_value=0.1, correction="Holm over 2 tests")]
     some.append(replace(some[0], method="by lot"))
@@ -304,7 +296,7 @@ def test_a_method_that_no_sentence_explains_is_named_and_none_stands_as_a_fragme
     assert told[2:] == ["Results also name these methods: by lot"]
 
 
-def test_names_of_results_models_and_prompts_cite_nothing(tmp_path: Path) -> None:
+def test_names_of_results_models_and_prompts_cite_nothing(tmp_path):
     """A name that looks like a method is none; a figure cites the methods of the intervals that it draws."""
     named = Estimate(
         "quality of Wilson (TOST) at S, ICC(A,1)", 0.5, 0.25, 0.75, note="Koo & Li, Learned-Miller"
@@ -315,16 +307,14 @@ def test_names_of_results_models_and_prompts_cite_nothing(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_what_missing_scores_could_change_is_told_of_where_some_are_missing(
-    missing: float, tmp_path: Path
-) -> None:
+def test_what_missing_scores_could_change_is_told_of_where_some_are_missing(missing, tmp_path):
     """Bounds on nothing are no method that was used."""
     result = make_study(missing=missing)[0].missing()
     found = evidence_of(write_statistics({"missing": ("Missing", result)}, About(), tmp_path).shown)
     assert ("manski1990" in cited(found)) is (missing > 0)
 
 
-def test_every_statistic_has_a_sign_that_the_code_writes() -> None:
+def test_every_statistic_has_a_sign_that_the_code_writes():
     """A phrase that no method has any more would cite nothing, and nobody would see it."""
     root = Path(str(files("toolkit")))
     code = "\n".join(path.read_text(encoding="utf-8") for path in root.rglob("*.py"))
@@ -335,7 +325,7 @@ def test_every_statistic_has_a_sign_that_the_code_writes() -> None:
             assert phrase.strip(" ,") in code, sign
 
 
-def test_every_citation_of_the_methods_has_a_whole_reference() -> None:
+def test_every_citation_of_the_methods_has_a_whole_reference():
     """Author, title and year of each; volume and pages of every article; no reference that nothing cites."""
     methods, references = data_file("methods.toml"), data_file("references.toml")
     cited = {key for kind in KINDS for one in methods[kind] for key in one.get("cite", ())}

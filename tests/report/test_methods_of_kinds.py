@@ -7,7 +7,6 @@ import io
 import re
 import shutil
 import tomllib
-from collections.abc import Iterator
 from contextlib import closing
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -80,9 +79,7 @@ def scores_in(folder: Path, models: int, judges: int) -> None:
 
 
 @pytest.fixture(scope="module", params=PARAMS)
-def bundle(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[str, Path]]:
+def bundle(request, tmp_path_factory):
     """The bundle of a kind of study by scripted models, or of scores, without pictures."""
     folder, kind = tmp_path_factory.mktemp("kind"), request.param
     with without_pictures():
@@ -116,7 +113,7 @@ def numbers_of(folder: Path) -> list[dict[str, str]]:
     return [row for row in rows if row.get("method") and (row.get("low") or row.get("p_value"))]
 
 
-def test_a_sentence_stands_where_a_number_was_made_so_and_nowhere_else(bundle: tuple[str, Path]) -> None:
+def test_a_sentence_stands_where_a_number_was_made_so_and_nowhere_else(bundle):
     """Recounted from the files of the bundle: methods, families and units; every method has a sentence."""
     kind, folder = bundle
     parts, numbers = paragraphs_of(folder), numbers_of(folder)
@@ -149,7 +146,7 @@ def test_a_sentence_stands_where_a_number_was_made_so_and_nowhere_else(bundle: t
 
 
 @pytest.mark.parametrize("place", ["", "results_"], ids=["methods", "results"])
-def test_each_kind_of_study_claims_what_it_did_and_no_more(bundle: tuple[str, Path], place: str) -> None:
+def test_each_kind_of_study_claims_what_it_did_and_no_more(bundle, place):
     """One model is no average over models, one length no comparison of lengths, a drawn pattern no exact test.
 
     Captions and results: no length that was not asked, no correction of one test, no panel that is not drawn.
@@ -168,7 +165,7 @@ def test_each_kind_of_study_claims_what_it_did_and_no_more(bundle: tuple[str, Pa
         assert words not in told, words
 
 
-def test_what_is_referred_to_is_there(bundle: tuple[str, Path]) -> None:
+def test_what_is_referred_to_is_there(bundle):
     """Every label once, every reference with its label, and no figure that is said to be left out."""
     _, folder = bundle
     paths = [*folder.glob("*/*.tex"), folder / "findings.tex"]

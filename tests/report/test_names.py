@@ -70,7 +70,7 @@ def rows(names: dict[str, list[str]]) -> pd.DataFrame:
 
 
 @pytest.fixture
-def pictures(monkeypatch) -> dict[str, list[str]]:
+def pictures(monkeypatch):
     """Draw no pixels: a picture is its alt text, and what is written in it."""
     written: dict[str, list[str]] = {}
 
@@ -141,7 +141,7 @@ def pairs(awkward: dict[str, list[str]], plain: dict[str, list[str]]) -> dict[st
 
 @pytest.mark.full
 @pytest.mark.parametrize("start", [0, 21])
-def test_names_in_scores_of_others(tmp_path, pictures, start: int) -> None:
+def test_names_in_scores_of_others(tmp_path, pictures, start):
     """Every table, figure, sentence and the methods of a bundle, and what is printed."""
     awkward, plain = names_of(start)
     names, reports = pairs(awkward, plain), []
@@ -161,7 +161,7 @@ def test_names_in_scores_of_others(tmp_path, pictures, start: int) -> None:
 
 
 @pytest.mark.full
-def test_names_of_models_in_a_study(tmp_path, pictures) -> None:
+def test_names_of_models_in_a_study(tmp_path, pictures):
     """What scores of others do not have: prompt lengths, money and tokens."""
     awkward, plain = names_of(14)
     names, reports = pairs(awkward, plain), []

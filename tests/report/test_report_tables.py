@@ -222,7 +222,7 @@ def test_a_result_that_cannot_be_estimated_keeps_its_row_and_nothing_judged_is_o
         write_statistics({}, About(), tmp_path)
 
 
-def test_no_name_of_the_code_is_printed() -> None:
+def test_no_name_of_the_code_is_printed():
     """Effect sizes are mathematics, columns are words; what only looks alike stays as it is."""
     assert escape("d_z(M-S), g_av") == "$d_{z}$(M$-$S), $g_{av}$"
     assert escape("missing, length_bin S; points per aud") == "missing, length S; points per AUD"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,7 +15,7 @@ from toolkit.store.connection import Store
 
 
 @pytest.fixture
-def owner(store: Store) -> Iterator[Owner]:
+def owner(store):
     owner = Owner(store, "s")
     owner.start()
     yield owner
@@ -44,9 +43,7 @@ def call(store: Store, number: int, owner: str, state: str, **money: float) -> N
 
 
 @pytest.mark.parametrize("seed", [0, 4])
-def test_calls_that_cost_less_than_their_worst_use_the_budget_up(
-    store: Store, owner: Owner, seed: int
-) -> None:
+def test_calls_that_cost_less_than_their_worst_use_the_budget_up(store, owner, seed):
     """Waiting for what is under way leaves at most one worst case unspent, and never spends more than there is."""
     account, rng = Account(owner, 1.0), random.Random(seed)
 
@@ -72,9 +69,7 @@ def test_calls_that_cost_less_than_their_worst_use_the_budget_up(
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.002])
-def test_calls_that_fit_one_after_the_other_all_have_their_turn(
-    store: Store, owner: Owner, pause: float
-) -> None:
+def test_calls_that_fit_one_after_the_other_all_have_their_turn(store, owner, pause):
     """Many that ask at once while one worst case fits: nobody is told that the budget is reached."""
     account = Account(owner, 1.0)
 
@@ -91,7 +86,7 @@ def test_calls_that_fit_one_after_the_other_all_have_their_turn(
     assert booked(store) == pytest.approx(60 * 0.001 + 0.001)
 
 
-def test_a_call_that_is_cancelled_while_the_server_answers_takes_nothing(store: Store, owner: Owner) -> None:
+def test_a_call_that_is_cancelled_while_the_server_answers_takes_nothing(store, owner):
     """What was added for it is given back, once."""
     account = Account(owner, 1.0)
 
@@ -109,7 +104,7 @@ def test_a_call_that_is_cancelled_while_the_server_answers_takes_nothing(store: 
     assert booked(store) == pytest.approx(1.0)
 
 
-def test_what_was_spent_before_counts_with_what_may_have_been(store: Store, owner: Owner) -> None:
+def test_what_was_spent_before_counts_with_what_may_have_been(store, owner):
     """Calls of earlier processes, broken attempts and claims left in flight are settled at their worst."""
     call(store, 1, "gone", "done", aud_cost=0.3, unsure_aud=0.1)
     call(store, 2, "gone", "failed", unsure_aud=0.2)
@@ -133,7 +128,7 @@ def test_what_was_spent_before_counts_with_what_may_have_been(store: Store, owne
     assert booked(store) == pytest.approx(0.8 + 0.15)
 
 
-def test_who_is_not_the_owner_any_more_can_set_nothing_aside(store: Store, owner: Owner) -> None:
+def test_who_is_not_the_owner_any_more_can_set_nothing_aside(store, owner):
     account = Account(owner, 1.0)
     assert asyncio.run(account.fits_still(0.1))
     store.database["owners"].update_one({"_id": "s"}, {"$set": {"name": "another"}})

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -35,7 +34,7 @@ JUDGES_OF_OTHER_WORDS = ('provider = "scripted", usd', 'provider = "scripted", t
 
 
 @pytest.fixture
-def opened(study_file: Callable[..., Path]) -> Callable[..., Study]:
+def opened(study_file):
     """Open a study of six runs whose models have a price, with the file's text changed as told."""
 
     def load(settings: str = "", judges: str = "", changes: Sequence[tuple[str, str]] = ()) -> Study:
@@ -61,7 +60,7 @@ def open_calls(study: Study) -> dict[str, tuple[int, int]]:
     return {who: (calls, paid) for who, calls, paid in frame[["who", "calls", "paid_calls"]].values.tolist()}
 
 
-def test_a_new_study_rests_on_the_documented_constants(opened: Callable[..., Study]) -> None:
+def test_a_new_study_rests_on_the_documented_constants(opened):
     """Six runs and eighteen judgements at 587 and 120 tokens, low at a quarter, worst at max_tokens."""
     study = opened("repeats = 2")
     frame = study.estimate()
@@ -90,9 +89,7 @@ def test_a_new_study_rests_on_the_documented_constants(opened: Callable[..., Stu
 
 
 @pytest.mark.parametrize("changes", [(), (JUDGES_OF_OTHER_WORDS,)])
-def test_worst_is_never_less_than_what_the_budget_sets_aside(
-    opened: Callable[..., Study], changes: Sequence[tuple[str, str]]
-) -> None:
+def test_worst_is_never_less_than_what_the_budget_sets_aside(opened, changes):
     """Every call's own worst case, judges reading a reply of max_tokens, is covered by the estimate's."""
     study = opened(changes=changes)
     plan, frame = study.plan, study.estimate()
@@ -117,7 +114,7 @@ def test_worst_is_never_less_than_what_the_budget_sets_aside(
         assert reserved <= row(frame, who)["worst_aud"] <= 1.6 * reserved
 
 
-def test_prompts_beyond_a_limit_are_estimated_at_their_own_price(opened: Callable[..., Study]) -> None:
+def test_prompts_beyond_a_limit_are_estimated_at_their_own_price(opened):
     """A request is priced by its own length, however many there are; the worst case takes what may pass the limit."""
     study = opened("repeats = 2")
     longest = max(count_tokens(run.prompt.text) for run in study.plan.runs)
@@ -140,7 +137,7 @@ def test_prompts_beyond_a_limit_are_estimated_at_their_own_price(opened: Callabl
     assert row(plain, "model")["expected_aud"] < some < 10 * row(plain, "model")["expected_aud"]
 
 
-def test_a_price_that_doubles_next_week_is_in_the_worst_case(opened: Callable[..., Study]) -> None:
+def test_a_price_that_doubles_next_week_is_in_the_worst_case(opened):
     """The expected cost is today's; a change that is further away than a week is not counted."""
     once = opened().estimate()
     for days, factor in ((6, 2.0), (20, 1.0)):
@@ -151,7 +148,7 @@ def test_a_price_that_doubles_next_week_is_in_the_worst_case(opened: Callable[..
         assert frame["worst_aud"].tolist() == pytest.approx((factor * once["worst_aud"]).tolist())
 
 
-def test_a_long_sample_does_not_fit_at_the_price_of_a_short_one(opened: Callable[..., Study]) -> None:
+def test_a_long_sample_does_not_fit_at_the_price_of_a_short_one(opened):
     """314 kB to Claude Haiku 5.5: what is reserved for it is at least what its input alone is billed."""
     text = "GET /index.html 200 " * 15_700
     spec = model_spec("claude-haiku-5-5")
@@ -162,7 +159,7 @@ def test_a_long_sample_does_not_fit_at_the_price_of_a_short_one(opened: Callable
     assert worst_aud(request, endpoint) > sent * 0.50 / 1e6 * endpoint.price.aud_per_usd
 
 
-def test_a_tokenizer_that_is_not_public_is_estimated_by_its_factor(opened: Callable[..., Study]) -> None:
+def test_a_tokenizer_that_is_not_public_is_estimated_by_its_factor(opened):
     """Prompts, rubric, replies and what a budget sets aside grow by it; the estimate says so; length bins do not."""
     mine = ('name = "scripted", usd', 'name = "mine", provider = "scripted"FACTOR, usd')
     model, factor = mine[1].replace("FACTOR", ""), mine[1].replace("FACTOR", ", tokens_per_o200k = 1.5")
@@ -189,7 +186,7 @@ def test_a_tokenizer_that_is_not_public_is_estimated_by_its_factor(opened: Calla
     assert row(mixed, "model")["input_tokens"] == row(once, "model")["input_tokens"]
 
 
-def test_worst_counts_every_retry_with_twice_the_tokens(opened: Callable[..., Study]) -> None:
+def test_worst_counts_every_retry_with_twice_the_tokens(opened):
     """Two retries: three requests of 2,000 + 4,000 + 8,000 tokens, and judges who read the longest."""
     plain = opened().estimate()
     study = opened(judges='[replies]\ntruncated = "retry"\nretries = 2')
@@ -203,7 +200,7 @@ def test_worst_counts_every_retry_with_twice_the_tokens(opened: Callable[..., St
     assert retried["expected_aud"].tolist() == plain["expected_aud"].tolist()
 
 
-def test_done_calls_are_what_the_rest_is_measured_by(opened: Callable[..., Study]) -> None:
+def test_done_calls_are_what_the_rest_is_measured_by(opened):
     """After half of a study the other half is expected to be like it; fewer than five calls say too little."""
     study = opened("repeats = 2")
     study.execute(progress=False, limit=4)
@@ -223,7 +220,7 @@ def test_done_calls_are_what_the_rest_is_measured_by(opened: Callable[..., Study
     assert runs["seconds"] == pytest.approx(max(0.6, 1.0) * sum(c["latency_ms"] for c in calls) / 6000)
 
 
-def test_what_is_paid_is_known_for_every_run(opened: Callable[..., Study]) -> None:
+def test_what_is_paid_is_known_for_every_run(opened):
     """A run whose judgement of one judge is missing has that one call open, whatever its place in the plan."""
     study = opened()
     study.execute(progress=False)
@@ -241,7 +238,7 @@ def test_what_is_paid_is_known_for_every_run(opened: Callable[..., Study]) -> No
     }
 
 
-def test_judges_asked_in_another_way_are_paid_again(opened: Callable[..., Study]) -> None:
+def test_judges_asked_in_another_way_are_paid_again(opened):
     """Another temperature is another call: same rubric, same model, and yet the estimate says what will be asked."""
     opened().execute(progress=False)
     study = opened(judges="temperature = 0.4")
@@ -250,7 +247,7 @@ def test_judges_asked_in_another_way_are_paid_again(opened: Callable[..., Study]
     assert open_calls(study) == dict.fromkeys(("model", *JUDGE_ROLES), (0, 6))
 
 
-def test_a_reply_in_the_ledger_is_paid_though_its_run_was_lost(opened: Callable[..., Study]) -> None:
+def test_a_reply_in_the_ledger_is_paid_though_its_run_was_lost(opened):
     """Killed between the reply and its run: the reply is there, its length is known, and only judges are ahead."""
     study = opened()
     before = row(study.estimate(), "primary")["input_tokens"]
@@ -270,9 +267,7 @@ def test_a_reply_in_the_ledger_is_paid_though_its_run_was_lost(opened: Callable[
     [("exclude", (0, 0)), ("retry", (6, 6)), ("keep", (0, 6))],
     ids=lambda value: str(value),
 )
-def test_a_truncated_reply_is_followed_as_the_study_will(
-    opened: Callable[..., Study], policy: str, calls: tuple[int, int]
-) -> None:
+def test_a_truncated_reply_is_followed_as_the_study_will(opened, policy, calls):
     """Excluded replies have no judges ahead, kept ones have, and those to be retried a call of twice the tokens."""
     study = opened(judges=f'[replies]\ntruncated = "{policy}"\nretries = 1')
     study.execute(progress=False)
@@ -288,7 +283,7 @@ def test_a_truncated_reply_is_followed_as_the_study_will(
         assert row(frame, "model")["worst_aud"] == pytest.approx(aud_cost(Usage(sent, 6 * 4000), price))
 
 
-def test_rates_and_concurrency_decide_the_time(opened: Callable[..., Study]) -> None:
+def test_rates_and_concurrency_decide_the_time(opened):
     """Latency over what goes at once, or the rate where that is slower; one provider's rows add up, judges last."""
     frame = opened("repeats = 10\nconcurrency = 20").estimate()
     assert row(frame, "model")["seconds"] == pytest.approx(60 * EXPECTED_SECONDS / 20)
@@ -303,7 +298,7 @@ def test_rates_and_concurrency_decide_the_time(opened: Callable[..., Study]) -> 
     )
 
 
-def test_providers_go_side_by_side(opened: Callable[..., Study]) -> None:
+def test_providers_go_side_by_side(opened):
     """Judges of three providers take as long as the slowest of them, after the runs."""
     study = opened(
         "repeats = 10",
@@ -316,7 +311,7 @@ def test_providers_go_side_by_side(opened: Callable[..., Study]) -> None:
     assert frame.attrs["seconds"] == pytest.approx(60 * EXPECTED_SECONDS / 10 + 60 * EXPECTED_SECONDS / 2)
 
 
-def test_batch_mode_is_half_the_price_within_a_day(opened: Callable[..., Study]) -> None:
+def test_batch_mode_is_half_the_price_within_a_day(opened):
     """Half of low and expected where there is a batch endpoint; at worst it brings nothing and single calls follow."""
     openai = [('name = "scripted", usd', 'name = "scripted", provider = "openai", usd')]
     single = opened(changes=openai).estimate()
@@ -333,7 +328,7 @@ def test_batch_mode_is_half_the_price_within_a_day(opened: Callable[..., Study])
     json.dumps(summary.fields, allow_nan=False)
 
 
-def test_the_summary_sets_the_budget_beside_it(opened: Callable[..., Study]) -> None:
+def test_the_summary_sets_the_budget_beside_it(opened):
     """What is spent counts; expected and worst each fit or do not; the last sentence has all totals and the time."""
     frame = opened(judges="[budget]\naud = 0.08").estimate()
     summary = estimate_summary(frame)
@@ -351,9 +346,7 @@ def test_the_summary_sets_the_budget_beside_it(opened: Callable[..., Study]) -> 
 
 
 @pytest.mark.full
-def test_each_text_of_ten_thousand_runs_is_counted_once(
-    opened: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_text_of_ten_thousand_runs_is_counted_once(opened, monkeypatch):
     """So that the time of an estimate hangs on the prompts and not on the runs."""
     study = opened("repeats = 278", changes=[('scenarios = ["CTI_ANALYSIS"]', "")])
     assert len(study.plan.runs) == 10_008
@@ -365,7 +358,7 @@ def test_each_text_of_ten_thousand_runs_is_counted_once(
     assert frame["calls"].tolist() == [10_008] * 4
 
 
-def test_a_context_that_is_too_small_is_said(opened: Callable[..., Study]) -> None:
+def test_a_context_that_is_too_small_is_said(opened):
     """Of a model and of a judge; where it is known and not enough, and nowhere else."""
     study = opened()
     assert study.estimate().attrs["contexts"] == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -44,9 +43,7 @@ def cost_sentences(study: Study) -> str:
     return " ".join(str(sentence) for sentence in sentences("cost", done))
 
 
-def test_a_rate_set_half_way_books_what_comes_and_leaves_what_was_paid(
-    study_file: Callable[..., Path], no_pictures: None
-) -> None:
+def test_a_rate_set_half_way_books_what_comes_and_leaves_what_was_paid(study_file, no_pictures):
     """Calls, status, methods, manifest, caption, estimate and the check of the store each tell both rates."""
     text = study_file().read_text()
     path = priced(study_file())
@@ -91,13 +88,13 @@ def test_a_rate_set_half_way_books_what_comes_and_leaves_what_was_paid(
         assert [*contradictions(study.plan, study.store)] == []
 
 
-def test_a_call_that_cost_nothing_has_no_rate() -> None:
+def test_a_call_that_cost_nothing_has_no_rate():
     assert booked_rate({"aud_cost": 0.1, "aud_per_usd": 1.6}) == 1.6
     assert booked_rate({"aud_cost": 0.0, "aud_per_usd": None}) is None
     assert rates_sentence([], table_exchange()) == ""
 
 
-def test_the_estimate_is_at_the_studys_rate(study_file: Callable[..., Path]) -> None:
+def test_the_estimate_is_at_the_studys_rate(study_file):
     """The estimate follows it in proportion, as what is reserved does."""
     text = study_file().read_text()
     with Study.load(priced(study_file())) as study:
@@ -108,7 +105,7 @@ def test_the_estimate_is_at_the_studys_rate(study_file: Callable[..., Path]) -> 
 
 
 @pytest.mark.parametrize(("days", "said"), [(90, False), (91, True)])
-def test_an_old_rate_of_the_study_is_one_line(study_file: Callable[..., Path], days: int, said: bool) -> None:
+def test_an_old_rate_of_the_study_is_one_line(study_file, days, said):
     """From the ninety-first day on, as that of the table."""
     day = (datetime.now(UTC) - timedelta(days=days)).date()
     with Study.load(priced(study_file(), OWN.replace("2026-11-20", str(day)))) as study:
@@ -140,7 +137,7 @@ LATER = (datetime.now(UTC) + timedelta(days=3)).date()
         ("1.52", "budget.aud_per_usd: write { rate = 1.52, on = DAY }, with the day"),
     ],
 )
-def test_a_bad_rate_or_day_is_one_line(study_file: Callable[..., Path], value: str, line: str) -> None:
+def test_a_bad_rate_or_day_is_one_line(study_file, value, line):
     """Before anything is asked; a rate the wrong way round is what people write most."""
     with pytest.raises(StudyError) as refused:
         load_study_file(priced(study_file(), f"aud_per_usd = {value}"))

@@ -72,7 +72,7 @@ def in_gateway(
     return run_anywhere(main, threading.Event())
 
 
-def test_the_same_repeat_is_asked_once_and_another_repeat_again(store: Store) -> None:
+def test_the_same_repeat_is_asked_once_and_another_repeat_again(store):
     """Identity includes the repeat index: ten repeats are ten calls, the same repeat twice is one."""
     model = Counted("Port 22.")
 
@@ -85,7 +85,7 @@ def test_the_same_repeat_is_asked_once_and_another_repeat_again(store: Store) ->
     assert [answer.from_ledger for answer in answers] == [False] * 10 + [True] * 10
 
 
-def test_an_answer_comes_back_whole_from_the_ledger(store: Store) -> None:
+def test_an_answer_comes_back_whole_from_the_ledger(store):
     """Text, raw reply, tokens, cost and latency are the same in a later process."""
     first = in_gateway(store, Counted("Port 22."), lambda gateway: gateway.ask(REQUEST, purpose="run"))
     model = Counted("another reply")
@@ -97,9 +97,7 @@ def test_an_answer_comes_back_whole_from_the_ledger(store: Store) -> None:
     assert second.aud_cost == pytest.approx((15 * 1.0 + 10 * 2.0) / 1e6 * 1.5, rel=1e-14)
 
 
-def test_a_call_costs_what_holds_on_its_day_and_a_count_that_is_not_believed_is_noted(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_costs_what_holds_on_its_day_and_a_count_that_is_not_believed_is_noted(store, monkeypatch):
     """The price doubles while a study is at work, and is known to be reserved before."""
     days = [datetime(2026, 11, day, 23, 59, tzinfo=UTC) for day in (28, 30)] + [
         datetime(2026, 12, 1, tzinfo=UTC)
@@ -128,7 +126,7 @@ def test_a_call_costs_what_holds_on_its_day_and_a_count_that_is_not_believed_is_
     assert [call.attempts[-1]["doubt"] for call in calls] == ["2^39 tokens"] * 3
 
 
-def test_texts_that_a_store_cannot_hold_are_kept(store: Store) -> None:
+def test_texts_that_a_store_cannot_hold_are_kept(store):
     """NUL characters and lone surrogates, in the name of the model too, neither fail nor change until later."""
     text = "a\x00b \ud800 \U0001f600 \u202e end"
 
@@ -145,9 +143,7 @@ def test_texts_that_a_store_cannot_hold_are_kept(store: Store) -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["fresh", "of a dead process"])
-def test_a_call_that_is_cancelled_while_it_is_claimed_leaves_no_claim(
-    store: Store, monkeypatch: pytest.MonkeyPatch, lost: bool
-) -> None:
+def test_a_call_that_is_cancelled_while_it_is_claimed_leaves_no_claim(store, monkeypatch, lost):
     """Nothing was sent, so nothing may be counted against the budget; what a dead owner may have paid stays known."""
     model, claim = Counted("Port 22."), Ledger.claim
 
@@ -182,9 +178,7 @@ def test_a_call_that_is_cancelled_while_it_is_claimed_leaves_no_claim(
         assert unsure > 0
 
 
-def test_a_slow_disk_lets_no_more_paid_replies_wait_than_a_kill_may_lose(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_disk_lets_no_more_paid_replies_wait_than_a_kill_may_lose(store, monkeypatch):
     """Four requests at once: four are under way or waiting for the disk at most, however many are to be asked."""
     disk = asyncio.Event()
     complete = Ledger.complete
@@ -210,7 +204,7 @@ def test_a_slow_disk_lets_no_more_paid_replies_wait_than_a_kill_may_lose(
     assert model.asked == 30
 
 
-def test_a_key_that_is_missing_leaves_no_claim(store: Store) -> None:
+def test_a_key_that_is_missing_leaves_no_claim(store):
     """Nothing was sent: the next run finds nothing that a dead process may have paid for."""
 
     async def main() -> None:
@@ -230,7 +224,7 @@ def test_a_key_that_is_missing_leaves_no_claim(store: Store) -> None:
     assert store.database["calls"].count_documents({}) == 0
 
 
-def test_what_cannot_succeed_is_not_repeated_and_is_asked_again_in_a_later_run(store: Store) -> None:
+def test_what_cannot_succeed_is_not_repeated_and_is_asked_again_in_a_later_run(store):
     """A bad request fails at once with its reason; running the study again gives it another chance."""
     model = Counted(ModelError("no such model", reason="not_found"), "Port 22.")
 
@@ -246,7 +240,7 @@ def test_what_cannot_succeed_is_not_repeated_and_is_asked_again_in_a_later_run(s
     assert not stored.failure
 
 
-def test_a_failure_beside_tokens_is_booked_as_perhaps_billed(store: Store) -> None:
+def test_a_failure_beside_tokens_is_booked_as_perhaps_billed(store):
     """The provider counted tokens for an error: asked again, and the first attempt counts at its worst."""
     model = Counted(ModelError("no", reason="server_error", retryable=True, billed=True), "Port 22.")
     in_gateway(store, model, lambda gateway: gateway.ask(REQUEST, purpose="run"), budget_aud=1.0)
@@ -255,7 +249,7 @@ def test_a_failure_beside_tokens_is_booked_as_perhaps_billed(store: Store) -> No
     assert call.unsure_aud == call.worst_aud > 0
 
 
-def test_a_wrong_key_stops_its_provider_after_the_first_reply(store: Store) -> None:
+def test_a_wrong_key_stops_its_provider_after_the_first_reply(store):
     """Nine hundred runs are not sent to a provider that refuses the key."""
     model = Counted(ModelError("wrong key", reason="wrong_key", fatal_for_provider=True))
 
@@ -268,7 +262,7 @@ def test_a_wrong_key_stops_its_provider_after_the_first_reply(store: Store) -> N
     assert all(isinstance(end, ModelError) and end.reason == "wrong_key" for end in ends)
 
 
-def test_the_budget_is_a_cap_over_everything_ever_spent(store: Store) -> None:
+def test_the_budget_is_a_cap_over_everything_ever_spent(store):
     """No call starts that could pass the budget, in this execution or the next."""
     model = Counted("Port 22.")
     budget = 0.0004  # each call costs 0.0000525 AUD
@@ -294,7 +288,7 @@ def in_ledgers(work: Callable[[], Coroutine[Any, Any, None]], *ledgers: Ledger) 
         ledger.owner.close()
 
 
-def test_a_claim_of_a_dead_process_is_taken_over_and_a_living_one_is_not(store: Store) -> None:
+def test_a_claim_of_a_dead_process_is_taken_over_and_a_living_one_is_not(store):
     """Also by another study; what was in flight when the owner died stays in the ledger as a lost attempt."""
     ledger, other = Ledger(store, "s"), Ledger(store, "t")
 
@@ -322,7 +316,7 @@ def test_a_claim_of_a_dead_process_is_taken_over_and_a_living_one_is_not(store: 
 
 
 @pytest.mark.parametrize("end", ["complete", "fail"])
-def test_what_was_sent_under_a_claim_that_is_gone_is_kept(store: Store, end: str) -> None:
+def test_what_was_sent_under_a_claim_that_is_gone_is_kept(store, end):
     """A reply is stored though its claim was removed, attempts and what they may have cost too."""
     ledger, attempts = Ledger(store, "s"), [{"at": utc_now(), "outcome": "timeout", "ms": 1.0}]
     reply = ModelReply("Port 22.", "stop", Usage(3, 2), "m")
@@ -345,7 +339,7 @@ def test_what_was_sent_under_a_claim_that_is_gone_is_kept(store: Store, end: str
     assert call.text == ("Port 22." if end == "complete" else None)
 
 
-def test_of_two_replies_to_a_call_the_first_stays_and_both_are_booked(store: Store) -> None:
+def test_of_two_replies_to_a_call_the_first_stays_and_both_are_booked(store):
     """A claim that was taken over though its owner lived: nothing is sent under it, and no reply replaces another."""
     slow, fast = Ledger(store, "s"), Ledger(store, "t")
     answers = []
@@ -378,7 +372,7 @@ def test_of_two_replies_to_a_call_the_first_stays_and_both_are_booked(store: Sto
     assert is_as_sealed(document)
 
 
-def test_run_anywhere_works_where_a_loop_is_running() -> None:
+def test_run_anywhere_works_where_a_loop_is_running():
     """In a notebook cell a loop is running already; the coroutine runs all the same and its error comes through."""
 
     async def inner() -> str:
@@ -396,7 +390,7 @@ def test_run_anywhere_works_where_a_loop_is_running() -> None:
     assert asyncio.run(cell()) == "done"
 
 
-def test_each_begins_in_order_and_stops_when_told() -> None:
+def test_each_begins_in_order_and_stops_when_told():
     """Items are begun in order, never more at once than allowed, and none after a stop or a reached budget."""
     begun: list[int] = []
     running = 0
@@ -436,6 +430,6 @@ def test_each_begins_in_order_and_stops_when_told() -> None:
         ("filter", "", "filtered"),
     ],
 )
-def test_what_keeps_a_reply_from_being_whole(finish: str, text: str, defect: str | None) -> None:
+def test_what_keeps_a_reply_from_being_whole(finish, text, defect):
     """The reason is the provider's own where it gives one; no text at all is empty."""
     assert ModelReply(text, finish, Usage(1, 1), "m").defect == defect

@@ -68,12 +68,12 @@ def entered(limiter: Limiter, count: int) -> list[Slot]:
 
 
 @pytest.mark.parametrize(("most", "start"), [(1, 1), (4, 4), (10, 10), (15, 10), (100, 50)])
-def test_it_starts_with_ten_or_half_the_maximum(most: int, start: int) -> None:
+def test_it_starts_with_ten_or_half_the_maximum(most, start):
     """Never more than the maximum, and not all at once where the maximum is large."""
     assert len(entered(Limiter(most), 200)) == start
 
 
-def test_it_grows_with_answers_up_to_the_maximum_and_never_above() -> None:
+def test_it_grows_with_answers_up_to_the_maximum_and_never_above():
     """Thirty answers open thirty places more; a thousand do not pass the maximum."""
 
     async def work() -> tuple[int, int]:
@@ -88,7 +88,7 @@ def test_it_grows_with_answers_up_to_the_maximum_and_never_above() -> None:
     assert asyncio.run(work()) == (80, 100)
 
 
-def test_refusals_of_one_round_halve_it_once_and_the_next_round_again() -> None:
+def test_refusals_of_one_round_halve_it_once_and_the_next_round_again():
     """Ten requests refused together are one sign, not ten; it never falls below one."""
 
     async def work() -> list[int]:
@@ -107,7 +107,7 @@ def test_refusals_of_one_round_halve_it_once_and_the_next_round_again() -> None:
     assert asyncio.run(work()) == [5, 2, 1, 1, 1, 1]
 
 
-def test_after_a_refusal_it_grows_by_one_a_round() -> None:
+def test_after_a_refusal_it_grows_by_one_a_round():
     """Additive increase: as many answers as there are places open one place."""
 
     async def work() -> tuple[int, int]:
@@ -121,7 +121,7 @@ def test_after_a_refusal_it_grows_by_one_a_round() -> None:
     assert asyncio.run(work()) == (5, 6)
 
 
-def test_retry_after_holds_back_everything() -> None:
+def test_retry_after_holds_back_everything():
     """A provider that asks for 0.2 s is sent nothing before, by nobody."""
 
     async def work() -> float:
@@ -134,7 +134,7 @@ def test_retry_after_holds_back_everything() -> None:
     assert in_no_time(work()) == pytest.approx(0.2, abs=0.001)
 
 
-def test_pauses_without_an_answer_end_after_ten_minutes() -> None:
+def test_pauses_without_an_answer_end_after_ten_minutes():
     """Refusals of one round ask for one pause; an answer begins anew; a single wish of more is none to wait for."""
 
     async def work() -> list[float]:
@@ -154,7 +154,7 @@ def test_pauses_without_an_answer_end_after_ten_minutes() -> None:
     assert in_no_time(work()) == pytest.approx([560, 560], abs=1)
 
 
-def test_they_go_in_the_order_in_which_they_came_and_one_that_gives_up_holds_up_nobody() -> None:
+def test_they_go_in_the_order_in_which_they_came_and_one_that_gives_up_holds_up_nobody():
     """Four wait for one place; the second is cancelled; the others go first to last."""
 
     async def work() -> list[int]:
@@ -197,21 +197,21 @@ def moments(sizes: list[float], **settings: float) -> list[float]:
     return [moment - went[0] for moment in went]
 
 
-def test_no_window_of_a_minute_holds_more_requests_than_allowed() -> None:
+def test_no_window_of_a_minute_holds_more_requests_than_allowed():
     """Ten requests at four a minute (0.2 s here): at any time at most four in the minute before."""
     went = moments([0.0] * 10, requests_per_minute=4, minute=0.2)
     assert all(later - sooner >= 0.1999 for sooner, later in zip(went, went[4:], strict=False))
     assert went[-1] == pytest.approx(0.4, abs=0.01)
 
 
-def test_no_window_of_a_minute_holds_more_tokens_than_allowed() -> None:
+def test_no_window_of_a_minute_holds_more_tokens_than_allowed():
     """Six requests of 40 tokens at 100 a minute go two by two; one of 500 goes alone and does not wait for ever."""
     went = moments([40.0] * 6, tokens_per_minute=100, minute=0.2)
     assert all(later - sooner >= 0.1999 for sooner, later in zip(went, went[2:], strict=False))
     assert len(moments([500.0, 10.0], tokens_per_minute=100, minute=0.1)) == 2
 
 
-def test_what_a_request_really_used_counts() -> None:
+def test_what_a_request_really_used_counts():
     """A request that was counted as 90 of 100 tokens and used 10 leaves room for the next at once."""
 
     async def work() -> float:
@@ -224,7 +224,7 @@ def test_what_a_request_really_used_counts() -> None:
     assert in_no_time(work()) < 1.0
 
 
-def test_a_place_in_which_nothing_was_sent_counts_for_no_minute() -> None:
+def test_a_place_in_which_nothing_was_sent_counts_for_no_minute():
     """Another study has the call: its place is given back at once, and the next request need not wait a minute."""
 
     async def work() -> float:

@@ -14,10 +14,9 @@ from waiting import wait_for
 from toolkit.errors import InputError
 from toolkit.runs import owner as owner_module
 from toolkit.runs.owner import LEASE_SECONDS, Owner, living_owner
-from toolkit.store.connection import Store
 
 
-def test_a_second_owner_is_refused_and_another_study_is_not(store: Store) -> None:
+def test_a_second_owner_is_refused_and_another_study_is_not(store):
     """In one line with host, process and time; and it may begin when the first has ended."""
     first, second, other = Owner(store, "s"), Owner(store, "s"), Owner(store, "t")
     first.start()
@@ -46,7 +45,7 @@ def test_a_second_owner_is_refused_and_another_study_is_not(store: Store) -> Non
         ({"host": "another", "lease_until": 0.0}, False),
     ],
 )
-def test_who_lives_is_seen_here_and_told_by_its_lease_elsewhere(store: Store, changes, alive) -> None:
+def test_who_lives_is_seen_here_and_told_by_its_lease_elsewhere(store, changes, alive):
     first, second = Owner(store, "s"), Owner(store, "s")
     first.start()
     store.database["owners"].update_one({"_id": "s"}, {"$set": changes})
@@ -63,7 +62,7 @@ def test_who_lives_is_seen_here_and_told_by_its_lease_elsewhere(store: Store, ch
     first.close()
 
 
-def test_who_does_not_renew_its_lease_in_time_hears_that_it_was_replaced(store: Store, monkeypatch) -> None:
+def test_who_does_not_renew_its_lease_in_time_hears_that_it_was_replaced(store, monkeypatch):
     monkeypatch.setattr(owner_module, "HEARTBEAT_SECONDS", 0.05)
     first = Owner(store, "s")
     first.start()
@@ -75,7 +74,7 @@ def test_who_does_not_renew_its_lease_in_time_hears_that_it_was_replaced(store: 
     assert store.database["owners"].find_one({})["name"] == "another"
 
 
-def test_a_lease_is_over_by_the_clock_of_the_server(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_is_over_by_the_clock_of_the_server(store, monkeypatch):
     """The clock of a host that is an hour behind, or ahead, gives a study to nobody else."""
     moment = time.time
     for behind in (3600, -3600):
@@ -91,7 +90,7 @@ def test_a_lease_is_over_by_the_clock_of_the_server(store: Store, monkeypatch: p
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only /proc tells when a process began")
-def test_a_killed_process_that_nobody_waited_for_is_dead(store: Store) -> None:
+def test_a_killed_process_that_nobody_waited_for_is_dead(store):
     """A container without an init keeps dead processes on its list; their studies are free all the same."""
     first = Owner(store, "s")
     first.start()

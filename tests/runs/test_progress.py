@@ -8,7 +8,6 @@ import socket
 import sys
 import time
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,7 +40,7 @@ class Stream(io.StringIO):
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def clock(monkeypatch):
     """A clock that goes when it is told."""
     now = [1000.0]
     monkeypatch.setattr("tqdm.std.time", lambda: now[0])
@@ -61,9 +60,7 @@ def quick_log(monkeypatch: pytest.MonkeyPatch) -> Stream:
     return stderr(monkeypatch)
 
 
-def test_a_log_gets_a_line_every_half_minute_and_the_final_state(
-    monkeypatch: pytest.MonkeyPatch, clock: list[float]
-) -> None:
+def test_a_log_gets_a_line_every_half_minute_and_the_final_state(monkeypatch, clock):
     """1,000 steps in 100 s are five lines without a carriage return: what failed, what is paid, what is left."""
     log = stderr(monkeypatch)
     counters = Counters()
@@ -88,7 +85,7 @@ def test_a_log_gets_a_line_every_half_minute_and_the_final_state(
     )
 
 
-def test_what_was_stopped_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
+def test_what_was_stopped_says_how_far_it_came(monkeypatch, clock):
     """A budget or Ctrl-C in the middle leaves how far it came; a phase in which nothing was done too."""
     log = stderr(monkeypatch)
     bar = Progress("runs", 3, shown=True)
@@ -101,9 +98,7 @@ def test_what_was_stopped_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch, 
     assert lines[-1].startswith("judged runs: 0/4 [")
 
 
-def test_a_second_phase_does_not_count_the_first_again(
-    monkeypatch: pytest.MonkeyPatch, clock: list[float]
-) -> None:
+def test_a_second_phase_does_not_count_the_first_again(monkeypatch, clock):
     """What was spent and retried before a phase is neither its own nor carried on to its end."""
     log = stderr(monkeypatch)
     counters = Counters(retried=4, spent_aud=5.0)
@@ -118,7 +113,7 @@ def test_a_second_phase_does_not_count_the_first_again(
 
 
 @pytest.mark.parametrize(("total", "shown"), [(0, True), (5, False)])
-def test_nothing_to_show_shows_nothing(monkeypatch: pytest.MonkeyPatch, total: int, shown: bool) -> None:
+def test_nothing_to_show_shows_nothing(monkeypatch, total, shown):
     """No items, or no progress wanted: not a character."""
     log = stderr(monkeypatch)
     bar = Progress("runs", total, shown=shown)
@@ -127,9 +122,7 @@ def test_nothing_to_show_shows_nothing(monkeypatch: pytest.MonkeyPatch, total: i
     assert log.getvalue() == ""
 
 
-def test_a_terminal_gets_one_line_that_is_redrawn(
-    monkeypatch: pytest.MonkeyPatch, clock: list[float]
-) -> None:
+def test_a_terminal_gets_one_line_that_is_redrawn(monkeypatch, clock):
     """One line with a bar, rewritten at most ten times a second, ending in the final state."""
     stream = stderr(monkeypatch, terminal=True)
     bar = Progress("runs", 400, shown=True)
@@ -143,7 +136,7 @@ def test_a_terminal_gets_one_line_that_is_redrawn(
     assert re.search(r"runs: 100%\|.*400/400 .*, AUD 0.40\]$", shown.rstrip().rsplit("\r", 1)[-1])
 
 
-def test_a_notebook_gets_a_widget_and_papermill_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_gets_a_widget_and_papermill_a_log(monkeypatch):
     """In a live kernel it is tqdm's widget; with TOOLKIT_BATCH set the same kernel writes lines."""
     log = stderr(monkeypatch)
     import IPython
@@ -167,7 +160,7 @@ def test_a_notebook_gets_a_widget_and_papermill_a_log(monkeypatch: pytest.Monkey
     assert log.getvalue().startswith("runs: 0/2")
 
 
-def test_a_step_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_is_cheap(monkeypatch):
     """Less than 20 microseconds a step: progress must not be what a run waits for."""
     stderr(monkeypatch)
     bar = Progress("runs", 20_000, shown=True)
@@ -182,12 +175,12 @@ def test_a_step_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     ("seconds", "says"),
     [(0, "0 s"), (89, "89 s"), (180, "3 min"), (5399, "90 min"), (5400, "1.5 h"), (172_800, "2.0 days")],
 )
-def test_durations(seconds: float, says: str) -> None:
+def test_durations(seconds, says):
     """Seconds, minutes, hours and days, each where people would say it."""
     assert duration(seconds) == says
 
 
-def test_who_waits_for_another_study_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_for_another_study_is_told(tmp_path, monkeypatch):
     """Another study has three calls under way and nothing comes back: the line says so while no step happens."""
     log = quick_log(monkeypatch)
     until = time.monotonic() + 60
@@ -217,12 +210,12 @@ def test_who_waits_for_another_study_is_told(tmp_path: Path, monkeypatch: pytest
     ids=["Retry-After", "requests_per_minute"],
 )
 def test_who_waits_for_a_limit_is_told(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    fault: Fault | None,
-    settings: dict[str, Any],
-    words: str,
-) -> None:
+    tmp_path,
+    monkeypatch,
+    fault,
+    settings,
+    words,
+):
     """The provider asks for a pause, or the study's own limit is reached: the line says whose it is and how long."""
     log = quick_log(monkeypatch)
     monkeypatch.setattr(gateway, "Limiter", partial(Limiter, minute=3.0))
@@ -243,12 +236,12 @@ def test_who_waits_for_a_limit_is_told(
     ],
 )
 def test_a_wish_to_wait_too_long_is_told_and_holds_up_no_other_provider(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    status: int,
-    retry_after: str,
-    words: str,
-) -> None:
+    tmp_path,
+    monkeypatch,
+    status,
+    retry_after,
+    words,
+):
     """One provider is asked once and left for this run, the other is asked to its end; the next run asks again."""
     log = quick_log(monkeypatch)
     told = re.compile(rf"answerer asks for {words} and is not asked again in this run")
@@ -269,9 +262,7 @@ def test_a_wish_to_wait_too_long_is_told_and_holds_up_no_other_provider(
 
 
 @pytest.mark.parametrize("concurrency", [1, 20])
-def test_the_runs_of_a_dead_server_wait_and_hold_up_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, concurrency: int
-) -> None:
+def test_the_runs_of_a_dead_server_wait_and_hold_up_no_other(tmp_path, monkeypatch, concurrency):
     """After ten refused connections nothing goes there: nothing failed, nothing is booked, and who looks is told."""
     log = quick_log(monkeypatch)
     monkeypatch.setattr(gateway, "RetryPolicy", partial(RetryPolicy, first_wait=0.01, longest_wait=0.02))
@@ -305,7 +296,7 @@ def test_the_runs_of_a_dead_server_wait_and_hold_up_no_other(
             assert "waiting" not in {**study.status(), **again.to_dict()}
 
 
-def test_the_judgements_of_a_dead_judge_wait(tmp_path: Path) -> None:
+def test_the_judgements_of_a_dead_judge_wait(tmp_path):
     """Replies are asked for, paid for and kept, and two judges judge them."""
     with StubServer(answer=plain) as server, socket.socket() as dead:
         dead.bind(("127.0.0.1", 0))
@@ -322,7 +313,7 @@ def test_the_judgements_of_a_dead_judge_wait(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_who_waits_for_a_batch_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_for_a_batch_is_told(tmp_path, monkeypatch):
     """A provider may take a day for a batch: the line says that it is a batch that is waited for."""
     monkeypatch.setenv("BATCH_KEY", "sk-batch-of-a-test")
     log = quick_log(monkeypatch)

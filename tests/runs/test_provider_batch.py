@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -29,12 +28,12 @@ NAME = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 
 @pytest.fixture(params=["anthropic", pytest.param("openai", marks=pytest.mark.full)])
-def provider(request: pytest.FixtureRequest) -> str:
+def provider(request):
     return str(request.param)
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
+def server(monkeypatch):
     monkeypatch.setattr(provider_batch, "RETRY", RetryPolicy(attempts=3, first_wait=0.0, longest_wait=0.0))
     with StubServer() as running:
         yield running
@@ -100,7 +99,7 @@ def submit(spec: ModelSpec, requests: list[ModelRequest], name: str) -> None:
 
 
 @pytest.mark.parametrize("limit", ["largest_bytes", pytest.param("largest", marks=pytest.mark.full)])
-def test_a_full_batch_is_followed_by_another(store, server, monkeypatch, limit) -> None:
+def test_a_full_batch_is_followed_by_another(store, server, monkeypatch, limit):
     """Neither the number of requests nor the bytes of a batch pass what the provider takes."""
     spec = spec_for("openai", server)
     client = open_batch_client(spec, env=ENV)
@@ -113,7 +112,7 @@ def test_a_full_batch_is_followed_by_another(store, server, monkeypatch, limit) 
     assert (states(store), server.count) == (["ended"] * 3, 0)
 
 
-def test_a_batch_that_its_budget_does_not_hold_is_smaller(store, server) -> None:
+def test_a_batch_that_its_budget_does_not_hold_is_smaller(store, server):
     """Then the next one, and what does not fit at all meets the budget singly."""
     spec = spec_for("openai", server)
     requests = requests_for(spec, 8)
@@ -129,7 +128,7 @@ def test_a_batch_that_its_budget_does_not_hold_is_smaller(store, server) -> None
     assert max(len(batch.requests) for batch in server.batches[1:]) < 8
 
 
-def test_a_batch_whose_id_was_never_noted_is_found_at_the_provider(provider, store, server) -> None:
+def test_a_batch_whose_id_was_never_noted_is_found_at_the_provider(provider, store, server):
     """The process died between the two: what it paid for is not paid for again; another's batch is not ours."""
     spec = spec_for(provider, server)
     requests = requests_for(spec, 3)
@@ -140,7 +139,7 @@ def test_a_batch_whose_id_was_never_noted_is_found_at_the_provider(provider, sto
     assert (len(server.batches), server.count, states(store)) == (2, 0, ["ended"])
 
 
-def test_a_batch_that_never_reached_the_provider_is_asked_singly(provider, store, server) -> None:
+def test_a_batch_that_never_reached_the_provider_is_asked_singly(provider, store, server):
     """Also when only some of its calls, and others beside them, are asked for now."""
     spec = spec_for(provider, server)
     requests = requests_for(spec, 4)
@@ -153,7 +152,7 @@ def test_a_batch_that_never_reached_the_provider_is_asked_singly(provider, store
 @pytest.mark.parametrize(
     "fault", [Fault(status=503), *(Fault(kind) for kind in ("drop", "half", "html", "cut"))]
 )
-def test_polling_goes_on_through_errors(provider, fault, store, server) -> None:
+def test_polling_goes_on_through_errors(provider, fault, store, server):
     """A provider that cannot be asked for a while has the batch all the same."""
     seen = {"state": 0, "results": 0}
 
@@ -171,7 +170,7 @@ def test_polling_goes_on_through_errors(provider, fault, store, server) -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault("drop"), Fault("half"), Fault(status=503), Fault(status=429)])
-def test_a_submission_whose_reply_is_lost_is_not_sent_twice(provider, fault, store, server) -> None:
+def test_a_submission_whose_reply_is_lost_is_not_sent_twice(provider, fault, store, server):
     """Before it is tried again the provider is asked whether it arrived."""
     failed: list[str] = []
 
@@ -187,7 +186,7 @@ def test_a_submission_whose_reply_is_lost_is_not_sent_twice(provider, fault, sto
     assert (len(failed), len(server.batches), server.count, states(store)) == (1, 1, 0, ["ended"])
 
 
-def test_a_submission_that_may_have_arrived_is_never_called_a_failure(provider, store, server) -> None:
+def test_a_submission_that_may_have_arrived_is_never_called_a_failure(provider, store, server):
     """The line is cut after it arrived; the calls are neither asked singly nor submitted again, and come later."""
     spec = spec_for(provider, server)
     requests = requests_for(spec, 3)
@@ -203,7 +202,7 @@ def test_a_submission_that_may_have_arrived_is_never_called_a_failure(provider, 
     assert (len(server.batches), server.count, states(store)) == (1, 0, ["ended"])
 
 
-def test_a_store_that_takes_no_batch_is_told_before_anything_is_submitted(store, server, monkeypatch) -> None:
+def test_a_store_that_takes_no_batch_is_told_before_anything_is_submitted(store, server, monkeypatch):
     """What is not written down first could be paid for and lost."""
 
     async def refuse(*_: Any, **__: Any) -> None:

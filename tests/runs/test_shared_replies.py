@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from stub_server import StubServer
 from stub_study import plain, stub_study
@@ -16,7 +14,7 @@ from toolkit.study import Study
 LINE = "6 of 6 replies are those of study a; `fresh = true` in the study file asks anew"
 
 
-def test_a_copy_is_called_one_and_a_fresh_study_asks_anew(tmp_path: Path, store_folder: Path, capsys) -> None:
+def test_a_copy_is_called_one_and_a_fresh_study_asks_anew(tmp_path, store_folder, capsys):
     """By estimate, command, outcome and status; judges of a fresh study are asked anew too."""
     with StubServer(answer=plain) as server:
         with Study.load(stub_study(tmp_path, server.openai_url, name="a", bins='["S", "M", "L"]')) as first:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,7 @@ from toolkit.study import Study
 
 
 @pytest.fixture
-def study(study_file: Callable[..., Path]) -> Iterator[Study]:
+def study(study_file):
     """A study of six runs and eighteen judgements, open and not begun."""
     opened = Study.load(study_file(judges="[budget]\naud = 5.0"))
     yield opened
@@ -43,7 +41,7 @@ def call(study: Study, name: str, **fields: Any) -> None:
     study.store.database["calls"].insert_one(document)
 
 
-def test_a_study_that_was_not_begun(study: Study) -> None:
+def test_a_study_that_was_not_begun(study):
     """Everything is missing, nothing is spent, there is no rate and no time left."""
     status = study.status()
     assert status["runs"] == {"planned": 6, "succeeded": 0, "failed": 0, "missing": 6}
@@ -55,7 +53,7 @@ def test_a_study_that_was_not_begun(study: Study) -> None:
     assert "no process is at work" in status_summary(status).text
 
 
-def test_a_finished_study(study: Study) -> None:
+def test_a_finished_study(study):
     """All is answered, nothing is left, and looking twice says the same."""
     study.execute(progress=False)
     status = study.status()
@@ -71,7 +69,7 @@ def test_a_finished_study(study: Study) -> None:
     }
 
 
-def test_calls_in_flight_are_those_of_living_processes(study: Study) -> None:
+def test_calls_in_flight_are_those_of_living_processes(study):
     """A claim of a living owner is in flight by its purpose; one of a dead owner is abandoned; both hold money."""
     owner = Owner(study.store, study.name)
     owner.start()
@@ -95,7 +93,7 @@ def test_calls_in_flight_are_those_of_living_processes(study: Study) -> None:
     assert (study.status()["at_work"], study.status()["abandoned"]) == (False, 4)
 
 
-def test_attempts_are_counted_by_outcome(study: Study) -> None:
+def test_attempts_are_counted_by_outcome(study):
     """Retries are the attempts beyond the first of each call, of failed calls too."""
     call(study, "a", attempts="answered")
     call(study, "b", attempts="rate_limited timeout answered")
@@ -113,7 +111,7 @@ def test_attempts_are_counted_by_outcome(study: Study) -> None:
     assert "retried     3 attempts" in status_summary(status).text
 
 
-def test_the_rate_is_that_of_the_last_five_minutes(study: Study) -> None:
+def test_the_rate_is_that_of_the_last_five_minutes(study):
     """Twelve calls over two minutes are six a minute; what ended before counts no more."""
     now = utc_now()
     for number in range(12):
@@ -128,7 +126,7 @@ def test_the_rate_is_that_of_the_last_five_minutes(study: Study) -> None:
     assert (study.status()["calls_per_minute"], study.status()["seconds_left"]) == (None, None)
 
 
-def test_excluded_and_failed_runs_are_told_apart(study: Study) -> None:
+def test_excluded_and_failed_runs_are_told_apart(study):
     """An excluded reply is paid for and not judged, by reason; a failed run is neither answered nor waited for."""
     study.execute(progress=False)
     database = study.store.database
@@ -163,7 +161,7 @@ POLICIES = {
 }
 
 
-def test_a_policy_that_changed_counts_before_the_study_runs_again(study_file: Callable[..., Path]) -> None:
+def test_a_policy_that_changed_counts_before_the_study_runs_again(study_file):
     """Status and estimate agree on what is still to be judged, and nothing is missing that no judge will see."""
     study = Study.load(study_file())
     study.execute(progress=False)
@@ -190,9 +188,7 @@ def test_a_policy_that_changed_counts_before_the_study_runs_again(study_file: Ca
         again.store.close()
 
 
-def test_a_judge_that_cannot_be_read_is_answered_without_scores(
-    tmp_path: Path, store_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_judge_that_cannot_be_read_is_answered_without_scores(tmp_path, store_folder, capsys):
     """Prose is an answer, paid for and not asked again; progress, summary, status and frame count it alike."""
     path = tmp_path / "prose.toml"
     prose = '{ name = "prose", provider = "scripted", structured = false, replies = ["I give it a five."] }'
@@ -214,7 +210,7 @@ def test_a_judge_that_cannot_be_read_is_answered_without_scores(
     assert study.estimate()["calls"].tolist() == [0, 0, 0, 0]
 
 
-def test_watching_ends_when_nobody_works(study: Study) -> None:
+def test_watching_ends_when_nobody_works(study):
     """The status is looked at again as long as a process is at work, and once more; without a time only once."""
     owner = Owner(study.store, study.name)
     owner.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,7 +60,7 @@ def by_model(server: StubServer, since: int = 0) -> list[int]:
     return [seen.count(name) for name in ("m", "primary", "secondary", "tertiary")]
 
 
-def test_the_estimate_counts_what_will_be_asked(tmp_path: Path) -> None:
+def test_the_estimate_counts_what_will_be_asked(tmp_path):
     """12 runs are 6 calls and 18 judge calls, at the price of those, and paid calls are counted alike."""
     with StubServer() as server:
         study = Study.load(equal_study(tmp_path, server))
@@ -77,7 +76,7 @@ def test_the_estimate_counts_what_will_be_asked(tmp_path: Path) -> None:
         assert (after["calls"].tolist(), after["paid_calls"].tolist()) == ([0] * 4, [6] * 4)
 
 
-def test_equal_replies_share_judges_that_do_not_see_the_task(tmp_path: Path) -> None:
+def test_equal_replies_share_judges_that_do_not_see_the_task(tmp_path):
     """Before they came nobody knows; from then on the estimate is exact, and so is what is asked."""
     refused = [True]
 
@@ -100,7 +99,7 @@ def test_equal_replies_share_judges_that_do_not_see_the_task(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("confirm", "asks"), [(0.01, True), (0.03, False)])
-def test_no_more_is_confirmed_than_the_budget_lets_out(tmp_path: Path, confirm: float, asks: bool) -> None:
+def test_no_more_is_confirmed_than_the_budget_lets_out(tmp_path, confirm, asks):
     """The worst case is a dollar, but the budget stops before."""
     with StubServer() as server:
         study = Study.load(
@@ -119,7 +118,7 @@ DAY = "2026-01-31"
 
 
 @pytest.fixture
-def study(study_file: Callable[..., Path]) -> Iterator[Study]:
+def study(study_file):
     """Six runs and eighteen judgements by scripted models."""
     opened = Study.load(study_file())
     yield opened
@@ -138,7 +137,7 @@ def retire(study: Study, *, model: str = "", role: str = "", day: str = DAY) -> 
 
 
 @pytest.mark.parametrize("which", [{"model": "scripted"}, {"role": "secondary"}])
-def test_nothing_is_sent_before_the_study_names_another(study: Study, which: dict[str, str]) -> None:
+def test_nothing_is_sent_before_the_study_names_another(study, which):
     """Neither to the retired one nor to the others; the line says which, since when, and what to do."""
     with pytest.raises(
         StudyError, match=f"retired by their providers: .* since {DAY}. Nothing was sent: name"
@@ -147,7 +146,7 @@ def test_nothing_is_sent_before_the_study_names_another(study: Study, which: dic
     assert study.store.database["calls"].count_documents({}) == 0
 
 
-def test_what_a_retired_model_said_counts_on(study: Study) -> None:
+def test_what_a_retired_model_said_counts_on(study):
     """A finished study runs as before; a judge of one that is not judged is refused, but not where it only asks."""
     assert study.execute(progress=False).judged == 6
     gone = retire(study, model="scripted", role="secondary")
@@ -157,7 +156,7 @@ def test_what_a_retired_model_said_counts_on(study: Study) -> None:
     )
 
 
-def test_a_retired_model_keeps_nobody_from_judging_its_answers(study: Study) -> None:
+def test_a_retired_model_keeps_nobody_from_judging_its_answers(study):
     """Only judges are asked then."""
     study.execute(progress=False)
     for name in ("judgements", "runs"):
@@ -167,7 +166,7 @@ def test_a_retired_model_keeps_nobody_from_judging_its_answers(study: Study) -> 
     assert gone.execute(progress=False).judged == 6
 
 
-def test_an_announced_end_is_no_end(study: Study) -> None:
+def test_an_announced_end_is_no_end(study):
     """Until the day it is asked; the estimate says the day, and afterwards that the study will not start."""
     ahead = retire(study, role="primary", day="9999-01-01")
     assert "is served until 9999-01-01" in estimate_summary(ahead.estimate()).text
@@ -180,7 +179,7 @@ def test_an_announced_end_is_no_end(study: Study) -> None:
 LIMITS = {"compatible": {"concurrency": 5, "requests_per_minute": 61, "tokens_per_minute": 1000}}
 
 
-def test_a_limit_is_divided_and_rounded_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_is_divided_and_rounded_down(tmp_path, monkeypatch):
     """Two notebooks of 5 requests at once have 2 each: together never more than the study says."""
     study = unjudged_study(tmp_path, "http://127.0.0.1:9", limits=LIMITS)
     (alone,) = endpoints_of(study.plan)
@@ -190,7 +189,7 @@ def test_a_limit_is_divided_and_rounded_down(tmp_path: Path, monkeypatch: pytest
     assert (shared.concurrency, shared.requests_per_minute, shared.tokens_per_minute) == (2, 30, 500)
 
 
-def test_a_limit_too_small_to_be_shared_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_too_small_to_be_shared_is_refused(monkeypatch):
     """The line names the limit and how many may run at once; a default of ours gives way instead."""
     monkeypatch.setenv(SHARE_ENV, "4")
     with pytest.raises(
@@ -200,14 +199,14 @@ def test_a_limit_too_small_to_be_shared_is_refused(monkeypatch: pytest.MonkeyPat
     assert share_of(3, None) == 1
 
 
-def test_a_local_model_is_asked_one_at_a_time_and_a_provider_ten(study: Study) -> None:
+def test_a_local_model_is_asked_one_at_a_time_and_a_provider_ten(study):
     """Unless the study says otherwise: the local one works on one request."""
     (entry, _), *_ = named_models(study.plan)
     assert [at_once_of(study.plan, entry, model_spec(name)) for name in ("smollm2-135m", "gpt-4o")] == [1, 10]
 
 
 @pytest.mark.parametrize("text", ["", "x", "0", "-1"])
-def test_a_share_that_is_none_is_the_whole(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_a_share_that_is_none_is_the_whole(monkeypatch, text):
     """Only a batch sets it; whatever else stands there divides nothing."""
     monkeypatch.setenv(SHARE_ENV, text)
     assert share_of(0.5, "limit") == 0.5
@@ -226,7 +225,7 @@ tertiary = {{ name = "judge-c", provider = "scripted", {PRICES} }}
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["who paid", "who shares the calls"])
-def test_calls_and_cost_are_those_of_the_frame(tmp_path: Path, first: bool) -> None:
+def test_calls_and_cost_are_those_of_the_frame(tmp_path, first):
     """A second study that asks the same shares every call, the repairs of a judge who writes prose too."""
     for name in ("one", "two"):
         path = tmp_path / f"{name}.toml"

@@ -53,7 +53,7 @@ def fitted(votes: pd.DataFrame, penalty: float) -> dict[str, float]:
     return {**dict(zip([*names, "home"], map(float, beta), strict=True)), "Baltimore": 0.0}
 
 
-def test_the_published_league_is_found_and_the_penalised_fit_is_ours() -> None:
+def test_the_published_league_is_found_and_the_penalised_fit_is_ours():
     """Without a penalty the oracle has the published abilities; with Firth's it has the differences that we report."""
     votes = games()
     plain = fitted(votes, 0.0)
@@ -81,7 +81,7 @@ def votes_of(*duels: tuple[str, str, str], bases: int = 12) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("winner", ["first", "second"])
-def test_who_won_or_lost_all_has_no_strength_and_takes_none_from_the_others(winner: str) -> None:
+def test_who_won_or_lost_all_has_no_strength_and_takes_none_from_the_others(winner):
     """Boston wins, or loses, every game: the others are those of a league without it, by the penalised oracle."""
     votes = games()
     at_home, away = votes["first"] == "Boston", votes["second"] == "Boston"
@@ -117,7 +117,7 @@ def test_who_won_or_lost_all_has_no_strength_and_takes_none_from_the_others(winn
     assert ordered.index("Boston") == (0 if winner == "first" else 6)
 
 
-def test_parted_sets_have_differences_within_and_strengths_of_the_largest() -> None:
+def test_parted_sets_have_differences_within_and_strengths_of_the_largest():
     """Two lose every vote to three: each set is compared within, and the scale is that of the larger one."""
     beaten = [(a, b, "+") for a in "xyz" for b in "vw"]
     votes = votes_of(*beaten, ("x", "y", "++-"), ("y", "z", "+-"), ("x", "z", "+++-"), ("v", "w", "+-"))
@@ -136,7 +136,7 @@ def test_parted_sets_have_differences_within_and_strengths_of_the_largest() -> N
     assert "x, y and z" in result.notes[0]
 
 
-def test_an_interval_of_the_win_rate_never_leaves_out_the_difference() -> None:
+def test_an_interval_of_the_win_rate_never_leaves_out_the_difference():
     """Bases of one pattern make no spread; a judge's preference draws the win rate towards one half."""
     votes = votes_of(("x", "y", "+"))
     biased = [votes.assign(prompt=votes["prompt"] + name, vote="first") for name in "ab"]
@@ -146,7 +146,7 @@ def test_an_interval_of_the_win_rate_never_leaves_out_the_difference() -> None:
     assert "no usable spread" in difference.remarks
 
 
-def test_one_base_is_no_test() -> None:
+def test_one_base_is_no_test():
     """Whatever it says: there is no P value of 1, and nothing finite of a model that won its two votes."""
     won, even = (stats.compare_pairs(votes_of(("x", "y", way), bases=1)).differences[0] for way in "+=")
     assert (won.estimate, won.low, won.high, won.p_value, even.low, even.p_value) == (None,) * 6
@@ -154,7 +154,7 @@ def test_one_base_is_no_test() -> None:
 
 
 @pytest.mark.parametrize("bases", [2, 5, 12])
-def test_ties_only_have_the_interval_of_the_win_rate_in_logits(bases: int) -> None:
+def test_ties_only_have_the_interval_of_the_win_rate_in_logits(bases):
     """The jackknife has no spread there; a third model that differs changes nothing."""
     for more in ((), (("x", "z", "+-"), ("y", "z", "+-"))):
         result = stats.compare_pairs(votes_of(("x", "y", "="), *more, bases=bases))
@@ -167,7 +167,7 @@ def test_ties_only_have_the_interval_of_the_win_rate_in_logits(bases: int) -> No
 
 
 @pytest.mark.parametrize("winners", ["+", "+++-", "++-", "=+", "-", "+-"])
-def test_p_and_interval_of_every_number_of_votes_agree(winners: str) -> None:
+def test_p_and_interval_of_every_number_of_votes_agree(winners):
     """An interval is what its own test does not reject."""
     for bases in (2, 4, 5, 12, 20):
         result = stats.compare_pairs(votes_of(("x", "y", winners), bases=bases))
@@ -180,7 +180,7 @@ def test_p_and_interval_of_every_number_of_votes_agree(winners: str) -> None:
                 assert (number.p_value < 0.05) == out, (bases, number)
 
 
-def test_who_is_shown_first_changes_no_difference() -> None:
+def test_who_is_shown_first_changes_no_difference():
     """A judge that always takes the first reply tells no models apart, and its bias is 1."""
     result = stats.compare_pairs(votes_of(("x", "y", "+")).assign(vote="first"))
     assert result.differences[0].estimate == pytest.approx(0.0, abs=1e-6)
@@ -188,7 +188,7 @@ def test_who_is_shown_first_changes_no_difference() -> None:
     assert result.judges[0].estimate == 1.0
 
 
-def test_votes_that_connect_no_models_are_a_reason() -> None:
+def test_votes_that_connect_no_models_are_a_reason():
     """Two islands have no common scale."""
     result = stats.compare_pairs(votes_of(("v", "w", "+"), ("x", "y", "+"), bases=1))
     assert all(estimate.estimate is None for estimate in result.differences)
@@ -196,7 +196,7 @@ def test_votes_that_connect_no_models_are_a_reason() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_macro_f1_is_that_of_scikit_learn(seed: int) -> None:
+def test_macro_f1_is_that_of_scikit_learn(seed):
     """Its labels are those of the key of all answers: an unread answer takes none out, a foreign label adds none."""
     rng = np.random.default_rng(seed)
     labels, size = [*"wxyz"][: 2 + seed % 3], 30
@@ -221,7 +221,7 @@ def test_macro_f1_is_that_of_scikit_learn(seed: int) -> None:
     assert nothing.notes == ()
 
 
-def test_a_model_that_takes_the_first_option_is_seen() -> None:
+def test_a_model_that_takes_the_first_option_is_seen():
     """It is right where the right option is first, and chooses that position four times too often."""
     rng = np.random.default_rng(7)
     rows = pd.DataFrame({"model": "m", "base": [f"q{n}" for n in range(60)], "options": 4})
@@ -236,7 +236,7 @@ def test_a_model_that_takes_the_first_option_is_seen() -> None:
     assert all(estimate.low < 0 < estimate.high for estimate in knows.preferences)
 
 
-def test_accuracy_beside_chance_and_what_a_right_answer_costs() -> None:
+def test_accuracy_beside_chance_and_what_a_right_answer_costs():
     """Two of three readable answers are right, half a cent each; the unreadable one was paid too."""
     rows = pd.DataFrame(
         {
@@ -255,13 +255,13 @@ def test_accuracy_beside_chance_and_what_a_right_answer_costs() -> None:
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.5])
-def test_a_score_outside_of_0_to_1_is_refused(value: float) -> None:
+def test_a_score_outside_of_0_to_1_is_refused(value):
     """The line names the row."""
     with pytest.raises(InputError, match="row 2"):
         stats.accuracy(pd.DataFrame({"model": "m", "base": ["a", "b"], "correct": [1.0, value]}))
 
 
-def test_power_of_models_needs_two_that_differ() -> None:
+def test_power_of_models_needs_two_that_differ():
     """Two models that agree on every item have no spread, and the answer says so."""
     rows = [(f"b{n}", "all", model, n % 2) for n in range(10) for model in ("x", "y", "z")]
     runs = pd.DataFrame(rows, columns=["base", "length_bin", "model", "right"])

@@ -33,7 +33,7 @@ LABELS = [True] * 8 + [False] * 8
 DECISIONS = [True] * 6 + [False, None] + [False] * 5 + [True, True, None]
 
 
-def test_rates_agree_with_other_programs() -> None:
+def test_rates_agree_with_other_programs():
     """Random decisions: scikit-learn's rates, statsmodels' Wilson intervals."""
     chance = np.random.default_rng(1)
     labels = chance.random(80) < 0.4
@@ -53,7 +53,7 @@ def test_rates_agree_with_other_programs() -> None:
     assert (found.rate("sensitivity").low, found.rate("sensitivity").high) == pytest.approx((low, high))
 
 
-def test_undecided_items_are_neither_right_nor_wrong() -> None:
+def test_undecided_items_are_neither_right_nor_wrong():
     """They are left out and counted; the second reading, whose names say so, counts each as wrong."""
     found = classify(LABELS, DECISIONS)
     assert found.counts == Confusion(tp=6, fn=1, tn=5, fp=2, undecided_yes=1, undecided_no=1)
@@ -70,7 +70,7 @@ def test_undecided_items_are_neither_right_nor_wrong() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([True, False, None])), max_size=30))
-def test_every_interval_holds_its_rate(pairs: list[tuple[bool, bool | None]]) -> None:
+def test_every_interval_holds_its_rate(pairs):
     """Whatever was decided: within 0-1, around the rate, and the counts add up; or a reason instead."""
     found = classify([label for label, _ in pairs], [decision for _, decision in pairs])
     assert found.counts.items == len(pairs)
@@ -82,7 +82,7 @@ def test_every_interval_holds_its_rate(pairs: list[tuple[bool, bool | None]]) ->
             assert 0 <= one.low <= one.estimate <= one.high <= 1
 
 
-def test_items_of_one_question_are_one_base() -> None:
+def test_items_of_one_question_are_one_base():
     """A right and a wrong answer to one question, both decided alike: as wide as if half the items were there."""
     labels, questions = [True, False] * 20, [number // 2 for number in range(40)]
     made = [label if question % 4 else not label for label, question in zip(labels, questions, strict=True)]
@@ -103,7 +103,7 @@ def test_items_of_one_question_are_one_base() -> None:
         ([False], [False], {"sensitivity", "precision", "F1", "balanced accuracy"}),
     ],
 )
-def test_what_cannot_be_estimated_is_said(labels: list, decisions: list, silent: set[str]) -> None:
+def test_what_cannot_be_estimated_is_said(labels, decisions, silent):
     """No item, no decision, one label: no number where there is none, and no zero either."""
     assert {one.name for one in classify(labels, decisions).rates if not one.estimable} == silent
 
@@ -115,7 +115,7 @@ def delong_by_hand(labels: np.ndarray, scores: np.ndarray) -> tuple[float, float
     return float(pairs.mean()), math.sqrt(variance)
 
 
-def test_auc_agrees_with_other_programs() -> None:
+def test_auc_agrees_with_other_programs():
     """Scores with ties: scikit-learn's area, and DeLong's standard error from all pairs."""
     chance = np.random.default_rng(4)
     labels = chance.random(90) < 0.5
@@ -127,7 +127,7 @@ def test_auc_agrees_with_other_programs() -> None:
     assert logit / 2 / 1.959964 * area * (1 - area) == pytest.approx(error, rel=1e-6)
 
 
-def test_auc_at_the_edges() -> None:
+def test_auc_at_the_edges():
     """Missing scores are left out; a tie is half."""
     found = auc([True, True, False, False, True], [0.9, 0.4, 0.5, 0.1, None])
     assert (found.estimate, found.n["items"], found.missing) == (0.75, 4, 1)
@@ -135,7 +135,7 @@ def test_auc_at_the_edges() -> None:
     assert auc([True, False], [0.5, 0.5]).estimate == 0.5
 
 
-def test_mcnemar_agrees_with_another_program() -> None:
+def test_mcnemar_agrees_with_another_program():
     """Exact two-sided p values of statsmodels over all numbers of discordant items up to 12."""
     for b, c in itertools.product(range(0, 13, 3), range(0, 13, 4)):
         first = [True] * 5 + [True] * b + [False] * c + [False] * 3
@@ -149,7 +149,7 @@ def test_mcnemar_agrees_with_another_program() -> None:
         assert (back.low, back.high) == pytest.approx((-found.high, -found.low))
 
 
-def test_mcnemar_leaves_out_what_one_did_not_decide() -> None:
+def test_mcnemar_leaves_out_what_one_did_not_decide():
     """Only items decided by both count."""
     found = mcnemar([True, True, False], [True, None, False], [False, True, False])
     assert (found.n["items"], found.missing, found.p_value) == (2, 1, 1.0)
@@ -181,7 +181,7 @@ def slow_length_decisions(labels: list[bool], lengths: list[float]) -> tuple[boo
     return tuple(decided)
 
 
-def test_length_alone_is_the_threshold_of_all_other_items() -> None:
+def test_length_alone_is_the_threshold_of_all_other_items():
     """The same decisions as trying every threshold for every item left out; ties in length included."""
     chance = np.random.default_rng(7)
     for size in (2, 3, 12, 25):
@@ -195,7 +195,7 @@ def make(mode: str, decisions: list[bool | None], **more: object):
     return decider("primary", "m", mode, labels=LABELS, decisions=decisions, **more)  # type: ignore[arg-type]
 
 
-def test_a_decider_counts_what_it_was_asked() -> None:
+def test_a_decider_counts_what_it_was_asked():
     """Items it was not asked about are no undecided ones; cost per right verdict and unreadable share are plain."""
     votes = [(1.0, 1.0, None)] * 8 + [(0.0, 0.5, 0.0)] * 8
     one = make("cot", DECISIONS, asked=[True] * 12 + [False] * 4, votes=votes, aud=1.0, unreadable=8)
@@ -209,7 +209,7 @@ def test_a_decider_counts_what_it_was_asked() -> None:
     assert none_right.aud_per_correct is None
 
 
-def test_the_frame_has_a_row_each_and_no_zero_for_what_is_missing() -> None:
+def test_the_frame_has_a_row_each_and_no_zero_for_what_is_missing():
     """Judges first, then baselines; NaN where there is no number."""
     judge = make("cot", DECISIONS, scores=[None if d is None else float(d) for d in DECISIONS], aud=0.5)
     simple = baselines(LABELS, list(range(16)))
@@ -223,7 +223,7 @@ def test_the_frame_has_a_row_each_and_no_zero_for_what_is_missing() -> None:
     assert deciders_frame([]).empty
 
 
-def test_comparisons_are_corrected_for_their_number() -> None:
+def test_comparisons_are_corrected_for_their_number():
     """Three pairs of judges are one family of tests, judges against baselines another."""
     three = [
         make(mode, made)

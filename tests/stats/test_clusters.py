@@ -86,7 +86,7 @@ def about(found: dict[str, list[float | None]]) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("name", ANALYSES)
-def test_a_study_listed_three_times_says_what_it_says_once(name: str) -> None:
+def test_a_study_listed_three_times_says_what_it_says_once(name):
     """The same estimate, the same interval, the same test: copies are no observations."""
     once, thrice = (numbers(ANALYSES[name](runs)) for runs in (study(), listed(study(), 3)))
     assert len(once) > 2
@@ -94,7 +94,7 @@ def test_a_study_listed_three_times_says_what_it_says_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["lengths", "models"])
-def test_a_cluster_for_each_base_changes_nothing_whatever_it_is_called(name: str) -> None:
+def test_a_cluster_for_each_base_changes_nothing_whatever_it_is_called(name):
     """Questions that each have an address of their own, and the one answered question of several on a document."""
     runs = study()
     assert numbers(ANALYSES[name](runs.assign(cluster="https://example.org/" + runs["base"]))) == about(
@@ -103,7 +103,7 @@ def test_a_cluster_for_each_base_changes_nothing_whatever_it_is_called(name: str
 
 
 @pytest.mark.parametrize("name", [*ANALYSES, "missing", "ceiling"])
-def test_the_order_of_rows_changes_nothing(name: str) -> None:
+def test_the_order_of_rows_changes_nothing(name):
     """Shuffled rows, some of them without a score."""
     runs = study().assign(
         composite_strict=lambda rows: rows["composite_strict"].mask(rows.index % 17 == 0).clip(0, 5)
@@ -114,14 +114,14 @@ def test_the_order_of_rows_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["lengths", "lengths by model", "models", "profile", "front"])
-def test_repeats_are_averaged_first_and_do_not_count_as_bases(name: str) -> None:
+def test_repeats_are_averaged_first_and_do_not_count_as_bases(name):
     """The same scores again, under another repeat."""
     again = pd.concat([study(), study().assign(repeat=1)])
     one, other = (numbers(ANALYSES[name](runs)) for runs in (study(), again))
     assert other == about(one)
 
 
-def test_lengths_are_paired_within_a_base_before_bases_are_averaged() -> None:
+def test_lengths_are_paired_within_a_base_before_bases_are_averaged():
     """A base that lacks a length drops out of its contrast with all it has, whatever its cluster has."""
     runs = study()
     other = runs.assign(base=runs["base"] + "-1", composite_strict=runs["composite_strict"] + 2.0)

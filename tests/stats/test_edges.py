@@ -396,14 +396,14 @@ def test_what_cannot_be_used_is_refused_in_one_line(case):
     assert "\n" not in str(caught.value)
 
 
-def test_bases_and_rows_that_lack_a_score_are_left_out_and_counted() -> None:
+def test_bases_and_rows_that_lack_a_score_are_left_out_and_counted():
     """As many numbers from the complete ones alone: the omnibus test."""
     gaps = np.insert(TABLE, 4, [[3.0, NAN, 2.0]], axis=0)
     assert repeated_measures(gaps) == replace(repeated_measures(TABLE), missing=1)
     assert repeated_measures(gaps, missing=2).missing == 3
 
 
-def test_an_interval_that_the_correction_for_bias_moves_off_the_estimate_says_why_it_ends_there() -> None:
+def test_an_interval_that_the_correction_for_bias_moves_off_the_estimate_says_why_it_ends_there():
     """Three bases alike and a fourth far away: the bias is larger than the error."""
     found, scale = Estimate("x", 1.0), (lambda values: values, lambda values: values)
     moved = with_jackknife(found, np.array([0.70, 0.71, 0.72, 0.70]), *scale)
@@ -412,7 +412,7 @@ def test_an_interval_that_the_correction_for_bias_moves_off_the_estimate_says_wh
     assert not with_jackknife(found, np.array([0.8, 1.3, 0.9, 1.0]), *scale).remarks
 
 
-def test_runs_that_have_no_length_bin_at_all_are_of_one_bin() -> None:
+def test_runs_that_have_no_length_bin_at_all_are_of_one_bin():
     """Models are compared; a bin that is missing in some rows only is named."""
     runs = RUNS.assign(composite_strict=TABLE[:8].ravel(), length_bin=None).drop(columns="run_id")
     runs["prompt_id"] = [f"{base}{place % 3}" for place, base in enumerate(runs["base"])]

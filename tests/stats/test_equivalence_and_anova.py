@@ -18,7 +18,7 @@ def table(bases: int = 9, bins: int = 3, seed: int = 5) -> np.ndarray:
 
 @given(st.floats(0.1, 50), st.floats(-20, 20), st.permutations(range(3)))
 @settings(max_examples=20, deadline=None, derandomize=True)
-def test_scale_shift_and_order_leave_the_anova(scale: float, shift: float, order: list[int]) -> None:
+def test_scale_shift_and_order_leave_the_anova(scale, shift, order):
     """F and p have no unit; the order of bases and bins and a level of one's own per base change nothing."""
     scores = table()
     first = repeated_measures(scores)
@@ -29,9 +29,7 @@ def test_scale_shift_and_order_leave_the_anova(scale: float, shift: float, order
 
 @given(st.integers(0, 100), st.floats(0.05, 3), st.floats(-1, 1))
 @settings(max_examples=30, deadline=None, derandomize=True)
-def test_the_p_value_is_that_of_statsmodels_and_agrees_with_its_interval(
-    seed: int, margin: float, shift: float
-) -> None:
+def test_the_p_value_is_that_of_statsmodels_and_agrees_with_its_interval(seed, margin, shift):
     """Equal to statsmodels; below .05 exactly where the 90 % interval is within the margin; sign does not matter."""
     rng = np.random.default_rng(seed)
     x, y = rng.normal(shift, 1, 10), rng.normal(0, 1, 10)
@@ -44,7 +42,7 @@ def test_the_p_value_is_that_of_statsmodels_and_agrees_with_its_interval(
     )
 
 
-def test_verdicts_are_after_holm_and_say_the_margin() -> None:
+def test_verdicts_are_after_holm_and_say_the_margin():
     """Two tests: the smaller p value doubles; what is not shown is not called different."""
     rng = np.random.default_rng(2)
     close, far = rng.normal(0, 0.1, 12), rng.normal(0.25, 0.1, 12)

@@ -32,7 +32,7 @@ SCALE = (0.0, 5.0)
 
 @pytest.mark.parametrize("ends", [(0.0, 5.0), (1.0, 5.0), (0.0, 100.0)])
 @pytest.mark.parametrize("sizes", [(1,) * 6, (3, 1, 2, 5, 1, 4, 2)])
-def test_a_second_calculation_gives_the_same(ends: tuple[float, float], sizes: tuple[int, ...]) -> None:
+def test_a_second_calculation_gives_the_same(ends, sizes):
     rng = np.random.default_rng(7)
     groups = [list(ends[0] + (ends[1] - ends[0]) * rng.uniform(0.3, 1.0, size)) for size in sizes]
     labels = [f"b{i}" for i, group in enumerate(groups) for _ in group]
@@ -50,7 +50,7 @@ def test_a_second_calculation_gives_the_same(ends: tuple[float, float], sizes: t
         ([0.0] * 6, "all 6 clusters are equal"),
     ],
 )
-def test_where_there_is_no_variance_it_says_so(scores: list[float], reason: str) -> None:
+def test_where_there_is_no_variance_it_says_so(scores, reason):
     """Ties have a mean and no interval, never one of no width."""
     estimate = bounded_mean(EMPTY, scores, range(len(scores)), SCALE)
     assert (estimate.estimate, estimate.low, estimate.high) == (scores[0], None, None)
@@ -60,14 +60,14 @@ def test_where_there_is_no_variance_it_says_so(scores: list[float], reason: str)
 @pytest.mark.parametrize(
     "scores", [[5, 5, 5, 5, 5, 4], [0, 0, 0, 1], [5.0, 4.0], [4.9, 5.0, 5.0], [2.0, 3.0, 4.0]]
 )
-def test_one_base_apart_and_few_bases_have_a_finite_interval_within_the_scale(scores: list[float]) -> None:
+def test_one_base_apart_and_few_bases_have_a_finite_interval_within_the_scale(scores):
     estimate = bounded_mean(EMPTY, scores, range(len(scores)), SCALE)
     assert 0 <= estimate.low <= estimate.estimate <= estimate.high <= 5
     assert estimate.low < estimate.high
 
 
 @pytest.mark.parametrize("bases", [12, pytest.param(30, marks=pytest.mark.full)])
-def test_near_the_end_of_the_scale_the_interval_holds_where_students_t_does_not(bases: int) -> None:
+def test_near_the_end_of_the_scale_the_interval_holds_where_students_t_does_not(bases):
     """Whole scores with a mean of 4.6, three answers a base whose difficulty is skewed: 600 studies."""
     rng = np.random.default_rng(20261125)
 
@@ -172,7 +172,7 @@ def test_a_difference_of_rates_lies_in_its_interval_and_turns_with_the_models(ro
     assert (found.p_value < 0.05) == (not found.low <= 0 <= found.high)
 
 
-def test_all_right_against_all_wrong_is_decided_in_five_clusters() -> None:
+def test_all_right_against_all_wrong_is_decided_in_five_clusters():
     """By Wilson: the ends of 5 of 5 and of 0 of 5, put together; P is the level at which they reach 0."""
     found = rate_difference("d", [1.0] * 25, [0.0] * 25, [*range(5)] * 5)
     bound = (1.959964**2) / (5 + 1.959964**2)
@@ -202,9 +202,7 @@ def gained(gain: float, bases: int) -> dict[str, Estimate]:
 
 @pytest.mark.parametrize("bases", [2, 5, 6, 20])
 @pytest.mark.parametrize("gain", [0.0, 0.1, 0.25, 1.0, -2.0])
-def test_a_gain_that_is_equal_in_all_bases_has_the_p_value_and_the_interval_of_one_test(
-    gain: float, bases: int
-) -> None:
+def test_a_gain_that_is_equal_in_all_bases_has_the_p_value_and_the_interval_of_one_test(gain, bases):
     """The larger P of the sign test and of Wilson's bound of 0 in G, which is searched on a grid."""
     signs = stats.binomtest(bases, bases).pvalue if gain else 0.0
     grid = np.linspace(1e-5, 1, 20_001)[::-1]
@@ -225,9 +223,7 @@ def test_a_gain_that_is_equal_in_all_bases_has_the_p_value_and_the_interval_of_o
 
 @pytest.mark.parametrize(("bases", "margin"), [(8, 0.25), (20, 0.25), (20, 0.1), (6, 0.5)])
 @pytest.mark.parametrize("gain", [0.0, 0.1, 0.3])
-def test_equal_differences_are_equivalent_where_the_bound_lies_within_the_margin(
-    gain: float, bases: int, margin: float
-) -> None:
+def test_equal_differences_are_equivalent_where_the_bound_lies_within_the_margin(gain, bases, margin):
     test = equivalence("M-S", [gain] * bases, margin)
     bound = stats.norm.isf(0.05) ** 2
     bound /= bases + bound
@@ -236,7 +232,7 @@ def test_equal_differences_are_equivalent_where_the_bound_lies_within_the_margin
     assert (test.p_value < 0.5) == (gain < margin)
 
 
-def test_a_bound_is_a_fifth_of_a_long_scale() -> None:
+def test_a_bound_is_a_fifth_of_a_long_scale():
     """Equal scores on 0 to 100 are no surer than those on 0 to 5."""
     long, short = (
         equal_differences(Estimate("d", None, unit=Points((0.0, top))), 0.0, 10) for top in (100.0, 5.0)
@@ -246,9 +242,7 @@ def test_a_bound_is_a_fifth_of_a_long_scale() -> None:
 
 @QUICK
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 5), st.integers(0, 5))
-def test_of_two_deciders_and_of_two_methods_interval_and_p_value_agree(
-    b: int, c: int, right: int, wrong: int
-) -> None:
+def test_of_two_deciders_and_of_two_methods_interval_and_p_value_agree(b, c, right, wrong):
     """Whatever the counts, P is below .05 exactly where the interval leaves out 0."""
     first = [True] * (right + b) + [False] * (c + wrong)
     second = [True] * right + [False] * b + [True] * c + [False] * wrong
@@ -275,7 +269,7 @@ def uneven(draw: st.DrawFn) -> pd.DataFrame:
 
 @QUICK
 @given(uneven(), st.sampled_from([True, False]), st.booleans())
-def test_a_mean_weighs_items_as_the_difference_does(frame, rate, share_cluster) -> None:
+def test_a_mean_weighs_items_as_the_difference_does(frame, rate, share_cluster):
     """However unevenly repeats are missing: the difference of the means is the mean difference."""
     frame = frame.assign(cluster="c" if share_cluster else frame["base"])
     compared = compare_models(frame, rate=rate)

@@ -26,7 +26,7 @@ def judgements(bases: int = 8, seed: int = 1, gain: float = 0.0, l_gain: float =
     return frame
 
 
-def test_the_difference_is_the_paired_t_test_over_bases() -> None:
+def test_the_difference_is_the_paired_t_test_over_bases():
     """Estimate, interval and p value of scipy on base means; d_z and g_z from the same."""
     on, off = judgements(seed=2, gain=0.3), judgements(seed=3)
     found = focus_contrast(on, off)
@@ -43,7 +43,7 @@ def test_the_difference_is_the_paired_t_test_over_bases() -> None:
     )
 
 
-def test_a_gain_at_one_length_only_is_seen_between_bins() -> None:
+def test_a_gain_at_one_length_only_is_seen_between_bins():
     """FSP that lifts L alone is not the same instrument for every length."""
     found = focus_contrast(judgements(seed=2, l_gain=0.8), judgements(seed=3))
     by_bin = {one.name: one.estimate for one in found.by_bin.per_bin}
@@ -53,7 +53,7 @@ def test_a_gain_at_one_length_only_is_seen_between_bins() -> None:
     assert list(found.frame()["name"][-2:]) == ["on - off, L-M", "on - off, L-S"]
 
 
-def test_a_judge_who_failed_on_one_side_is_no_effect() -> None:
+def test_a_judge_who_failed_on_one_side_is_no_effect():
     """The strict judge's failures with FSP do not lift the scores; they are counted, and nothing becomes 0."""
     off = judgements(seed=3)
     off.loc[off["judge"] == "tertiary", "composite_strict"] -= 2
@@ -65,7 +65,7 @@ def test_a_judge_who_failed_on_one_side_is_no_effect() -> None:
     assert "16 of 144 pairs" in found.notes[1]
 
 
-def test_names_of_judges_change_nothing_and_sides_turn_the_sign() -> None:
+def test_names_of_judges_change_nothing_and_sides_turn_the_sign():
     on, off = judgements(4, seed=2, gain=0.3), judgements(4, seed=3)
     names = {"judge": dict(zip(JUDGES, JUDGES[1:] + JUDGES[:1], strict=True))}
     first, turned = focus_contrast(on, off).difference, focus_contrast(off, on).difference
@@ -73,14 +73,14 @@ def test_names_of_judges_change_nothing_and_sides_turn_the_sign() -> None:
     assert (turned.low, turned.high) == pytest.approx((-first.high, -first.low))
 
 
-def test_repeats_of_a_judge_are_averaged_first() -> None:
+def test_repeats_of_a_judge_are_averaged_first():
     """Twice the same judgement under another repeat changes nothing."""
     on, off = judgements(seed=2).assign(judge_repeat=0), judgements(seed=3).assign(judge_repeat=0)
     more = pd.concat([on, on.assign(judge_repeat=1)])
     assert focus_contrast(more, off).difference == focus_contrast(on, off).difference
 
 
-def test_what_cannot_be_estimated_says_why() -> None:
+def test_what_cannot_be_estimated_says_why():
     """One base, equal differences, no score at all."""
     alone = focus_contrast(judgements(1, seed=2), judgements(1, seed=3))
     assert "1 base " in alone.difference.remarks

@@ -37,7 +37,7 @@ def of_primary(result: JudgeComparison) -> dict[str, Estimate]:
     return {one.statistic: one for one in result.estimates if one.facets["judge"] == "primary"}
 
 
-def test_slope_and_correlation_are_found() -> None:
+def test_slope_and_correlation_are_found():
     """.3 points per 100 tokens against the others, inside the interval; r with their mean is numpy's."""
     judgements, replies = study(bases=30)
     found = of_primary(compared(judgements, replies))
@@ -54,7 +54,7 @@ def test_slope_and_correlation_are_found() -> None:
     }
 
 
-def test_a_failed_judgement_is_missing_and_no_zero() -> None:
+def test_a_failed_judgement_is_missing_and_no_zero():
     """One unreadable reply and one that never came: counts have them, and no interval; coefficients leave them out."""
     judgements, replies = study()
     own = judgements.index[judgements["judge"] == "primary"]
@@ -68,7 +68,7 @@ def test_a_failed_judgement_is_missing_and_no_zero() -> None:
     assert compared(judgements, replies).select("correlation")[1].n["answers"] == 16
 
 
-def test_a_judge_alone_has_no_agreement_and_one_without_scores_no_number() -> None:
+def test_a_judge_alone_has_no_agreement_and_one_without_scores_no_number():
     """One judge; a judge that failed everywhere; each result says why it is missing."""
     judgements, replies = study()
     alone = of_primary(compared(judgements[judgements["judge"] == "primary"], replies))
@@ -81,7 +81,7 @@ def test_a_judge_alone_has_no_agreement_and_one_without_scores_no_number() -> No
     assert silent["cost"].remarks == "not estimable: no call has a known cost"
 
 
-def test_times_that_a_judge_judged_a_run_are_averaged_and_paid_for_each() -> None:
+def test_times_that_a_judge_judged_a_run_are_averaged_and_paid_for_each():
     """Two judgements of a run are one score and two costs; equal requests are one call."""
     judgements, replies = study()
     once = of_primary(compared(judgements, replies))
@@ -97,7 +97,7 @@ def test_times_that_a_judge_judged_a_run_are_averaged_and_paid_for_each() -> Non
     assert of_primary(compared(both.assign(call_id="same"), replies))["cost"].estimate == pytest.approx(0.01)
 
 
-def test_judges_may_be_a_category_and_an_empty_table_has_no_row() -> None:
+def test_judges_may_be_a_category_and_an_empty_table_has_no_row():
     """The frame of a study holds roles as a category, and more of them than judged; the frame holds every result."""
     judgements, replies = study()
     roles = pd.Categorical(judgements["judge"], [*JUDGES, "fourth"], ordered=True)

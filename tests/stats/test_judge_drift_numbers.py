@@ -46,7 +46,7 @@ def moved(differences: np.ndarray, confidence: float = 0.95) -> tuple[float, flo
     [0.5, *[0.0] * 9], [1.0, -0.5, *[0.0] * 18], [-0.5, -0.5, -1.0, *[0.0] * 9], [0.5, 1.0, 0.5, 2.0, -1.0, 0.0],
     list(np.linspace(-1, 1.5, 30)), [0.4, 0.5, 0.6, 0.5],
 ])  # fmt: skip
-def test_few_moves_up_and_down_are_put_together(changes: list[float]) -> None:
+def test_few_moves_up_and_down_are_put_together(changes):
     """The interval is that of a second calculation, and P is where it just reaches 0."""
     then = np.resize([1.0, 2.0, 3.0, 2.5], len(changes))
     (part,) = judge_drift(*frames(then, then + changes)).drifts
@@ -56,7 +56,7 @@ def test_few_moves_up_and_down_are_put_together(changes: list[float]) -> None:
     assert min(map(abs, ends)) == pytest.approx(0.0, abs=1e-6)
 
 
-def test_one_large_base_is_worth_little_more_than_itself() -> None:
+def test_one_large_base_is_worth_little_more_than_itself():
     """Fifty of 58 replies are of one base, and it alone moved: no interval by 9 bases would say so."""
     bases = ["large"] * 50 + list("abcdefgh")
     (part,) = judge_drift(*frames([3.0] * 58, [4.0] * 50 + [3.0] * 8, bases=bases)).drifts
@@ -64,7 +64,7 @@ def test_one_large_base_is_worth_little_more_than_itself() -> None:
     assert part.shift.high > 0.95
 
 
-def test_single_bases_and_holm_over_judges() -> None:
+def test_single_bases_and_holm_over_judges():
     """Mean and ends for each judge; p by Holm for the composite, as it is for a dimension."""
     rng, sides = np.random.default_rng(3), []
     for judge, shift in (("primary", 0.4), ("secondary", -0.3)):
@@ -85,7 +85,7 @@ def test_single_bases_and_holm_over_judges() -> None:
 
 
 @pytest.mark.parametrize("moved", [0.0, 1.0])
-def test_where_all_moved_alike_the_interval_is_what_so_many_bases_allow(moved: float) -> None:
+def test_where_all_moved_alike_the_interval_is_what_so_many_bases_allow(moved):
     """No spread is no certainty: Wilson's bound of no case in G, by a point, and the reason beside it."""
     then = [1.0, 2.0, 3.0, 4.0, 3.0, 2.0, 1.0, 4.0, 3.0, 2.0]
     drift = judge_drift(*frames(then, [score + moved for score in then]))
@@ -99,7 +99,7 @@ def test_where_all_moved_alike_the_interval_is_what_so_many_bases_allow(moved: f
     assert bool(drift.outside(0.3)) == bool(moved)
 
 
-def test_equal_means_of_bases_are_not_called_unchanged_scores() -> None:
+def test_equal_means_of_bases_are_not_called_unchanged_scores():
     """Each base has one score up and one down: the shift is 0 in each, and every score changed."""
     (part,) = judge_drift(*frames([2.0, 3.0] * 6, [3.0, 2.0] * 6, bases=np.repeat(range(6), 2))).drifts
     assert (part.shift.estimate, part.changed.estimate) == (0.0, 1.0)
@@ -107,7 +107,7 @@ def test_equal_means_of_bases_are_not_called_unchanged_scores() -> None:
     assert (part.shift.low, part.shift.high) == pytest.approx((-Z2 / (6 + Z2), Z2 / (6 + Z2)))
 
 
-def test_missing_scores_of_either_day_are_counted_and_never_zero() -> None:
+def test_missing_scores_of_either_day_are_counted_and_never_zero():
     """NaN on one side, no row on the other; none of both days is no number; one base has no interval."""
     then, now = frames([3.0, np.nan, 2.0, 4.0, 1.0], [3.0, 2.0, np.nan, 5.0, 1.0])
     (part,) = judge_drift(then, now.iloc[:4]).drifts
@@ -124,7 +124,7 @@ def test_missing_scores_of_either_day_are_counted_and_never_zero() -> None:
     assert (empty.drifts, empty.outside(0.1), len(empty.frame())) == ((), {}, 0)
 
 
-def test_bases_that_share_texts_are_one_group() -> None:
+def test_bases_that_share_texts_are_one_group():
     """Intervals rest on clusters, and say so."""
     clusters = np.repeat([f"c{n}" for n in range(5)], 2)
     sides = frames(np.arange(10) % 4 + 1.0, np.arange(10) % 3 + 1.0, cluster=clusters)
@@ -140,7 +140,7 @@ def test_bases_that_share_texts_are_one_group() -> None:
     (lambda side: side.assign(score="good"), "good"),
     (lambda side: side.assign(judge=None), "the judge is empty"),
 ])  # fmt: skip
-def test_what_cannot_be_paired_is_refused_in_one_line(change, words: str) -> None:
+def test_what_cannot_be_paired_is_refused_in_one_line(change, words):
     """No score is averaged or dropped in silence."""
     then, now = frames([1.0, 2.0], [1.0, 3.0])
     with pytest.raises(InputError, match=words):

@@ -198,7 +198,7 @@ def test_the_page_on_statistics_fits_a_mixed_model_to_the_joined_table(capsys):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_contrast_says_which_models_and_how_many_bases_it_rests_on(seed: int) -> None:
+def test_a_contrast_says_which_models_and_how_many_bases_it_rests_on(seed):
     """Recounted from cells that are missing at random; a model that gives nothing is named, and n counts the others."""
     drawn, runs = np.random.default_rng(seed), study(bases=5, models=("m1", "m2", "m3"), repeats=1)
     place = runs.groupby(["model", "length_bin"], observed=True).ngroup()

@@ -43,7 +43,7 @@ def differences(result) -> dict:
     return {row.name: row for row in (*result.length, *result.information, *result.total)}
 
 
-def test_the_parts_are_those_of_the_scores() -> None:
+def test_the_parts_are_those_of_the_scores():
     rows = differences(length_and_information(runs_of(noise=0.0)))
     assert {name: row.estimate for name, row in rows.items()} == {
         k: pytest.approx(v) for k, v in TRUTH.items()
@@ -62,7 +62,7 @@ def test_the_parts_are_those_of_the_scores() -> None:
     assert result.equivalence == ()
 
 
-def test_the_sums_are_the_contrasts_of_the_lengths() -> None:
+def test_the_sums_are_the_contrasts_of_the_lengths():
     runs = runs_of(models="ab")
     lengths = {row.name: row for row in compare_lengths(runs[runs["length_arm"].isna()]).contrasts}
     for total in length_and_information(runs).total:
@@ -71,7 +71,7 @@ def test_the_sums_are_the_contrasts_of_the_lengths() -> None:
         )
 
 
-def test_what_lacks_a_score_is_left_out_of_its_steps_and_the_parts_still_add_up() -> None:
+def test_what_lacks_a_score_is_left_out_of_its_steps_and_the_parts_still_add_up():
     runs = runs_of(models="ab")
     text = runs["length_arm"].fillna(runs["length_bin"])
     runs.loc[(runs["base"] == "b1") & (text == "neutral_l"), "composite_strict"] = np.nan
@@ -91,7 +91,7 @@ def test_what_lacks_a_score_is_left_out_of_its_steps_and_the_parts_still_add_up(
     assert "3 of 94 runs have no composite_strict and are left out" in result.notes
 
 
-def test_a_base_without_arms_counts_nowhere_and_is_named() -> None:
+def test_a_base_without_arms_counts_nowhere_and_is_named():
     runs = runs_of(bases=9)
     runs = runs[runs["length_arm"].isna() | (runs["base"].isin(["b0", "b1", "b2"]))]
     result = length_and_information(runs)
@@ -101,7 +101,7 @@ def test_a_base_without_arms_counts_nowhere_and_is_named() -> None:
 
 
 @pytest.mark.parametrize("bases", [0, 1])
-def test_fewer_than_two_bases_give_no_number_and_a_reason(bases: int) -> None:
+def test_fewer_than_two_bases_give_no_number_and_a_reason(bases):
     result = length_and_information(runs_of(bases=max(bases, 1)).iloc[: 6 * bases], margin=0.2)
     assert not any(
         row.estimable for row in (*differences(result).values(), *result.equivalence, *result.means)
@@ -111,13 +111,13 @@ def test_fewer_than_two_bases_give_no_number_and_a_reason(bases: int) -> None:
     assert len(result.frame()) == 8 + 8 + 3 + 6
 
 
-def test_groups_count_where_bases_share_texts() -> None:
+def test_groups_count_where_bases_share_texts():
     runs = runs_of().assign(cluster=lambda frame: frame["base"].replace({"b1": "b0", "b3": "b2"}))
     result = length_and_information(runs)
     assert {row.n["independent groups"] for row in differences(result).values()} == {6}
 
 
-def test_another_score_has_no_margin_in_points() -> None:
+def test_another_score_has_no_margin_in_points():
     runs = runs_of().rename(columns={"composite_strict": "seconds"})
     assert length_and_information(runs, "seconds", margin=0.2).equivalence == ()
     equal = length_and_information(runs_of(bases=40, noise=0.05), margin=0.2).equivalence
@@ -128,7 +128,7 @@ def test_another_score_has_no_margin_in_points() -> None:
     ]
 
 
-def test_what_is_no_frame_of_arms_is_refused() -> None:
+def test_what_is_no_frame_of_arms_is_refused():
     with pytest.raises(InputError, match="lack the column length_arm"):
         length_and_information(runs_of().drop(columns="length_arm"))
     with pytest.raises(InputError, match="is not a finite number"):

@@ -29,7 +29,7 @@ def study(
     return runs
 
 
-def test_the_slope_is_that_of_least_squares_with_all_intercepts() -> None:
+def test_the_slope_is_that_of_least_squares_with_all_intercepts():
     """Statsmodels with an intercept per base and per model and bin; the direct effects too."""
     import statsmodels.formula.api as smf
 
@@ -48,7 +48,7 @@ def test_the_slope_is_that_of_least_squares_with_all_intercepts() -> None:
     assert found.slope.n == {"bases": 12, "answers": 72}
 
 
-def test_the_total_effect_is_the_paired_difference() -> None:
+def test_the_total_effect_is_the_paired_difference():
     """With complete data, estimate and interval are those of compare_lengths, and p values are Holm's."""
     runs = study()
     total, paired = length_bias(runs).total, compare_lengths(runs).contrasts
@@ -60,7 +60,7 @@ def test_the_total_effect_is_the_paired_difference() -> None:
         assert one.correction == "Holm over 3 contrasts by regression"
 
 
-def test_total_less_direct_is_the_slope_times_the_longer_replies() -> None:
+def test_total_less_direct_is_the_slope_times_the_longer_replies():
     """The identity of least squares, in balanced data with equal weights."""
     found = length_bias(study())
     apart = [
@@ -71,7 +71,7 @@ def test_total_less_direct_is_the_slope_times_the_longer_replies() -> None:
     assert apart[2] == pytest.approx(found.slope.estimate * (longer["L"] - longer["S"]) / 100)
 
 
-def test_a_run_without_score_or_length_is_left_out_and_counted() -> None:
+def test_a_run_without_score_or_length_is_left_out_and_counted():
     """Missing is not zero: the result is that of the runs that have both."""
     runs = study()
     runs["output_tokens"] = runs["output_tokens"].astype("Int64")
@@ -84,7 +84,7 @@ def test_a_run_without_score_or_length_is_left_out_and_counted() -> None:
     assert found.slope.estimate == length_bias(runs.drop(index=[3, 10])).slope.estimate
 
 
-def test_what_cannot_be_estimated_says_why() -> None:
+def test_what_cannot_be_estimated_says_why():
     """Lengths that follow from base and cell, constant scores, one base, nothing at all, two bins."""
     runs = study()
     constant = length_bias(runs.assign(output_tokens=500))
@@ -109,7 +109,7 @@ def test_what_cannot_be_estimated_says_why() -> None:
         assert found.sentence()
 
 
-def test_a_model_that_lacks_a_bin_does_not_pass_for_an_effect() -> None:
+def test_a_model_that_lacks_a_bin_does_not_pass_for_an_effect():
     """A better model without L prompts leaves L-S to the other."""
     runs = study(noise=0.1)
     runs.loc[runs["model"] == "y", "composite_strict"] += 2
@@ -124,7 +124,7 @@ def runs(*rows: tuple[str, str, str, float | None]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["base", "model", "length_bin", "clarity"])
 
 
-def test_repeats_are_averaged_within_a_base_and_the_interval_is_that_of_three_bases() -> None:
+def test_repeats_are_averaged_within_a_base_and_the_interval_is_that_of_three_bases():
     """Bases of 3 and 4 and 5 give 4 ± t(2) / sqrt(3), carried to the logit, however many repeats one of them has."""
     found = dimension_profile(
         runs(
@@ -140,7 +140,7 @@ def test_repeats_are_averaged_within_a_base_and_the_interval_is_that_of_three_ba
     assert found.frame()["dimension"].tolist() == ["clarity"]
 
 
-def test_a_missing_score_is_counted_and_is_no_zero() -> None:
+def test_a_missing_score_is_counted_and_is_no_zero():
     """The mean is that of the scores there are; a cell without any has a reason and no number."""
     found = dimension_profile(
         runs(("b1", "m", "S", 3.0), ("b2", "m", "S", None), ("b1", "m", "L", None)), ("clarity",)
@@ -151,7 +151,7 @@ def test_a_missing_score_is_counted_and_is_no_zero() -> None:
     assert (long.mean.estimate, long.mean.remarks) == (None, "not estimable: no answer has a score")
 
 
-def test_models_and_bins_come_in_order_and_every_cell_once() -> None:
+def test_models_and_bins_come_in_order_and_every_cell_once():
     """By model, then from short to long, whatever the order of the rows."""
     table = runs(*((b, m, s, 3.0) for b in ("b2", "b1") for m in ("y", "x") for s in ("L", "S", "M")))
     found = dimension_profile(table, ("clarity",))

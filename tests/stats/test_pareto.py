@@ -35,7 +35,7 @@ POINTS = {
 }
 
 
-def test_the_front_is_what_no_other_point_beats() -> None:
+def test_the_front_is_what_no_other_point_beats():
     """Three points are on it, and with this little noise surely; quality per AUD is the ratio of the means."""
     found = pareto(study(POINTS))
     assert [(point.model, point.length_bin) for point in found.points] == list(POINTS)
@@ -48,7 +48,7 @@ def test_the_front_is_what_no_other_point_beats() -> None:
 
 @given(st.integers(0, 200))
 @settings(max_examples=30, deadline=None, derandomize=True)
-def test_the_front_is_that_of_trying_every_pair(seed: int) -> None:
+def test_the_front_is_that_of_trying_every_pair(seed):
     """Whole-number qualities and costs, ties included, and resamples one by one."""
     rng = np.random.default_rng(seed)
     quality, price = rng.integers(0, 3, (5, 6)).astype(float), rng.integers(1, 4, (5, 6)).astype(float)
@@ -61,7 +61,7 @@ def test_the_front_is_that_of_trying_every_pair(seed: int) -> None:
             assert row[i] == (not beaten)
 
 
-def test_probabilities_are_of_bases_drawn_together() -> None:
+def test_probabilities_are_of_bases_drawn_together():
     """A point that is better by the same in every base is on the front in every resample, however bases differ."""
     base = np.random.default_rng(1).normal(3, 1, 10)
     quality, price = np.column_stack([base + 0.01, base]), np.ones((10, 2))
@@ -73,7 +73,7 @@ def test_probabilities_are_of_bases_drawn_together() -> None:
     assert sum(shares) >= 1
 
 
-def test_free_runs_have_no_quality_per_aud() -> None:
+def test_free_runs_have_no_quality_per_aud():
     """A local model costs nothing: said so, still on the front, and nothing is divided by 0."""
     points = {("local", "S"): (2.0, 0.0), ("dear", "S"): (4.0, 0.1), ("worse", "S"): (1.0, 0.0)}
     found = pareto(study(points))
@@ -88,7 +88,7 @@ def test_free_runs_have_no_quality_per_aud() -> None:
     assert found.frame()["per_aud"].isna().tolist() == [False, True, True]
 
 
-def test_what_is_missing_is_left_out_counted_and_priced() -> None:
+def test_what_is_missing_is_left_out_counted_and_priced():
     """A failed run is no zero; what it cost is told; points on other bases are told."""
     runs = study(POINTS)
     runs.loc[0, "composite_strict"] = np.nan
@@ -100,7 +100,7 @@ def test_what_is_missing_is_left_out_counted_and_priced() -> None:
     assert any("partly different bases" in note for note in found.notes)
 
 
-def test_what_cannot_be_estimated_says_why() -> None:
+def test_what_cannot_be_estimated_says_why():
     """Nothing judged, one base, constant scores and costs, a mean of 0."""
     assert pareto(study(POINTS).assign(composite_strict=np.nan)).frame().empty
     alone = pareto(study(POINTS, bases=1))
@@ -114,7 +114,7 @@ def test_what_cannot_be_estimated_says_why() -> None:
     assert "quality or cost is 0" in nought.remarks
 
 
-def test_the_interval_of_quality_per_aud_is_the_jackknife_of_its_logarithm() -> None:
+def test_the_interval_of_quality_per_aud_is_the_jackknife_of_its_logarithm():
     """Made again from the estimates without each base in turn."""
     runs = study(POINTS, bases=7, spread=0.8)
     whole = pareto(runs, resamples=1).points[0].per_aud
@@ -145,7 +145,7 @@ def steps(gain: float, cost: float, bases: int = 8, noise: float = 0.1) -> pd.Da
         (steps(-0.5, 2.0), "the longer prompts score lower"),
     ],
 )
-def test_a_point_without_a_price_has_its_reason(runs: pd.DataFrame, reason: str) -> None:
+def test_a_point_without_a_price_has_its_reason(runs, reason):
     """A gain or a cost that may be 0 whatever its sign, or is below 0, one base; and one length has no step."""
     (price,) = point_cost(runs)
     assert (price.estimate, price.reason) == (None, reason)

@@ -36,7 +36,7 @@ def calibrated(people, judges, base, shown) -> CalibratedMean:
     )
 
 
-def test_without_the_judges_it_is_the_clustered_mean_of_the_people() -> None:
+def test_without_the_judges_it_is_the_clustered_mean_of_the_people():
     """Lambda 0 and bases of equal size: the jackknife of a mean is its clustered error."""
     rng = np.random.default_rng(3)
     ratings, base = rng.normal(3, 1, 36), [f"b{i}" for i in range(12) for _ in range(3)]
@@ -47,7 +47,7 @@ def test_without_the_judges_it_is_the_clustered_mean_of_the_people() -> None:
     assert found.degrees <= 11
 
 
-def test_the_jackknife_is_that_of_leaving_out_each_base_and_tuning_again() -> None:
+def test_the_jackknife_is_that_of_leaving_out_each_base_and_tuning_again():
     """Against a plain loop over bases, those with a rating and those without as two strata."""
     data = simulated(np.random.default_rng(5), 20, 14, top=False)
     people, judges, base, shown = data
@@ -72,7 +72,7 @@ def test_the_jackknife_is_that_of_leaving_out_each_base_and_tuning_again() -> No
     assert found.judges.estimate == pytest.approx(judges.mean())
 
 
-def test_a_biased_judge_is_put_right_and_a_good_one_narrows_the_interval() -> None:
+def test_a_biased_judge_is_put_right_and_a_good_one_narrows_the_interval():
     rng = np.random.default_rng(2)
     quality = rng.normal(3, 0.8, 400)
     shown = np.arange(400) < 40
@@ -87,7 +87,7 @@ def test_a_biased_judge_is_put_right_and_a_good_one_narrows_the_interval() -> No
 
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(st.integers(0, 2**16), st.floats(-3, 3), st.floats(0.1, 10))
-def test_order_shift_and_scale(seed: int, shift: float, scale: float) -> None:
+def test_order_shift_and_scale(seed, shift, scale):
     """Rows in another order change nothing; another scale of both gives the same in that scale."""
     rng = np.random.default_rng(seed)
     data = simulated(rng, 15, 30, top=False, answers=90)
@@ -104,7 +104,7 @@ def test_order_shift_and_scale(seed: int, shift: float, scale: float) -> None:
             )
 
 
-def test_a_missing_rating_is_left_out_and_counted_never_zero() -> None:
+def test_a_missing_rating_is_left_out_and_counted_never_zero():
     human, same, other = TRIPLE
     found = prediction_powered_mean("m", [*human, None], [*same, 4], [*other, np.nan])
     whole = prediction_powered_mean("m", *TRIPLE)
@@ -113,7 +113,7 @@ def test_a_missing_rating_is_left_out_and_counted_never_zero() -> None:
     assert found.calibrated.low == pytest.approx(whole.calibrated.low)
 
 
-def test_every_answer_rated_and_all_unrated_in_one_base_work() -> None:
+def test_every_answer_rated_and_all_unrated_in_one_base_work():
     whole = prediction_powered_mean("m", [1.0, 2, 3, 5], [1.0, 2, 4, 5], [])
     assert (whole.calibrated.estimate, whole.tuning) == (2.75, 0.0)
     assert whole.calibrated.low < 2.75 < whole.calibrated.high
@@ -140,7 +140,7 @@ def contrasted(contrasts, people, judges, side, base, shown) -> dict[str, Calibr
     return dict(zip(contrasts, prediction_powered_contrasts(named, *rows), strict=True))
 
 
-def test_a_difference_is_that_of_the_means_at_one_weight_of_all_rated_answers() -> None:
+def test_a_difference_is_that_of_the_means_at_one_weight_of_all_rated_answers():
     """The weight by its formula, from rated answers alone; each contrast by hand; people alone by CR2."""
     people, judges, side, base, shown = few_rated(3, 9)
     found = contrasted({"S": ("S", None), **PAIRS}, people, judges, side, base, shown)
@@ -171,7 +171,7 @@ def test_a_difference_is_that_of_the_means_at_one_weight_of_all_rated_answers() 
 
 
 @pytest.mark.full
-def test_few_rated_bases_give_no_wider_interval_than_people_alone_and_say_that_they_are_few() -> None:
+def test_few_rated_bases_give_no_wider_interval_than_people_alone_and_say_that_they_are_few():
     """At 6 rated bases the published weight was wider than people alone; a weight above 1 is taken."""
     ratios = []
     for seed in range(60):
@@ -196,7 +196,7 @@ def test_few_rated_bases_give_no_wider_interval_than_people_alone_and_say_that_t
     assert shy.calibrated.high - shy.calibrated.low < 0.5
 
 
-def test_a_side_that_nobody_rated_or_one_base_rated_has_no_difference_and_says_why() -> None:
+def test_a_side_that_nobody_rated_or_one_base_rated_has_no_difference_and_says_why():
     people, judges, side, base, shown = few_rated(2, 9)
     for rated, says in (
         (side != "M", "not estimable: no answer of M was rated by people and by the judges"),

@@ -21,7 +21,7 @@ def pairs(kind: str, shifts, *, judge: str = "primary", each: int = 1, original:
     return pd.DataFrame(rows, columns=["judge", "kind", "base", "original", "altered", "made", "reason"])
 
 
-def test_the_numbers_are_those_made_by_hand() -> None:
+def test_the_numbers_are_those_made_by_hand():
     """Four pairs: mean shift .5, three of four up by .5 or more, none lost."""
     (found,) = probe_shifts(pairs("padded", [0.5, 1.0, 0.0, 0.5])).shifts
     assert found.shift.estimate == pytest.approx(0.5)
@@ -31,7 +31,7 @@ def test_the_numbers_are_those_made_by_hand() -> None:
     assert found.shift.n == {"pairs": 4, "bases": 4}
 
 
-def test_which_move_is_harmful_depends_on_the_kind() -> None:
+def test_which_move_is_harmful_depends_on_the_kind():
     """Up for padding, errors, attacks and kinds unheard of; either way for order and control; a fall detects."""
     for kind, way in {**HARM, "louder": "up"}.items():
         (found,) = probe_shifts(pairs(kind, [0.5, -0.5, -1.0, 0.25])).shifts
@@ -41,7 +41,7 @@ def test_which_move_is_harmful_depends_on_the_kind() -> None:
             assert found.detected.estimate == 0.5
 
 
-def test_a_move_of_the_threshold_counts_though_means_of_scores_round() -> None:
+def test_a_move_of_the_threshold_counts_though_means_of_scores_round():
     """4.1 - 3.6 is a little less than 0.5 in floating point."""
     frame = pairs("padded", [0.0, 0.0])
     frame["original"], frame["altered"] = 3.6, 4.1
@@ -50,7 +50,7 @@ def test_a_move_of_the_threshold_counts_though_means_of_scores_round() -> None:
     assert probe_shifts(frame, threshold=0.6).shifts[0].harmed.estimate == 0.0
 
 
-def test_pairs_of_one_base_are_one_cluster() -> None:
+def test_pairs_of_one_base_are_one_cluster():
     """The interval is that of the clustered mean, wider than that of independent pairs."""
     shifts = [0.5, 0.5, 0.5, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.5, 0.0, 0.5]
     (clustered,) = probe_shifts(pairs("attacked", shifts, each=3)).shifts
@@ -61,7 +61,7 @@ def test_pairs_of_one_base_are_one_cluster() -> None:
     assert clustered.harmed.high - clustered.harmed.low > alone.harmed.high - alone.harmed.low
 
 
-def test_a_missing_score_is_counted_with_its_reason_and_is_no_shift_of_zero() -> None:
+def test_a_missing_score_is_counted_with_its_reason_and_is_no_shift_of_zero():
     """An unreadable altered reply, a failed original and a probe that could not be made."""
     frame = pairs("shuffled", [1.0, 1.0, None, 0.5, 0.5])
     frame.loc[3, ["original", "reason"]] = [np.nan, "original truncated: 'x'"]
@@ -80,7 +80,7 @@ def test_a_missing_score_is_counted_with_its_reason_and_is_no_shift_of_zero() ->
         ([0.5, 0.5, 0.5], 0.5, "no interval: 3 are too few: their signs allow no P value below 0.25"),
     ],
 )
-def test_what_cannot_be_estimated_says_why(shifts, estimate, note) -> None:
+def test_what_cannot_be_estimated_says_why(shifts, estimate, note):
     """No pair, one pair, pairs that do not vary: shares have their interval all the same."""
     (found,) = probe_shifts(pairs("padded", shifts)).shifts
     assert found.shift.estimate == estimate
@@ -93,7 +93,7 @@ def test_what_cannot_be_estimated_says_why(shifts, estimate, note) -> None:
         assert found.harmed.low is not None
 
 
-def test_p_values_are_holm_s_over_the_kinds_of_each_judge_and_the_control_is_no_test() -> None:
+def test_p_values_are_holm_s_over_the_kinds_of_each_judge_and_the_control_is_no_test():
     """Four kinds, one of which moved nothing; the control keeps its own."""
     kinds = {
         CONTROL: [0.1, -0.1, 0.2, 0.0],
@@ -111,7 +111,7 @@ def test_p_values_are_holm_s_over_the_kinds_of_each_judge_and_the_control_is_no_
     assert found.of("a")[0].shift.p_value == pytest.approx(clustered_mean(kinds[CONTROL], range(4)).p_value)
 
 
-def test_the_frame_has_one_row_for_each_result_and_an_empty_one_has_none() -> None:
+def test_the_frame_has_one_row_for_each_result_and_an_empty_one_has_none():
     """Three results a kind, four where a fall is counted."""
     frame = pd.concat([pairs("padded", [0.5, 0.0]), pairs("planted", [0.5, 0.0])])
     found = probe_shifts(frame).frame()

@@ -34,7 +34,7 @@ def t_test(on: pd.DataFrame, off: pd.DataFrame, score: str) -> tuple[float, floa
     return (means[0] - means[1]).mean(), interval.low, interval.high, test.pvalue
 
 
-def test_composite_dimensions_and_judges_are_paired_t_tests_over_bases() -> None:
+def test_composite_dimensions_and_judges_are_paired_t_tests_over_bases():
     """By scipy; p values of dimensions and of judges by Holm, each family by itself."""
     on, off = sides()
     found = reference_effect(on, off)
@@ -55,7 +55,7 @@ def test_composite_dimensions_and_judges_are_paired_t_tests_over_bases() -> None
             assert result.role == "exploratory"
 
 
-def test_agreement_is_krippendorffs_alpha_of_what_both_sides_have_and_its_difference_is_jackknifed() -> None:
+def test_agreement_is_krippendorffs_alpha_of_what_both_sides_have_and_its_difference_is_jackknifed():
     """The jackknife of the difference is that of two alphas without each base, one at a time."""
     on, off = sides()
     on.loc[on["judge"] == "tertiary", "composite_strict"] += 0.4
@@ -84,7 +84,7 @@ def test_agreement_is_krippendorffs_alpha_of_what_both_sides_have_and_its_differ
     assert (one.estimate, one.low, one.high) == pytest.approx((whole, float(low), float(high)))
 
 
-def test_bases_that_share_texts_are_one_and_repeats_of_a_judge_too() -> None:
+def test_bases_that_share_texts_are_one_and_repeats_of_a_judge_too():
     on, off = sides()
     clustered = reference_effect(
         *(frame.assign(cluster=frame["base"].str.replace("b7", "b6")) for frame in (on, off))
@@ -95,7 +95,7 @@ def test_bases_that_share_texts_are_one_and_repeats_of_a_judge_too() -> None:
     assert reference_effect(more, off.assign(judge_repeat=0)).to_dict() == reference_effect(on, off).to_dict()
 
 
-def test_what_cannot_be_estimated_says_why() -> None:
+def test_what_cannot_be_estimated_says_why():
     """No score on one side, one judge, one base, judges without spread, no run in both."""
     on, off = sides()
     nothing = reference_effect(on.assign(composite_strict=np.nan), off)

@@ -41,7 +41,7 @@ def ratings() -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("make", [compare_lengths, compare_models, pareto])
-def test_every_result_shows_itself_in_twenty_lines_and_as_inert_html(make: object) -> None:
+def test_every_result_shows_itself_in_twenty_lines_and_as_inert_html(make):
     found = make(runs())  # type: ignore[operator]
     text, html = repr(found), found._repr_html_()
     assert 3 <= len(text.splitlines()) <= 20
@@ -52,7 +52,7 @@ def test_every_result_shows_itself_in_twenty_lines_and_as_inert_html(make: objec
     assert text.splitlines()[-1][:60] == words[:60]
 
 
-def test_the_composite_and_absolute_agreement_come_first() -> None:
+def test_the_composite_and_absolute_agreement_come_first():
     text = repr(reliability(ratings())).splitlines()
     assert text[0] == "Reliability"
     assert text[1].split()[:2] == ["composite_strict", "ICC(A,1)"]
@@ -60,7 +60,7 @@ def test_the_composite_and_absolute_agreement_come_first() -> None:
     assert re.search(r"further rows: \.frame\(\)", "\n".join(text))
 
 
-def test_no_row_one_row_and_one_without_a_number() -> None:
+def test_no_row_one_row_and_one_without_a_number():
     assert repr(OneResult(())).startswith("One result\n")
     assert "<strong>One result</strong>" in OneResult(())._repr_html_()
     ninety = OneResult((Estimate("M-S", 0.3, 0.1, 0.5, "TOST", confidence=0.9),))
@@ -74,7 +74,7 @@ def test_no_row_one_row_and_one_without_a_number() -> None:
     assert "<i>" not in none._repr_html_()
 
 
-def test_an_interval_is_drawn_where_it_lies() -> None:
+def test_an_interval_is_drawn_where_it_lies():
     pair = OneResult((Estimate("a", -1.0, -2.0, 0.0), Estimate("b", 1.0, 0.0, 2.0)))
     centres = [float(x) for x in re.findall(r'cx="([\d.]+)"', pair._repr_html_())]
     assert centres == [40.0, 110.0]  # 150 pixels wide, 5 at either end, for -2 to 2
@@ -96,14 +96,14 @@ class Outer:
     frame: object = None
 
 
-def test_estimates_are_found_in_dataclasses_mappings_and_sequences_in_order() -> None:
+def test_estimates_are_found_in_dataclasses_mappings_and_sequences_in_order():
     """The place is told in the words of the fields."""
     found = estimates_of(Outer({("gpt", "S"): Inner((ONE, TWO)), ("gpt", "M"): Inner(())}, ONE))
     assert found == [("by model gpt S per bin", ONE), ("by model gpt S per bin", TWO), ("whole", ONE)]
     assert estimates_of(TWO) == [("", TWO)]
 
 
-def test_a_missing_number_is_nan_and_the_columns_are_numbers() -> None:
+def test_a_missing_number_is_nan_and_the_columns_are_numbers():
     """Also where there is no result at all."""
     empty = Estimate("r", None, note="not estimable: one answer", n={"bases": 2, "answers": 6})
     for rows in ([("clarity", empty)], []):

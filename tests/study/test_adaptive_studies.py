@@ -42,9 +42,7 @@ def bases(study: Study) -> list[str]:
 
 
 @pytest.mark.full
-def test_rounds_end_at_the_width_and_go_on_the_same_after_a_kill(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rounds_end_at_the_width_and_go_on_the_same_after_a_kill(tmp_path, monkeypatch):
     """Fewer bases than there are, all models on each, at the width; stopped between rounds it asks what is missing."""
     whole = study_in(tmp_path / "whole", NARROW.format(0.3))
     outcome = whole.execute(progress=False)
@@ -79,7 +77,7 @@ def test_rounds_end_at_the_width_and_go_on_the_same_after_a_kill(
         embedded.stop(study.plan.store_folder)
 
 
-def test_a_width_that_is_never_reached_asks_everything(tmp_path: Path) -> None:
+def test_a_width_that_is_never_reached_asks_everything(tmp_path):
     """The whole bank has no error left: its interval is a point."""
     study = study_in(tmp_path / "wide", NARROW.format(0.001), scenario="CTI_ANALYSIS")
     outcome = study.execute(progress=False)
@@ -90,13 +88,13 @@ def test_a_width_that_is_never_reached_asks_everything(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("selection", ['selection = "adaptive"', "target_width = 0.3", NARROW.format(0)])
-def test_width_and_selection_go_together(tmp_path: Path, selection: str) -> None:
+def test_width_and_selection_go_together(tmp_path, selection):
     """Bad input is one line that names the key."""
     with pytest.raises(StudyError, match="target_width"):
         study_in(tmp_path / "bad", selection)
 
 
-def test_a_provider_that_is_down_ends_the_rounds(tmp_path: Path) -> None:
+def test_a_provider_that_is_down_ends_the_rounds(tmp_path):
     """Nothing is learned from a round without a score, so no further base is asked for nothing."""
     with StubServer(faults=lambda number, body: Fault(status=401)) as server:
         own = f'provider = "openai", base_url = "{server.openai_url}"'

@@ -17,7 +17,7 @@ COUNTED = ("reliability", "compare_lengths", "compare_lengths_by_model", "compar
 
 
 @pytest.fixture
-def calls(monkeypatch, no_pictures) -> Counter[str]:
+def calls(monkeypatch, no_pictures):
     """Count the calculations, each by its name."""
     calls: Counter[str] = Counter()
 
@@ -37,13 +37,13 @@ def calls(monkeypatch, no_pictures) -> Counter[str]:
 
 
 @pytest.fixture(autouse=True)
-def _forget(request) -> None:
+def _forget(request):
     """Begin with nothing calculated: the study is that of all tests."""
     if "study" in request.fixturenames:
         request.getfixturevalue("study").close()
 
 
-def test_figures_calculate_nothing_that_was_calculated_before(study: Study, calls, tmp_path) -> None:
+def test_figures_calculate_nothing_that_was_calculated_before(study, calls, tmp_path):
     """The frames are read again, and are the same."""
     first = study.reliability()
     study.length()
@@ -58,7 +58,7 @@ def test_figures_calculate_nothing_that_was_calculated_before(study: Study, call
 
 
 @pytest.mark.full
-def test_what_has_changed_is_calculated_again(study: Study, calls, monkeypatch) -> None:
+def test_what_has_changed_is_calculated_again(study, calls, monkeypatch):
     """Only analyses of the frame that changed, and those that rest on them."""
     first, lengths = study.reliability(), study.length()
     missing, cards = study.missing(), study.compare_judges()
@@ -78,7 +78,7 @@ def test_what_has_changed_is_calculated_again(study: Study, calls, monkeypatch) 
     assert (calls["reliability"], calls["compare_lengths"], calls["missing_data"]) == (2, 1, 2)
 
 
-def test_length_is_four_frames_from_its_calculation(study: Study, monkeypatch) -> None:
+def test_length_is_four_frames_from_its_calculation(study, monkeypatch):
     """A reader of a traceback goes from `Study.length` to `compare_lengths` without plumbing."""
     from toolkit.stats.prompt_length import contrasts
 
@@ -99,7 +99,7 @@ def test_length_is_four_frames_from_its_calculation(study: Study, monkeypatch) -
     study.close()
 
 
-def test_an_interrupted_analysis_is_one_line_and_is_calculated_next_time() -> None:
+def test_an_interrupted_analysis_is_one_line_and_is_calculated_next_time():
     """The signal of an interrupted cell arrives in the middle of the calculation."""
     analyses, moments = Scores(ratings()).frames(), []
 

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "shrout_fleiss_1979.
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_analyse_gives_the_shrout_and_fleiss_table(toolkit: Callable, tmp_path: Path) -> None:
+def test_analyse_gives_the_shrout_and_fleiss_table(toolkit, tmp_path):
     """The six coefficients of Shrout & Fleiss (1979), Table 2, from a file of ratings with a column ``target``."""
     ratings = (
         pd.DataFrame(GOLDEN["ratings"]).rename_axis(index="target", columns="judge").stack().rename("score")
@@ -42,7 +41,7 @@ def test_analyse_gives_the_shrout_and_fleiss_table(toolkit: Callable, tmp_path: 
     ("arguments", "says"),
     cases(__file__)["bad_input"],
 )
-def test_bad_input_is_one_line_and_exit_code_2(toolkit: Callable, arguments: str, says: str) -> None:
+def test_bad_input_is_one_line_and_exit_code_2(toolkit, arguments, says):
     """On standard error, without a traceback; with --json a script reads the same line on standard output."""
     code, out, err = toolkit(*arguments.split(" "))
     assert (code, out, err.count("\n")) == (2, "", 1)
@@ -53,16 +52,14 @@ def test_bad_input_is_one_line_and_exit_code_2(toolkit: Callable, arguments: str
     assert err == f"toolkit: {said['error']}\n"
 
 
-def test_what_a_command_prints_does_not_act_on_the_terminal(
-    toolkit: Callable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_command_prints_does_not_act_on_the_terminal(toolkit, monkeypatch):
     """Nor does a name that is no UTF-8, such as that of a folder, stop it on a strict terminal."""
     said = Summary({}, "a\x1b[31m caf\udce9\n\tb")
     monkeypatch.setattr("toolkit.prompts.check.check_summary", lambda *_, **__: said)
     assert toolkit("prompts", "check", "demo") == (0, "a[U+001B][31m caf[U+DCE9]\n\tb\n", "")
 
 
-def test_json_is_ascii_whatever_a_path_holds(study_file: Callable[..., Path], tmp_path: Path) -> None:
+def test_json_is_ascii_whatever_a_path_holds(study_file, tmp_path):
     """A folder whose name is no UTF-8, and an output that takes ASCII only."""
     folder = tmp_path / os.fsdecode(b"caf\xe9-\xf0\x9f\x94\x92")
     folder.mkdir()
@@ -74,7 +71,7 @@ def test_json_is_ascii_whatever_a_path_holds(study_file: Callable[..., Path], tm
     embedded.stop(folder / "results" / ".store")
 
 
-def test_debug_shows_the_traceback(toolkit: Callable) -> None:
+def test_debug_shows_the_traceback(toolkit):
     """With --debug before the command the error itself is raised; what is typed wrong stays one line."""
     with pytest.raises(Exception, match="no such study file"):
         main(["--debug", "run", "nowhere.toml"])
@@ -84,9 +81,7 @@ def test_debug_shows_the_traceback(toolkit: Callable) -> None:
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_a_study_from_estimate_to_figures(
-    toolkit: Callable, study_file: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_study_from_estimate_to_figures(toolkit, study_file, tmp_path):
     """estimate, run, status, judge and figures on a scripted study, each as JSON with progress elsewhere."""
     path = study_file()
     estimate = json.loads(toolkit("estimate", path, "--json")[1])
@@ -127,7 +122,7 @@ def test_a_study_from_estimate_to_figures(
     assert "unexpected" not in err
 
 
-def test_a_run_says_that_judges_gave_no_scores(toolkit: Callable, study_file: Callable[..., Path]) -> None:
+def test_a_run_says_that_judges_gave_no_scores(toolkit, study_file):
     """Two judges who write prose leave every run unjudged; the end of the run names that and where the reason is."""
     path = study_file()
     text = path.read_text()
@@ -142,9 +137,7 @@ def test_a_run_says_that_judges_gave_no_scores(toolkit: Callable, study_file: Ca
     assert "12 x prose" in toolkit("status", path)[1]
 
 
-def test_what_costs_asks_first_and_a_missing_key_is_one_line(
-    toolkit: Callable, study_file: Callable[..., Path]
-) -> None:
+def test_what_costs_asks_first_and_a_missing_key_is_one_line(toolkit, study_file):
     """Above budget.confirm_above_aud nothing starts without --yes; of many runs without a key one variable is named."""
     path = study_file("repeats = 5")
     text = path.read_text().replace('{ name = "scripted" }', '"gpt-4o"')
@@ -159,7 +152,7 @@ def test_what_costs_asks_first_and_a_missing_key_is_one_line(
     assert (said["abandoned"], said["unsure_aud"]) == (0, 0.0)  # nothing was sent, so nothing is owed
 
 
-def test_help_and_import_load_nothing_heavy() -> None:
+def test_help_and_import_load_nothing_heavy():
     """Help and `import toolkit` stay instant because heavy packages are loaded when they are needed."""
     heavy = "pandas numpy scipy matplotlib pingouin openai anthropic mongoengine pymongo tiktoken pydantic papermill"
     for code in ("import toolkit", "import toolkit.cli as c; c.cli.main(['--help'], standalone_mode=False)"):
@@ -171,7 +164,7 @@ def test_help_and_import_load_nothing_heavy() -> None:
     assert version("llm-security-toolkit") == VERSION
 
 
-def test_the_lab_opens_copies_so_that_the_tree_stays_as_it_is(tmp_path: Path) -> None:
+def test_the_lab_opens_copies_so_that_the_tree_stays_as_it_is(tmp_path):
     notebook = tmp_path / "notebooks" / "00_a.ipynb"
     notebook.parent.mkdir()
     notebook.write_text('{"source": ["STUDY = \\"../templates/a.toml\\"", "F = \\"../results/own\\""]}')
@@ -183,7 +176,7 @@ def test_the_lab_opens_copies_so_that_the_tree_stays_as_it_is(tmp_path: Path) ->
     assert copied_notebooks(tmp_path / "empty") == []
 
 
-def test_the_lab_is_the_process_that_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lab_is_the_process_that_is_ended(monkeypatch):
     given: list[Any] = []
     notebook = Path("results", "notebooks", "00.ipynb")
     monkeypatch.setattr(doctor, "copied_notebooks", lambda folder: [folder / notebook])

@@ -57,7 +57,7 @@ finally:
 
 
 @pytest.mark.full
-def test_a_study_runs_without_the_rooms_on_top(tmp_path: Path) -> None:
+def test_a_study_runs_without_the_rooms_on_top(tmp_path):
     """Run, judged, analysed and drawn; a method that needs a room on top names it in one line."""
     core = tmp_path / "core"
     shutil.copytree(Path(toolkit.__file__).parent, core / "toolkit")

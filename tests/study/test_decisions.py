@@ -61,7 +61,7 @@ def load(folder: Path, *changes: str) -> Study:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory):
+def folder(tmp_path_factory):
     """A folder with the finished study, as it was decided."""
     place = tmp_path_factory.mktemp("held")
     with load(place) as study:
@@ -70,7 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory):
     embedded.stop(place / "results" / ".store")
 
 
-def test_a_clean_study_lists_nothing_and_says_so(folder, tmp_path) -> None:
+def test_a_clean_study_lists_nothing_and_says_so(folder, tmp_path):
     """Run twice, too."""
     with load(folder) as study:
         study.execute(progress=False)
@@ -84,7 +84,7 @@ def test_a_clean_study_lists_nothing_and_says_so(folder, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("name", DEVIATIONS)
-def test_each_deviation_is_listed_before_it_is_even_run(folder, name) -> None:
+def test_each_deviation_is_listed_before_it_is_even_run(folder, name):
     """By its name, with what was and what is."""
     with load(folder, name) as study:
         found = study.deviations()
@@ -94,7 +94,7 @@ def test_each_deviation_is_listed_before_it_is_even_run(folder, name) -> None:
 
 
 @pytest.mark.full
-def test_ten_deviations_are_all_in_the_bundle_with_their_time(folder, tmp_path) -> None:
+def test_ten_deviations_are_all_in_the_bundle_with_their_time(folder, tmp_path):
     """After a run with all of them; those that are taken back later stay listed."""
     with load(folder, *TOGETHER) as study:
         study.execute(progress=False)
@@ -113,7 +113,7 @@ def test_ten_deviations_are_all_in_the_bundle_with_their_time(folder, tmp_path) 
         study.store.database["decisions"].delete_many({"replied": True})
 
 
-def test_a_change_before_the_first_reply_is_none(tmp_path) -> None:
+def test_a_change_before_the_first_reply_is_none(tmp_path):
     """What counts is the last decision before it."""
     with load(tmp_path) as study:
         study.execute(progress=False, limit=0)
@@ -123,7 +123,7 @@ def test_a_change_before_the_first_reply_is_none(tmp_path) -> None:
         assert study.deviations().empty
 
 
-def test_a_reply_counts_from_the_ledger_on_and_a_failure_is_none(tmp_path) -> None:
+def test_a_reply_counts_from_the_ledger_on_and_a_failure_is_none(tmp_path):
     """A start in which all runs failed decides nothing; a reply that a kill left without a run does."""
     failing = 'provider = "scripted", planted = { level = 3.0, failures = 1.0 }'
     text = TEXT.replace('{ name = "scripted" }', f'{{ name = "scripted", {failing} }}')
@@ -169,7 +169,7 @@ tertiary = false
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory):
+def served(tmp_path_factory):
     """A study whose models are described in full, decided and not asked; its weights count as huge."""
     place = tmp_path_factory.mktemp("served")
     (place / "served.toml").write_text(SERVED)
@@ -185,7 +185,7 @@ def served(tmp_path_factory: pytest.TempPathFactory):
 
 @pytest.mark.parametrize("whole", [50, pytest.param(1_000_000_000, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", FACTS)
-def test_what_answers_and_how_judges_are_asked_is_decided_too(served, name, whole, monkeypatch) -> None:
+def test_what_answers_and_how_judges_are_asked_is_decided_too(served, name, whole, monkeypatch):
     """Not its name alone; a huge file of weights is read in pieces, and one that is not here is no change."""
     monkeypatch.setattr("toolkit.runs.decisions._WHOLE", whole)
     monkeypatch.setattr("toolkit.runs.decisions._PIECE", 2)
@@ -216,7 +216,7 @@ def test_what_answers_and_how_judges_are_asked_is_decided_too(served, name, whol
         (served / "elsewhere.gguf").rename(served / "mine.gguf")
 
 
-def test_a_change_that_is_taken_back_is_two_changes(tmp_path) -> None:
+def test_a_change_that_is_taken_back_is_two_changes(tmp_path):
     """Before the first reply as well, where the last decision counts and not the newest text."""
     for name in ("", "margin of equivalence", ""):
         with load(tmp_path, *filter(None, [name])) as study:
@@ -230,7 +230,7 @@ def test_a_change_that_is_taken_back_is_two_changes(tmp_path) -> None:
     assert changes["at"].is_monotonic_increasing
 
 
-def test_runs_that_do_not_count_are_listed_with_the_rule_that_leaves_them_out(tmp_path) -> None:
+def test_runs_that_do_not_count_are_listed_with_the_rule_that_leaves_them_out(tmp_path):
     """Rules that were decided are no change; replies that another study has paid for are named with it."""
     text = TEXT.replace('{ name = "scripted" }', '{ name = "scripted", replies = ["", "A."] }').replace(
         'provider = "scripted" }]', 'provider = "scripted", planted = { failures = 1.0 } }]'
@@ -260,7 +260,7 @@ def test_runs_that_do_not_count_are_listed_with_the_rule_that_leaves_them_out(tm
         assert "9 replies of 18 paid for by study held" in changes["replies of another study"]
 
 
-def test_the_plan_is_one_page_with_its_hash_and_power(folder, tmp_path) -> None:
+def test_the_plan_is_one_page_with_its_hash_and_power(folder, tmp_path):
     """Before anything was asked it says so; after it, when it was kept and what was changed."""
     (tmp_path / "held.toml").write_text(TEXT)
     fresh = CliRunner().invoke(
@@ -293,7 +293,7 @@ def test_the_plan_is_one_page_with_its_hash_and_power(folder, tmp_path) -> None:
     assert (tmp_path / "plan.md").read_text() == "A page of somebody."
 
 
-def test_no_key_and_no_path_is_kept(folder, monkeypatch) -> None:
+def test_no_key_and_no_path_is_kept(folder, monkeypatch):
     """Whatever is in the environment."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-decisions")
     with load(folder) as study:

@@ -16,7 +16,7 @@ PLANTED = Path(__file__).parents[2] / "templates" / "planted.toml"
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None, store_folder: Path) -> Path:
+def home(tmp_path, monkeypatch, no_pictures, store_folder):
     """A workspace whose demo asks scripted models; its notebooks are not run."""
     templates = tmp_path / "templates"
     templates.mkdir()
@@ -30,7 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None, sto
 
 
 @pytest.fixture
-def passing(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def passing(monkeypatch):
     """A clock by which each new call of the demo study takes so many seconds; set the first to make it slow."""
     seconds, now, execute = [10.0], [0.0], Study.execute
 
@@ -57,15 +57,13 @@ def whole_bases(home: Path) -> int:
 
 
 @pytest.fixture
-def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def _undrawn(monkeypatch):
     monkeypatch.setattr(Study, "figures", lambda study: [])
 
 
 @pytest.mark.full
 @pytest.mark.usefixtures("_undrawn")
-def test_the_time_is_kept_with_whole_bases_and_the_same_command_goes_on(
-    home: Path, passing: list[float], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_time_is_kept_with_whole_bases_and_the_same_command_goes_on(home, passing, capsys):
     """A base is three runs and nine judgements, 120 seconds: two fit into five minutes; then the machine is quick."""
     first = run_demo(progress=False)
     said = capsys.readouterr().err
@@ -83,7 +81,7 @@ def test_the_time_is_kept_with_whole_bases_and_the_same_command_goes_on(
 
 
 @pytest.mark.full
-def test_one_base_is_asked_however_short_the_time_is_and_drawn(home: Path, passing: list[float]) -> None:
+def test_one_base_is_asked_however_short_the_time_is_and_drawn(home, passing):
     passing[0] = 1000.0
     summary = run_demo(minutes=0.01, progress=False)
     assert summary.fields["asked"] == 3
@@ -93,7 +91,7 @@ def test_one_base_is_asked_however_short_the_time_is_and_drawn(home: Path, passi
 
 @pytest.mark.full
 @pytest.mark.usefixtures("_undrawn")
-def test_replies_of_a_study_that_was_stopped_are_judged_first(home: Path, passing: list[float]) -> None:
+def test_replies_of_a_study_that_was_stopped_are_judged_first(home, passing):
     """Seven replies without judgements: the first base has its nine judgements, and no more fits into the time."""
     path = home / "templates" / "demo.toml"
     with Study.load(path) as study:

@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -47,7 +46,7 @@ def blocks(page: str, language: str) -> str:
     )
 
 
-def test_the_test_in_the_guide_is_the_one_that_ships() -> None:
+def test_the_test_in_the_guide_is_the_one_that_ships():
     """The example that a reader copies is the file that the tests run, without its docstrings."""
     shipped = (ROOT / "toolkit/hallucination/stereotypes.py").read_text(encoding="utf-8")
     bare = re.sub(r'^ +""".*?"""\n\n?', "", shipped, flags=re.MULTILINE | re.DOTALL)
@@ -57,7 +56,7 @@ def test_the_test_in_the_guide_is_the_one_that_ships() -> None:
 
 @pytest.mark.full
 @pytest.mark.usefixtures("no_pictures")
-def test_every_line_of_python_of_the_readme_runs(demo_like_study: Path) -> None:
+def test_every_line_of_python_of_the_readme_runs(demo_like_study):
     """On a finished study; what the eleven lines promise to write is there."""
     names: dict = {}
     code = blocks("README.md", "python").replace("templates/demo.toml", str(demo_like_study))
@@ -70,7 +69,7 @@ def test_every_line_of_python_of_the_readme_runs(demo_like_study: Path) -> None:
     study.close()
 
 
-def test_every_method_that_a_page_names_is_there() -> None:
+def test_every_method_that_a_page_names_is_there():
     """With the arguments that the page gives it."""
     named = {
         found
@@ -85,9 +84,7 @@ def test_every_method_that_a_page_names_is_there() -> None:
 
 
 @pytest.fixture
-def desk(
-    demo_like_study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None
-) -> Iterator[Path]:
+def desk(demo_like_study, tmp_path, monkeypatch, no_pictures):
     """A folder with what the commands of the pages name: a finished study, its ratings, a capture, templates."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "templates", tmp_path / "templates")
@@ -124,7 +121,7 @@ def desk(
         embedded.stop(place / ".store")
 
 
-def test_every_command_of_the_readme_runs(desk: Path) -> None:
+def test_every_command_of_the_readme_runs(desk):
     """With exit code 0."""
     for code in re.findall(r"```sh\n(.*?)```", PAGES["README.md"].read_text(encoding="utf-8"), re.DOTALL):
         if "toolkit" in code:
@@ -134,7 +131,7 @@ def test_every_command_of_the_readme_runs(desk: Path) -> None:
 @pytest.mark.parametrize(
     "page", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.full]) for name in GUIDES]
 )
-def test_a_guide_can_be_followed(page: str, desk: Path) -> None:
+def test_a_guide_can_be_followed(page, desk):
     """Block after block, on a finished study; what needs another program is run by the tests of `ELSEWHERE`."""
     reader = Reader(page, study=Study.load("my_study.toml"))
     reader.read()
@@ -143,7 +140,7 @@ def test_a_guide_can_be_followed(page: str, desk: Path) -> None:
             value.close()
 
 
-def test_every_block_of_every_page_is_run_by_a_test() -> None:
+def test_every_block_of_every_page_is_run_by_a_test():
     """By a reader of pages or by a test of that page; a block in another language, or on another page, has none."""
     followed = {
         f"docs/{page}.md"
@@ -208,7 +205,7 @@ def fit(command: click.Command, text: str) -> None:
             parameter.type.convert(value, parameter, context)
 
 
-def test_every_command_that_is_named_can_be_called_so() -> None:
+def test_every_command_that_is_named_can_be_called_so():
     """Command, options and number of arguments; what `make` is asked for is in the Makefile of the place."""
     thesis, ours = (ROOT / "templates/thesis/Makefile", ROOT / "Makefile")
     faults = []
@@ -229,7 +226,7 @@ def test_every_command_that_is_named_can_be_called_so() -> None:
     assert faults == []
 
 
-def test_every_line_of_configuration_is_toml_that_a_study_takes(tmp_path: Path) -> None:
+def test_every_line_of_configuration_is_toml_that_a_study_takes(tmp_path):
     """Blocks of pages, and the lines of templates that wait behind a `#`."""
     shutil.copy(ROOT / "templates" / "rubrics" / "example.toml", tmp_path / "incident.toml")
     for name, text in written_texts().items():
@@ -251,7 +248,7 @@ def test_every_line_of_configuration_is_toml_that_a_study_takes(tmp_path: Path) 
 
 
 @pytest.mark.full
-def test_the_shell_of_the_notebook_on_traffic_runs(tmp_path: Path) -> None:
+def test_the_shell_of_the_notebook_on_traffic_runs(tmp_path):
     """It records from a server of its own, and shares a table whose loopback addresses are named in a note."""
     text = written_texts()["05_samples_from_traffic.ipynb"]
     script = "".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))

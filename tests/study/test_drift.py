@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -34,7 +32,7 @@ tertiary = false
 
 
 @pytest.fixture
-def judged(tmp_path: Path) -> Study:
+def judged(tmp_path):
     """Return a study of twelve replies and two judges, all judged."""
     path = tmp_path / "moving.toml"
     path.write_text(STUDY)
@@ -47,7 +45,7 @@ def asked_anew(study: Study, size: int = 5, day: date | None = None) -> dict[str
     return measure_drift(study, drift_job(study.plan, study.store, size, day), progress=False).fields
 
 
-def test_a_day_is_asked_once_and_is_no_judgement_of_the_study(judged: Study) -> None:
+def test_a_day_is_asked_once_and_is_no_judgement_of_the_study(judged):
     """The command pays what it asks, the same day nothing again, and the study's frames stay as they were."""
     before = judged.judgements()
     first = asked_anew(judged)
@@ -61,7 +59,7 @@ def test_a_day_is_asked_once_and_is_no_judgement_of_the_study(judged: Study) -> 
     assert verify_study(judged).exit_code == 0
 
 
-def test_later_days_ask_the_same_replies(judged: Study) -> None:
+def test_later_days_ask_the_same_replies(judged):
     """The set is drawn once; another day is another measurement of it, with calls of its own."""
     for month in (11, 12):
         assert asked_anew(judged, day=date(2026, month, 25))["new_calls"] == 10
@@ -76,7 +74,7 @@ def test_later_days_ask_the_same_replies(judged: Study) -> None:
     assert drift_job(judged.plan, judged.store, 4).anchor["_id"] != third.anchor["_id"]
 
 
-def test_two_sets_of_one_day_keep_their_rows_and_the_methods_have_cost_and_shift(judged: Study) -> None:
+def test_two_sets_of_one_day_keep_their_rows_and_the_methods_have_cost_and_shift(judged):
     """Sets share replies, and so calls, of a day: each has all of its scores, and nothing is paid twice."""
     asked_anew(judged)
     assert asked_anew(judged, 12)["new_calls"] == 2 * (12 - 5)
@@ -90,16 +88,14 @@ def test_two_sets_of_one_day_keep_their_rows_and_the_methods_have_cost_and_shift
 
 
 @pytest.mark.parametrize(("tolerance", "code"), [("3.0", 0), ("0.0001", 1)])
-def test_the_exit_code_says_whether_judges_stayed_within_the_tolerance(
-    judged: Study, toolkit: Callable[..., tuple[int, str, str]], tolerance: str, code: int
-) -> None:
+def test_the_exit_code_says_whether_judges_stayed_within_the_tolerance(judged, toolkit, tolerance, code):
     """By the command line, with its line for each judge that is not shown to have stayed."""
     judged.path.write_text(STUDY.replace("0.5\n", f"{tolerance}\n", 1))
     end, out, _ = toolkit("judges", "drift", judged.path, "--size", "6", "--yes")
     assert (end, "is not within" in out) == (code, bool(code))
 
 
-def test_what_answers_under_a_name_has_changed(tmp_path: Path) -> None:
+def test_what_answers_under_a_name_has_changed(tmp_path):
     """A server gives every score 4 at first and 3 a month later: each judge has moved by a point."""
     given = ["4.0"]
 
@@ -121,7 +117,7 @@ def test_what_answers_under_a_name_has_changed(tmp_path: Path) -> None:
     study.close()
 
 
-def test_the_budget_caps_it_and_a_larger_one_goes_on(tmp_path: Path) -> None:
+def test_the_budget_caps_it_and_a_larger_one_goes_on(tmp_path):
     """What does not fit is not asked; with a larger budget the same day is completed, and nothing is paid twice."""
     with StubServer(answer=lambda body: REASONED if is_judge(body) else "Reply.") as server:
         path = stub_study(tmp_path, server.openai_url, more="[budget]\naud = 100\n")
@@ -141,7 +137,7 @@ def test_the_budget_caps_it_and_a_larger_one_goes_on(tmp_path: Path) -> None:
         assert server.count - before == 18
 
 
-def test_shift_agreement_and_changed_scores_by_hand() -> None:
+def test_shift_agreement_and_changed_scores_by_hand():
     """Four replies, two of which rose by one point: shift .5, half of the scores changed; a missing pair is counted."""
     rows = [("t1", "b1", 3.0), ("t2", "b2", 2.0), ("t3", "b3", 4.0), ("t4", "b4", 1.0), ("t5", "b5", 2.0)]
     then = pd.DataFrame(rows, columns=["target", "base", "score"]).assign(

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from page_reader import DOCS, ROOT
-from stub_server import StubServer
 
 from toolkit.getting_started.folder import init_folder
 from toolkit.runs.unsaved import UNSAVED
@@ -79,9 +77,7 @@ def lines_of(folder: Path, text: str, *, priced: bool = True) -> list[str]:
         ('test = "own.py:Own"\n' + TWO, ["a few items do not run to the end: test own: measure_quality failed"]),
     ],
 )  # fmt: skip
-def test_what_will_have_no_result_is_said_before_it_is_paid_for(
-    tmp_path: Path, store_folder: Path, text: str, lines: list[str]
-) -> None:
+def test_what_will_have_no_result_is_said_before_it_is_paid_for(tmp_path, store_folder, text, lines):
     """A line a reason; a study that has all it asks for has none."""
     (tmp_path / "own.py").write_text(OWN.replace("WORDS", "0"))
     found = lines_of(tmp_path, text)
@@ -90,9 +86,7 @@ def test_what_will_have_no_result_is_said_before_it_is_paid_for(
         assert line in "\n".join(found)
 
 
-def test_nobody_is_asked_and_the_store_of_the_study_stays_as_it_is(
-    server: StubServer, open_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nobody_is_asked_and_the_store_of_the_study_stays_as_it_is(server, open_study, monkeypatch):
     """Nor is anything written beside it; where something is paid the study itself shows what it gives."""
     study = open_study()
     assert not study.store.has(Call, {})  # it is open before another server is named
@@ -147,7 +141,7 @@ def write_studies_of_pages(folder: Path) -> None:
 @pytest.mark.parametrize(
     "names", ["*.toml", "templates/*.toml", "choose_judges*", pytest.param("*.md.*", marks=pytest.mark.full)]
 )
-def test_no_shipped_study_ends_without_the_result_that_it_is_for(tmp_path: Path, names: str) -> None:
+def test_no_shipped_study_ends_without_the_result_that_it_is_for(tmp_path, names):
     """Of a new thesis folder, of the templates and of the pages."""
     folder = tmp_path / "thesis"
     init_folder(folder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ def verdicts(body: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Iterator[Study]:
+def study(tmp_path):
     """Two bases of the shipped dataset, answered by a scripted model and judged over a real client."""
     folder = tmp_path / "two"
     folder.mkdir()
@@ -108,14 +107,14 @@ def test_a_dataset_without_elements_is_refused(tmp_path, toolkit, store_folder):
     ('{"e1": "yes", "e2": "absent"}', "not a verdict"), ('{"e1": true, "e2": "absent"}', "not a verdict"),
     ("", "empty"), ("Both are present.", "prose"),
 ])  # fmt: skip
-def test_what_is_not_a_verdict_for_each_is_unreadable(said: str, reason: str) -> None:
+def test_what_is_not_a_verdict_for_each_is_unreadable(said, reason):
     """A verdict that is missing is no absent element."""
     with pytest.raises(Unreadable, match=reason):
         parse_elements(said, "stop", ELEMENTS)
     assert parse_elements('{"e1": "present", "e2": "absent"}', "stop", ELEMENTS).scores == {"share": 0.5}
 
 
-def test_shares_and_correlation_are_those_of_the_runs() -> None:
+def test_shares_and_correlation_are_those_of_the_runs():
     """Judges' means first, against numpy and scipy; runs nobody could read are missing; none at all is no number."""
     rng = np.random.default_rng(5)
     runs = pd.DataFrame({"run_id": [f"r{i}" for i in range(12)], "composite": rng.uniform(1, 5, 12)})

@@ -25,7 +25,7 @@ def answer(body: dict) -> str:
 
 
 @pytest.fixture
-def begin(server: StubServer, open_study: Begin) -> Begin:
+def begin(server, open_study):
     """Open a study of six runs by models that take a schema and a seed and give log-probabilities."""
     server.answer = answer
     return lambda **more: open_study(also=AT, **more)
@@ -37,9 +37,7 @@ def asked_of(server: StubServer) -> dict[str, int]:
     return {name: names.count(name) for name in dict.fromkeys(names)}
 
 
-def test_one_judge_then_two_are_killed_in_the_middle_and_the_holes_are_filled_later(
-    server: StubServer, begin: Begin
-) -> None:
+def test_one_judge_then_two_are_killed_in_the_middle_and_the_holes_are_filled_later(server, begin):
     """Aggregates rest on three, two and one judge; `toolkit judge` fills the holes and asks nothing that is there."""
     judged: list[str] = []
 
@@ -74,7 +72,7 @@ def test_one_judge_then_two_are_killed_in_the_middle_and_the_holes_are_filled_la
     assert study.execute(progress=False).new_calls == 0
 
 
-def test_judges_judge_three_times_and_count_once(server: StubServer, begin: Begin) -> None:
+def test_judges_judge_three_times_and_count_once(server, begin):
     """Test-retest: every time is a call and a judgement of its own, and the ensemble takes each judge's mean."""
     scores = iter(range(10**6))
 
@@ -106,9 +104,7 @@ def test_judges_judge_three_times_and_count_once(server: StubServer, begin: Begi
 
 @pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(("related", "count", "asked"), [("mark", 3, 6), ("exclude", 2, 0)])
-def test_a_judge_of_the_model_s_own_family_is_marked_or_left_out(
-    server: StubServer, begin: Begin, related: str, count: int, asked: int
-) -> None:
+def test_a_judge_of_the_model_s_own_family_is_marked_or_left_out(server, begin, related, count, asked):
     """The mark is in the frame and the caption; one that is left out is not even asked."""
     study = begin(judges=f'related = "{related}"', model=', family = "family-primary"')
     assert study.execute(progress=False).judged == 6
@@ -130,9 +126,7 @@ def test_a_judge_of_the_model_s_own_family_is_marked_or_left_out(
     [{"judges": 'rubric = "seed-v1"'}, pytest.param({"more": FOCUS}, marks=pytest.mark.full)],
     ids=["rubric", "focus"],
 )
-def test_another_way_of_judging_judges_the_stored_replies_again_and_both_stay(
-    server: StubServer, begin: Begin, other: dict[str, str]
-) -> None:
+def test_another_way_of_judging_judges_the_stored_replies_again_and_both_stay(server, begin, other):
     """No run is asked again; the first judgements are there still, and going back costs nothing."""
     study = begin()
     study.execute(progress=False)
@@ -151,8 +145,8 @@ def test_another_way_of_judging_judges_the_stored_replies_again_and_both_stay(
 
 
 def test_segment_by_segment_every_length_gets_the_same_requests_and_the_same_error_costs_the_same(
-    server: StubServer, begin: Begin
-) -> None:
+    server, begin
+):
     """A wrong port in a reply of 4 and in one of 10 sentences costs one major finding in both; nothing else does."""
     short = "Block 192.0.2.7. Keep the logs. SSH is on port 443. Ask the owner."
     long = short + " Write down who did what." * 6
@@ -186,9 +180,7 @@ def test_segment_by_segment_every_length_gets_the_same_requests_and_the_same_err
     assert study.status()["judgements"]["missing"] == 0
 
 
-def test_expected_scores_stand_beside_the_sampled_ones_also_when_they_come_from_the_ledger(
-    server: StubServer, begin: Begin
-) -> None:
+def test_expected_scores_stand_beside_the_sampled_ones_also_when_they_come_from_the_ledger(server, begin):
     """A judge between 4 and 5 has an expected score of its probabilities, and a replay reads it from the raw reply."""
     study = begin(judges="expected_scores = true", bins='["S"]')
     whole = json.dumps({"reasons": "So.", **dict.fromkeys(DIMENSIONS, 4)})
@@ -207,9 +199,7 @@ def test_expected_scores_stand_beside_the_sampled_ones_also_when_they_come_from_
     assert again["expected_composite"].tolist() == judgements["expected_composite"].tolist()
 
 
-def test_dimensions_are_asked_in_an_order_that_differs_from_task_to_task_and_repeats_itself(
-    server: StubServer, begin: Begin
-) -> None:
+def test_dimensions_are_asked_in_an_order_that_differs_from_task_to_task_and_repeats_itself(server, begin):
     """The order is the seed's: a second plan of the same study sends the same requests."""
     begin(judges="shuffle_dimensions = true").execute(progress=False)
     formats = [seen.body["response_format"] for seen in server.seen if is_judge(seen.body)]

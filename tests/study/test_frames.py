@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +33,7 @@ tertiary = { name = "judge-c", provider = "scripted" }
 
 
 @pytest.fixture(scope="module")
-def study(demo_like_study: Path) -> Iterator[Study]:
+def study(demo_like_study):
     """36 runs and 108 judgements, of which nothing is changed here."""
     loaded = Study.load(demo_like_study)
     yield loaded
@@ -42,7 +41,7 @@ def study(demo_like_study: Path) -> Iterator[Study]:
 
 
 @pytest.fixture(scope="module")
-def one_shot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+def one_shot(tmp_path_factory):
     """A one-shot test on free text, of which two experiments were asked; no judge says yes or no."""
     folder = tmp_path_factory.mktemp("shots")
     (folder / "shots.toml").write_text(ONE_SHOT)
@@ -59,7 +58,7 @@ def same_rows(frame: pd.DataFrame, whole: pd.DataFrame) -> bool:
     return len(frame) > 0
 
 
-def test_a_filter_of_runs_gives_the_rows_that_a_filter_of_the_frame_gives(study: Study) -> None:
+def test_a_filter_of_runs_gives_the_rows_that_a_filter_of_the_frame_gives(study):
     """One value, several, and filters together; all filters of one name or the other."""
     whole = study.runs()
     assert same_rows(study.runs(length_bin="S"), whole[whole["length_bin"] == "S"])
@@ -76,7 +75,7 @@ def test_a_filter_of_runs_gives_the_rows_that_a_filter_of_the_frame_gives(study:
     assert study.runs(status="failed").dtypes.equals(whole.dtypes)
 
 
-def test_the_values_of_a_filter_may_be_a_column_an_array_or_a_range(study: Study) -> None:
+def test_the_values_of_a_filter_may_be_a_column_an_array_or_a_range(study):
     """What a notebook has in hand is a list of values; numbers of numpy are numbers."""
     whole = study.runs()
     some = whole[whole["scenario"] == "SOC_INCIDENT"]
@@ -87,7 +86,7 @@ def test_the_values_of_a_filter_may_be_a_column_an_array_or_a_range(study: Study
     assert same_rows(study.runs(repeat=np.int64(0)), whole)
 
 
-def test_filters_of_judgements_are_those_of_runs_and_of_judges(study: Study) -> None:
+def test_filters_of_judgements_are_those_of_runs_and_of_judges(study):
     """A judge, its model, a failed judgement, and a filter of the run."""
     whole = study.judgements()
     assert same_rows(study.judgements(judge="secondary"), whole[whole["judge"] == "secondary"])
@@ -101,7 +100,7 @@ def test_filters_of_judgements_are_those_of_runs_and_of_judges(study: Study) -> 
     assert scores["score"].sum() == pytest.approx(chosen[list(dtype_of("dimension").categories)].sum().sum())
 
 
-def test_what_is_not_asked_for_is_not_read(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_asked_for_is_not_read(study, monkeypatch):
     """The store sends the runs that the filters name, and no other."""
     read: list[int] = []
     find = type(study.store).find_by
@@ -126,16 +125,14 @@ def test_what_is_not_asked_for_is_not_read(study: Study, monkeypatch: pytest.Mon
         ("runs", {"base": pd.Series([None])}, "base: this study has no None"),
     ],
 )
-def test_an_unknown_filter_or_value_is_one_clear_line(
-    study: Study, frame: str, filters: dict, line: str
-) -> None:
+def test_an_unknown_filter_or_value_is_one_clear_line(study, frame, filters, line):
     """The line names what is allowed."""
     with pytest.raises(InputError, match=line) as caught:
         getattr(study, frame)(**filters)
     assert "\n" not in str(caught.value)
 
 
-def test_the_calls_are_every_cent_of_the_study(study: Study) -> None:
+def test_the_calls_are_every_cent_of_the_study(study):
     """One row a request; the rows of runs and judges lead to them, and the costs are what the study spent."""
     calls, runs, judgements = study.calls(), study.runs(), study.judgements()
     assert len(calls) == 36 + 108
@@ -155,9 +152,7 @@ def test_the_calls_are_every_cent_of_the_study(study: Study) -> None:
     assert study.calls(state="failed").dtypes.equals(calls.dtypes)
 
 
-def test_calls_that_lead_nowhere_or_were_paid_by_another_study_are_there(
-    study_file, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calls_that_lead_nowhere_or_were_paid_by_another_study_are_there(study_file, monkeypatch):
     """A failed, a claimed, a further and a shared call each say what they are; nothing of them is 0 that is missing."""
     first = Study.load(study_file())
     first.execute(progress=False)
@@ -184,9 +179,7 @@ def test_calls_that_lead_nowhere_or_were_paid_by_another_study_are_there(
     first.store.close()
 
 
-def test_the_frames_of_large_and_small_studies_are_the_same(
-    study: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_frames_of_large_and_small_studies_are_the_same(study, monkeypatch):
     """Read in one window or in many, a frame has the same rows and bits."""
     runs, judgements, calls = study.runs(), study.judgements(), study.calls()
     monkeypatch.setattr("toolkit.store.connection.WINDOW", 7)
@@ -198,7 +191,7 @@ def test_the_frames_of_large_and_small_studies_are_the_same(
     assert runs_frame(study.store, study.plan.call_ids, study="another").empty
 
 
-def test_the_dictionary_is_true_of_every_frame(study: Study, one_shot: Study) -> None:
+def test_the_dictionary_is_true_of_every_frame(study, one_shot):
     """Every column of every frame is in it with its dtype, in its order, and it has no other."""
     for kind in KINDS:
         frame = getattr(one_shot if kind in ("experiments", "methods") else study, kind)()
@@ -215,7 +208,7 @@ def test_the_dictionary_is_true_of_every_frame(study: Study, one_shot: Study) ->
         study.dictionary("run")
 
 
-def test_the_page_of_the_dictionary_is_the_one_in_the_docs() -> None:
+def test_the_page_of_the_dictionary_is_the_one_in_the_docs():
     """The page says what the tables say, each column on a line of its own."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "data_dictionary.md").read_text(
         encoding="utf-8"
@@ -227,7 +220,7 @@ def test_the_page_of_the_dictionary_is_the_one_in_the_docs() -> None:
             assert f"| `{name}` | {dtype_words(column.dtype)} |" in part
 
 
-def test_runs_and_judgements_join_without_a_name_that_means_two_things(study: Study) -> None:
+def test_runs_and_judgements_join_without_a_name_that_means_two_things(study):
     joined, judgements, runs = study.joined(), study.judgements(), study.runs()
     assert len(joined) == len(judgements) == 108
     assert not [name for name in joined if name.endswith(("_x", "_y"))]
@@ -239,7 +232,7 @@ def test_runs_and_judgements_join_without_a_name_that_means_two_things(study: St
         study.joined(model="no-such")
 
 
-def test_replies_stand_beside_their_runs(study: Study) -> None:
+def test_replies_stand_beside_their_runs(study):
     runs = study.runs(replies=True, length_bin="S")
     assert runs["reply"].tolist() == [study.reply(run_id) for run_id in runs["run_id"]]
     assert "reply" not in study.runs()
@@ -247,7 +240,7 @@ def test_replies_stand_beside_their_runs(study: Study) -> None:
     assert with_replies(study.store, without)["reply"].isna().all()
 
 
-def test_a_selection_is_opened_in_its_order_and_a_stranger_is_refused(study: Study) -> None:
+def test_a_selection_is_opened_in_its_order_and_a_stranger_is_refused(study):
     worst = study.runs().nsmallest(3, "composite")
     viewer = study.view(worst)
     assert viewer.runs["run_id"].tolist() == worst["run_id"].tolist()

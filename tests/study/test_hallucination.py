@@ -8,7 +8,6 @@ import json
 import random
 import re
 import tomllib
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 from cases import cases
 from small_study import STUDY
-from stub_server import Fault, StubServer
+from stub_server import Fault
 
 from toolkit.cli import MODES as COMMAND_MODES
 from toolkit.errors import BudgetReached, InputError, ModelError
@@ -72,7 +71,7 @@ def voted(
 @pytest.mark.parametrize(
     ("mode", "prompt"), [("boolean", SEED["boolean"]), ("cot-seed", SEED["boolean"] + SEED["explain"])]
 )
-def test_the_open_domain_prompts_of_the_seed_are_sent_to_the_letter(mode: str, prompt: str) -> None:
+def test_the_open_domain_prompts_of_the_seed_are_sent_to_the_letter(mode, prompt):
     """Three messages, word for word and line for line, with the seed's sampling parameters and k."""
     requests = hallucination_requests(SEED_ITEM, SPEC, mode, 5)
     assert len(requests) == 5
@@ -88,7 +87,7 @@ def test_the_open_domain_prompts_of_the_seed_are_sent_to_the_letter(mode: str, p
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_shape_of_item_has_its_own_words_and_they_go_first(mode: str) -> None:
+def test_every_shape_of_item_has_its_own_words_and_they_go_first(mode):
     """The prompt counts the texts that are sent, and names the document where there is one; providers can cache it."""
     prompts = [conversation(item, mode) for item in SHAPES]
     assert len({prompt[0].content for prompt in prompts}) == 4
@@ -104,7 +103,7 @@ def test_every_shape_of_item_has_its_own_words_and_they_go_first(mode: str) -> N
     assert conversation(CLOSED, mode)[:2] == conversation(other, mode)[:2]
 
 
-def test_k_calls_differ_in_repeat_and_seed_alone_and_two_judges_never_share_one() -> None:
+def test_k_calls_differ_in_repeat_and_seed_alone_and_two_judges_never_share_one():
     """Repeats are 0 to k - 1, the seed goes with them where the provider takes one, and a larger k keeps the first."""
     plain = hallucination_requests(CLOSED, SPEC, "cot", 3)
     assert [(request.repeat, request.seed) for request in plain] == [(0, None), (1, None), (2, None)]
@@ -119,7 +118,7 @@ def test_k_calls_differ_in_repeat_and_seed_alone_and_two_judges_never_share_one(
     assert hallucination_requests(CLOSED, renamed, "cot", 3) == plain
 
 
-def test_what_cannot_be_asked_is_refused() -> None:
+def test_what_cannot_be_asked_is_refused():
     for k in (0, -1, MOST_VOTES + 1):
         with pytest.raises(InputError, match=f"k is {k}"):
             hallucination_requests(CLOSED, SPEC, "cot", k)
@@ -128,7 +127,7 @@ def test_what_cannot_be_asked_is_refused() -> None:
     assert COMMAND_MODES == MODES  # spelled out in the command, so that help needs no import
 
 
-def test_the_score_is_the_share_of_yes_among_the_readable_replies() -> None:
+def test_the_score_is_the_share_of_yes_among_the_readable_replies():
     """Unreadable replies are missing, never a no, and their cost counts."""
     verdict, requests = voted("no", "yes\nIt is made up.", "Hm.", "yes\nNo such port.", "")
     assert (verdict.decision, verdict.score) == (True, pytest.approx(2 / 3))
@@ -142,7 +141,7 @@ def test_the_score_is_the_share_of_yes_among_the_readable_replies() -> None:
 
 
 @pytest.mark.parametrize(("said", "mode", "decision", "score", "reason"), CASES["decided"])  # fmt: skip
-def test_the_votes_that_can_be_read_decide_or_nobody_does(said, mode, decision, score, reason) -> None:
+def test_the_votes_that_can_be_read_decide_or_nobody_does(said, mode, decision, score, reason):
     """A tie is no decision and says split; without a readable vote there is no score, and never zero."""
     verdict, _ = voted(*said, mode=mode)
     assert (verdict.decision, len(verdict.votes)) == (decision, len(said))
@@ -151,13 +150,13 @@ def test_the_votes_that_can_be_read_decide_or_nobody_does(said, mode, decision, 
     assert verdict.explanation is None
 
 
-def test_chain_of_thought_is_explained_by_the_first_vote_that_agrees() -> None:
+def test_chain_of_thought_is_explained_by_the_first_vote_that_agrees():
     said = ("It invents a port.\nVerdict: yes", "Port 22 is right.\nVerdict: no", "So it is.\nVerdict: no")
     verdict, _ = voted(*said, mode="cot")
     assert (verdict.decision, verdict.explanation) == (False, "Port 22 is right.")
 
 
-def test_a_vote_without_reply_leaves_the_others_standing_and_other_errors_are_raised_at_the_end() -> None:
+def test_a_vote_without_reply_leaves_the_others_standing_and_other_errors_are_raised_at_the_end():
     """Its reason is kept, it costs nothing, and its call is named so that it can be asked again."""
     filtered = ModelReply("no", "filter", Usage(1, 1), "m")
     verdict, _ = voted("no", ModelError("no answer in 60 s", reason="timeout"), filtered)
@@ -200,7 +199,7 @@ def perfect(body: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def study_at(server: StubServer, tmp_path: Path, store_folder: Path) -> Callable[..., Path]:
+def study_at(server, tmp_path, store_folder):
     """Write a study whose judge, or whose two judges, are the server, which judges as the labels say."""
     server.answer = perfect
     at = f'provider = "compatible", base_url = "{server.openai_url}", usd_per_million_input = 1.0'
@@ -218,7 +217,7 @@ def study_at(server: StubServer, tmp_path: Path, store_folder: Path) -> Callable
 
 
 @pytest.fixture
-def command(tmp_path: Path, toolkit: Callable) -> Callable[..., tuple[int, str, str]]:
+def command(tmp_path, toolkit):
     """Call ``toolkit hallucination`` on items, with one mode; returns exit code, standard output and standard error."""
 
     def call(study: Path, given: list[LabelledItem], k: int, *more: object) -> tuple[int, str, str]:
@@ -271,7 +270,7 @@ def test_a_judge_that_errs_is_measured(server, study_at):
     assert judge.agreement.estimate is None  # one vote an item agrees with nobody
 
 
-def test_every_judge_in_every_mode_has_a_row(server: StubServer, study_at: Callable[..., Path]) -> None:
+def test_every_judge_in_every_mode_has_a_row(server, study_at):
     """Two judges and four modes are eight rows, 28 + 16 comparisons, and verdicts that can be looked at."""
     with Study.load(study_at(second=True)) as study:
         given = items(6)
@@ -327,7 +326,7 @@ def test_a_reached_budget_leaves_what_was_judged_and_cost_is_confirmed_first(ser
     assert command(study, items(40), 2)[0] == 0  # all is paid for, so nothing is left to confirm
 
 
-def test_what_cannot_be_compared_is_one_line(command: Callable, study_file: Callable[..., Path]) -> None:
+def test_what_cannot_be_compared_is_one_line(command, study_file):
     """No label, one name twice, no item, no judge: refused before anything is asked."""
     path = study_file()
     with Study.load(path) as study, pytest.raises(InputError, match="no item"):

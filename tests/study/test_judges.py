@@ -61,7 +61,7 @@ def judged(ask: Asked, manner: Manner = ONCE, response: str = REPLY, **more: Any
 # --- one judge ------------------------------------------------------------------------------------------------------
 
 
-def test_a_readable_answer_becomes_scores_composites_and_cost() -> None:
+def test_a_readable_answer_becomes_scores_composites_and_cost():
     found = judged(in_turn(scored(4, clarity=0, reasons="Terse.")), judge_repeat=2, related=True)
     (request,) = judgement_requests(SPEC, DEFAULT, task=TASK, response=REPLY)
     call = request.identity()
@@ -84,7 +84,7 @@ def test_a_readable_answer_becomes_scores_composites_and_cost() -> None:
         (ModelError("no answer in 60 s", reason="timeout"), False, "timeout: no answer in 60 s"),
     ],
 )
-def test_what_gave_no_scores_is_missing_and_paid_for_where_it_was_answered(said, answered, reason) -> None:
+def test_what_gave_no_scores_is_missing_and_paid_for_where_it_was_answered(said, answered, reason):
     """What was not answered costs nothing known and may be asked again."""
     found = judged(in_turn(said))
     assert (found.failed, found.answered, found.reason) == (True, answered, reason)
@@ -96,12 +96,12 @@ def test_what_gave_no_scores_is_missing_and_paid_for_where_it_was_answered(said,
 
 @pytest.mark.parametrize("manner", [ONCE, SEGMENTS])
 @pytest.mark.parametrize("error", [BudgetReached("no money"), asyncio.CancelledError(), KeyError("ours")])
-def test_what_is_no_failure_of_the_judge_is_raised(manner: Manner, error: BaseException) -> None:
+def test_what_is_no_failure_of_the_judge_is_raised(manner, error):
     with pytest.raises(type(error)):
         judged(in_turn(error), manner)
 
 
-def test_one_repair_shows_the_judge_its_words_and_its_error_and_costs_what_both_cost() -> None:
+def test_one_repair_shows_the_judge_its_words_and_its_error_and_costs_what_both_cost():
     ask = in_turn("Four of five.", scored(3))
     found = judged(ask, Manner())
     assert (found.composite, found.reason, found.repaired) == (3, None, True)
@@ -123,14 +123,14 @@ def test_one_repair_shows_the_judge_its_words_and_its_error_and_costs_what_both_
         (("No.",), ONCE, "prose: 'No.'", True),
     ],
 )  # fmt: skip
-def test_a_repair_comes_once_at_the_most(said: tuple, manner: Manner, reason: str, answered: bool) -> None:
+def test_a_repair_comes_once_at_the_most(said, manner, reason, answered):
     ask = in_turn(*said)
     found = judged(ask, manner)
     assert (found.failed, found.answered, len(ask.requests)) == (True, answered, len(said))
     assert re.fullmatch(reason, found.reason, re.DOTALL)
 
 
-def test_who_will_not_answer_is_not_talked_into_it_and_silence_has_no_turn() -> None:
+def test_who_will_not_answer_is_not_talked_into_it_and_silence_has_no_turn():
     """Anthropic refuses an empty turn of the assistant."""
 
     async def refuses(request: ModelRequest) -> Answer:
@@ -146,7 +146,7 @@ def test_who_will_not_answer_is_not_talked_into_it_and_silence_has_no_turn() -> 
 # --- the request ----------------------------------------------------------------------------------------------------
 
 
-def test_seed_v1_is_one_message_and_the_default_puts_what_never_changes_first() -> None:
+def test_seed_v1_is_one_message_and_the_default_puts_what_never_changes_first():
     (message,) = judge_request(SPEC, SEED_V1, task=TASK, response=REPLY).messages
     expected = SEED_V1.template.replace("{key_sentences}", FSP_DISABLED).replace("{response_content}", REPLY)
     assert (message.role, message.content) == ("user", expected)
@@ -160,7 +160,7 @@ def test_seed_v1_is_one_message_and_the_default_puts_what_never_changes_first() 
 
 
 @pytest.mark.parametrize("manner", [Manner(), SEGMENTS])
-def test_everything_of_the_spec_reaches_every_request(manner: Manner) -> None:
+def test_everything_of_the_spec_reaches_every_request(manner):
     def requests(spec: JudgeSpec) -> tuple[ModelRequest, ...]:
         return judgement_requests(spec, DEFAULT, task=TASK, response=REPLY, manner=manner)
 
@@ -217,7 +217,7 @@ def parts(response: str, ask: Asked | None = None, manner: Manner = SEGMENTS, **
 
 
 @pytest.mark.parametrize("place", [0, -1])
-def test_the_same_error_costs_the_same_in_a_short_and_in_a_long_reply(place: int) -> None:
+def test_the_same_error_costs_the_same_in_a_short_and_in_a_long_reply(place):
     """Clean against planted, 4 against 60 segments: the loss is the weight of one major finding, wherever it stands."""
     losses = []
     for length in (4, 60):
@@ -230,7 +230,7 @@ def test_the_same_error_costs_the_same_in_a_short_and_in_a_long_reply(place: int
     assert losses == [{**dict.fromkeys(DIMENSIONS, 0), "technical_accuracy": 1}] * 2
 
 
-def test_length_normalization_weighs_an_error_and_false_alarms_by_the_length() -> None:
+def test_length_normalization_weighs_an_error_and_false_alarms_by_the_length():
     """As the module says: false alarms in a share of the segments cost a long reply more unless normalized."""
     normalized = replace(SEGMENTS, length_normalization=True)
     short, long = (parts(planted(length, 0), manner=normalized) for length in (4, 60))
@@ -248,7 +248,7 @@ def test_length_normalization_weighs_an_error_and_false_alarms_by_the_length() -
     assert lost(60, normalized) == pytest.approx(lost(4, normalized), rel=0.1)
 
 
-def test_whole_dimensions_come_from_the_whole_reply_and_local_ones_from_the_findings() -> None:
+def test_whole_dimensions_come_from_the_whole_reply_and_local_ones_from_the_findings():
     ask, reply = seeing(), planted(3, 1)
     found = parts(reply, ask)
     assert (found.reason, found.reasons, tuple(found.scores)) == (None, "Fine.", DIMENSIONS)
@@ -263,7 +263,7 @@ def test_whole_dimensions_come_from_the_whole_reply_and_local_ones_from_the_find
 
 
 @pytest.mark.parametrize("reply", ["", " \n", "---"])
-def test_a_reply_without_a_segment_is_scored_on_the_whole_alone(reply: str) -> None:
+def test_a_reply_without_a_segment_is_scored_on_the_whole_alone(reply):
     """Nothing was looked for, so no sum says that nothing is wrong, and no dimension gets a 5 for silence."""
     ask = in_turn(scored(0, reasons="Nothing there."))
     found = parts(reply, ask)
@@ -277,7 +277,7 @@ def test_a_reply_without_a_segment_is_scored_on_the_whole_alone(reply: str) -> N
 @pytest.mark.parametrize(
     ("number", "asked", "place"), [(0, 1, "whole reply"), (1, 2, "segment 1 of 9"), (9, 10, "segment 9 of 9")]
 )
-def test_a_judgement_that_rests_on_a_part_is_none(number: int, asked: int, place: str) -> None:
+def test_a_judgement_that_rests_on_a_part_is_none(number, asked, place):
     """What cannot be used is known after the first two requests at the earliest; all that was paid for is kept."""
     ask = seeing(lambda n, request: "It is fine." if n == number else None)
     found = parts(planted(9, 5), ask, replace(SEGMENTS, repair=False))
@@ -285,7 +285,7 @@ def test_a_judgement_that_rests_on_a_part_is_none(number: int, asked: int, place
     assert (len(ask.requests), found.output_tokens) == (asked, 20 * asked)
 
 
-def test_segments_that_fail_say_whether_asking_again_may_help() -> None:
+def test_segments_that_fail_say_whether_asking_again_may_help():
     """A repair for every segment; one that cannot be read outweighs one that was not answered."""
     down, whole = ModelError("down", reason="network"), planted(3, 1)
     ask = seeing(lambda n, request: "Fine." if n in (0, 2) and len(request.messages) == 4 else None)
@@ -302,8 +302,8 @@ def test_segments_that_fail_say_whether_asking_again_may_help() -> None:
 
 @pytest.mark.parametrize("error", [BudgetReached("no money"), KeyError("a fault of ours")])
 def test_the_first_two_go_alone_and_an_error_is_raised_once_the_others_have_come_home(
-    error: Exception,
-) -> None:
+    error,
+):
     """A provider's cache holds a prefix once a request with it was answered; what was sent was paid for."""
     home, under_way, at_once = [], [], []
     seen = seeing(lambda number, request: error if number == 3 else None)
@@ -340,7 +340,7 @@ def ensemble(*scores: float | None, judges: int = 0) -> dict:
     return ensemble_evaluation(judgements, judges=judges or len(judgements))
 
 
-def test_three_judges_give_the_numbers_of_the_seed_s_example() -> None:
+def test_three_judges_give_the_numbers_of_the_seed_s_example():
     """The composites 4.3, 4.1 and 4.5 of seed 002, section 3.1: mean 4.3, standard deviation 0.2."""
     aggregated = ensemble(4.3, 4.1, 4.5)["aggregated"]
     assert aggregated["mean_scores"]["composite"] == pytest.approx(4.3)
@@ -352,7 +352,7 @@ def test_three_judges_give_the_numbers_of_the_seed_s_example() -> None:
         assert set(aggregated[key]) == ALL
 
 
-def test_one_judge_that_a_study_names_alone_is_enough() -> None:
+def test_one_judge_that_a_study_names_alone_is_enough():
     aggregated = ensemble(4)["aggregated"]
     assert (aggregated["judged"], aggregated["judge_count"], aggregated["zeros"]) == (True, 1, 0)
     assert aggregated["mean_scores"] == aggregated["median_scores"] == dict.fromkeys(ALL, 4)
@@ -363,7 +363,7 @@ def test_one_judge_that_a_study_names_alone_is_enough() -> None:
 @pytest.mark.parametrize(
     ("scores", "judges"), [((4, None, None), 3), ((None, None, None), 3), ((None,), 1), ((4,), 2), ((), 1)]
 )
-def test_fewer_than_two_of_several_judges_leave_the_run_unjudged(scores: tuple, judges: int) -> None:
+def test_fewer_than_two_of_several_judges_leave_the_run_unjudged(scores, judges):
     """Whether the others failed, or were not asked yet."""
     evaluation = ensemble(*scores, judges=judges)
     aggregated = evaluation["aggregated"]
@@ -376,7 +376,7 @@ def test_fewer_than_two_of_several_judges_leave_the_run_unjudged(scores: tuple, 
         assert aggregated[key] == dict.fromkeys(ALL)
 
 
-def test_a_judge_that_judges_again_counts_once_with_its_mean_over_what_can_be_read() -> None:
+def test_a_judge_that_judges_again_counts_once_with_its_mean_over_what_can_be_read():
     """True zeros are counted, and only the strict composite feels them."""
     again = [replace(said("primary", score), judge_repeat=n) for n, score in enumerate((1, 4, None))]
     evaluation = ensemble_evaluation([*again, said("secondary", 4.5, clarity=0)], judges=2)
@@ -393,7 +393,7 @@ def test_a_judge_that_judges_again_counts_once_with_its_mean_over_what_can_be_re
             ensemble_evaluation(twice, judges=2)
 
 
-def test_all_requests_of_a_reply_begin_alike_whatever_the_length_of_its_prompt() -> None:
+def test_all_requests_of_a_reply_begin_alike_whatever_the_length_of_its_prompt():
     """One for the whole and one for each segment; only the material ends a cached prefix."""
     reply, questions = planted(7), []
     for _, tokens in LENGTH_BINS.values():
@@ -417,7 +417,7 @@ def test_all_requests_of_a_reply_begin_alike_whatever_the_length_of_its_prompt()
     assert "Factual correctness in cybersecurity context" in hidden[0].messages[0].content
 
 
-def test_shuffling_changes_the_order_of_the_dimensions_and_nothing_else() -> None:
+def test_shuffling_changes_the_order_of_the_dimensions_and_nothing_else():
     rules = set()
     for repeat in range(6):
         ask = seeing()

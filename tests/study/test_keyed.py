@@ -19,7 +19,7 @@ TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def planted(tmp_path_factory):
     """Return the keyed twin of the planted study, run once."""
     folder = tmp_path_factory.mktemp("keyed")
     for name in ("planted_keyed.toml", "planted_keyed.csv"):
@@ -50,7 +50,7 @@ CHOICE = (
 )
 
 
-def test_the_shipped_key_is_true() -> None:
+def test_the_shipped_key_is_true():
     """Of each question exactly the option that the key names lies in the network of the question."""
     table = pd.read_csv(TEMPLATES / "planted_keyed.csv")
     for row in table.itertuples():
@@ -65,7 +65,7 @@ def test_the_shipped_key_is_true() -> None:
         assert str(row.network) in row.question
 
 
-def test_planted_accuracies_are_in_their_intervals(planted: Study) -> None:
+def test_planted_accuracies_are_in_their_intervals(planted):
     """The truth of the study file lies in each interval, and equal models are not told apart."""
     truth = {entry.name: entry.planted.accuracy for entry in planted.file.models if entry.planted}
     result = planted.accuracy()
@@ -79,13 +79,13 @@ def test_planted_accuracies_are_in_their_intervals(planted: Study) -> None:
     assert {reason for reasons in result.missing.values() for reason in reasons} == {"planted_failure"}
 
 
-def test_five_questions_on_one_network_are_one_group(planted: Study) -> None:
+def test_five_questions_on_one_network_are_one_group(planted):
     """Intervals count the twenty networks of the table, not its hundred questions."""
     assert {e.n["independent groups"] for e in planted.accuracy().accuracies} == {20}
     assert set(planted.runs()["cluster"].groupby(planted.runs()["base"].str[:5]).nunique()) == {1}
 
 
-def test_options_are_shuffled_by_seed_and_repeat(planted: Study) -> None:
+def test_options_are_shuffled_by_seed_and_repeat(planted):
     """The two repeats show different orders, the same ones when the study is loaded again, right option anywhere."""
     answers = planted.keyed_answers()
     places = answers.groupby(["base", "repeat"])["position"].first().unstack()
@@ -98,14 +98,14 @@ def test_options_are_shuffled_by_seed_and_repeat(planted: Study) -> None:
     assert sorted(prompts["net01-1"]) == sorted(prompts["net01-1/order2"])
 
 
-def test_a_finished_study_asks_nothing(planted: Study) -> None:
+def test_a_finished_study_asks_nothing(planted):
     """A second run pays nothing, and what it says is the same."""
     before = planted.results()
     assert planted.execute(progress=False).new_calls == 0
     pd.testing.assert_frame_equal(planted.results(), before)
 
 
-def test_bundle_and_figures(planted: Study, tmp_path: Path) -> None:
+def test_bundle_and_figures(planted, tmp_path):
     """Figures, statistics and methods are those of accuracy, and say what the key was."""
     paths = {path.name for path in planted.bundle(tmp_path / "bundle")}
     assert {"model_means.pdf", "accuracy.csv", "models.csv", "methods.txt", "findings.csv"} <= paths
@@ -119,7 +119,7 @@ def test_bundle_and_figures(planted: Study, tmp_path: Path) -> None:
     assert "judge" not in methods.lower()
 
 
-def test_what_cannot_be_read_is_missing(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_missing(tmp_path):
     """A reply without an answer in the form has no score and its reason; it is neither wrong nor right."""
     model = '{ name = "m", provider = "scripted", replies = ["I would think about ports."] }'
     study = small(tmp_path, CHOICE, model=model)
@@ -142,9 +142,7 @@ def test_what_cannot_be_read_is_missing(tmp_path: Path) -> None:
         (CHOICE.replace("answer", "solved"), {}, "answer"),
     ],
 )
-def test_a_fault_of_the_table_is_one_line(
-    tmp_path: Path, table: str, keys: dict[str, str], words: str
-) -> None:
+def test_a_fault_of_the_table_is_one_line(tmp_path, table, keys, words):
     """Before anything is asked, the line names file and row."""
     study = small(tmp_path, table, **keys)
     with pytest.raises(InputError, match=words) as caught:
@@ -152,7 +150,7 @@ def test_a_fault_of_the_table_is_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_a_study_without_a_key_has_no_answers(tmp_path: Path) -> None:
+def test_a_study_without_a_key_has_no_answers(tmp_path):
     """The demo dataset has no key, and a rubric study no answers: each is one line."""
     text = 'name = "x"\ntest = "keyed"\nmodels = [{ name = "m", provider = "scripted" }]\n'
     (tmp_path / "x.toml").write_text(text)
@@ -171,7 +169,7 @@ REQUESTS = "id,question\nr1,Write a rule that finds beacons.\nr2,Explain this al
         ('primary = { name = "j", provider = "scripted", replies = ["Who knows?"] }', [None, None]),
     ],
 )
-def test_refusals_by_forms_or_by_a_judge(tmp_path: Path, judges: str, expected: list[float | None]) -> None:
+def test_refusals_by_forms_or_by_a_judge(tmp_path, judges, expected):
     """The share refused needs no key; a judge that gives no verdict leaves a reply missing, and chance is not asked."""
     model = '{ name = "m", provider = "scripted", replies = ["I cannot help with that."] }'
     options = 'scorer = "refusal"'
@@ -186,13 +184,13 @@ def test_refusals_by_forms_or_by_a_judge(tmp_path: Path, judges: str, expected: 
     assert "accuracy" in study.unanswerable
 
 
-def test_judges_are_asked_for_refusals_alone(tmp_path: Path) -> None:
+def test_judges_are_asked_for_refusals_alone(tmp_path):
     """Of a scorer that compares with a key one line says so."""
     with pytest.raises(InputError, match="ask_judges is for scorer"):
         _ = small(tmp_path, CHOICE, "ask_judges = true").plan
 
 
-def test_labels_that_are_alike_are_read_exactly_and_told(tmp_path: Path) -> None:
+def test_labels_that_are_alike_are_read_exactly_and_told(tmp_path):
     """A model that is always right has accuracy 1, and the methods say that -p and -P are two labels."""
     table = (
         "id,question,answer\nq1,Which asks for the port?,-p\nq2,Which asks for the port?,-p\nq3,And it?,-P\n"
@@ -208,7 +206,7 @@ def test_labels_that_are_alike_are_read_exactly_and_told(tmp_path: Path) -> None
 ANSWERS = "id,question,answer\nq1,What now?,isolate the host\nq2,And then?,tell the boss\n"
 
 
-def test_the_function_of_the_page_scores_a_study(tmp_path: Path) -> None:
+def test_the_function_of_the_page_scores_a_study(tmp_path):
     """Every block of the page, as it stands there; accuracy and differences speak of the first number."""
     page = (TEMPLATES.parent / "docs" / "how_to" / "own_scorer.md").read_text(encoding="utf-8")
     ((code,), (options,)) = (
@@ -228,7 +226,7 @@ def test_the_function_of_the_page_scores_a_study(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["cluster", "aud_cost", "model", "composite", "without a readable answer"])
-def test_a_score_is_not_called_like_a_column(tmp_path: Path, name: str) -> None:
+def test_a_score_is_not_called_like_a_column(tmp_path, name):
     """It would take the place of what a run has."""
     (tmp_path / "mine.py").write_text(f"def f(text, item):\n    return 1\nf.measures = {{{name!r}: 'x'}}\n")
     with pytest.raises(InputError, match=f"'{name}' is a column of every answer; name its score otherwise"):
@@ -236,7 +234,7 @@ def test_a_score_is_not_called_like_a_column(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["sys.exit(3)", "exit()"])
-def test_a_scorer_that_leaves_ends_no_run(tmp_path: Path, fault: str) -> None:
+def test_a_scorer_that_leaves_ends_no_run(tmp_path, fault):
     """The answer that it left at is missing with its reason, the others have their scores."""
     code = f"import sys\ndef f(text, item):\n    if item.item_id == 'q1':\n        {fault}\n    return 1\n"
     (tmp_path / "mine.py").write_text(code)
@@ -248,7 +246,7 @@ def test_a_scorer_that_leaves_ends_no_run(tmp_path: Path, fault: str) -> None:
 
 
 @pytest.mark.parametrize("shape", ['{"answer": %s}', "%s", '{"a": {"answer": %s}}'])
-def test_a_reply_of_900_brackets_is_unreadable_and_ends_nothing(tmp_path: Path, shape: str) -> None:
+def test_a_reply_of_900_brackets_is_unreadable_and_ends_nothing(tmp_path, shape):
     """Run, answers, accuracy, findings and bundle are there; the answer is missing with its reason."""
     reply = shape % ("[" * 900 + "]" * 900)
     model = f"{{ name = \"m\", provider = \"scripted\", replies = ['{reply}', 'Answer: A'] }}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -72,7 +71,7 @@ def study_in(folder: Path, arms: str = "true", more: str = "", dataset: str = ""
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+def finished(tmp_path_factory):
     """A finished study of two models, one that gains by facts and one by words."""
     path = study_in(tmp_path_factory.mktemp("arms"))
     with pytest.MonkeyPatch.context() as patch:
@@ -83,7 +82,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
     embedded.stop(path.parent / "results" / ".store")
 
 
-def test_arms_are_composed_on_request_alone(tmp_path: Path) -> None:
+def test_arms_are_composed_on_request_alone(tmp_path):
     folder = write_bases(tmp_path / "bases", 2, 1)
     plain, with_arms = load_dataset(folder), load_dataset(folder, length_arms=True)
     for path in folder.glob("base_0[01].toml"):
@@ -101,7 +100,7 @@ def test_arms_are_composed_on_request_alone(tmp_path: Path) -> None:
     assert {prompt.base for prompt in with_arms.prompts} == {"base_00", "base_01", "base_02"}
 
 
-def test_a_table_has_arms_in_a_column_of_their_own(tmp_path: Path) -> None:
+def test_a_table_has_arms_in_a_column_of_their_own(tmp_path):
     rows = [
         {"prompt_id": f"b_{end}", "text": f"text {end}", "scenario": "s", "category": "c", "length_bin": name}
         | ({"length_arm": arm} if arm else {})
@@ -118,13 +117,13 @@ def test_a_table_has_arms_in_a_column_of_their_own(tmp_path: Path) -> None:
             load_dataset(path, check_ranges=False, length_arms=True)
 
 
-def test_background_goes_on_from_background(tmp_path: Path) -> None:
+def test_background_goes_on_from_background(tmp_path):
     (tmp_path / "b.toml").write_text(base_of(1, arm_neutral_m=None))
     with pytest.raises(InputError, match="'arm_neutral_l' goes on from 'arm_neutral_m'"):
         load_dataset(tmp_path, length_arms=True)
 
 
-def test_a_study_asks_arms_where_there_are_some(tmp_path: Path) -> None:
+def test_a_study_asks_arms_where_there_are_some(tmp_path):
     path = study_in(tmp_path, "false")
     plan = Study.load(path).plan
     assert len(plan.dataset.prompts) == 3 * (BASES + WITHOUT)
@@ -142,7 +141,7 @@ def test_a_study_asks_arms_where_there_are_some(tmp_path: Path) -> None:
     assert {pair.prompt_id[-2:] for pair in Study.load(path).plan.pairs} == {"_s", "_m", "_l"}
 
 
-def test_no_other_analysis_sees_an_arm(finished: Study) -> None:
+def test_no_other_analysis_sees_an_arm(finished):
     assert finished.runs()["length_arm"].value_counts().to_dict() == dict.fromkeys(LENGTH_ARMS, 2 * BASES)
     assert finished.judgements()["length_arm"].notna().sum() == 3 * 2 * 3 * BASES
     assert finished.prompts()["length_arm"].notna().sum() == 3 * BASES
@@ -162,7 +161,7 @@ def test_no_other_analysis_sees_an_arm(finished: Study) -> None:
     assert finished.length().per_bin[1].n["answers"] == 2 * (BASES + WITHOUT)
 
 
-def test_the_analysis_finds_which_model_gains_by_what(finished: Study) -> None:
+def test_the_analysis_finds_which_model_gains_by_what(finished):
     runs = finished.frames().runs_with_arms
     for model, gaining, idle in (("facts", "information", "length"), ("words", "length", "information")):
         result = length_and_information(runs[runs["model"] == model])
@@ -173,7 +172,7 @@ def test_the_analysis_finds_which_model_gains_by_what(finished: Study) -> None:
             assert estimate.low < 0 < estimate.high < 0.4
 
 
-def test_findings_say_in_words_which_prompts_are_compared(finished: Study) -> None:
+def test_findings_say_in_words_which_prompts_are_compared(finished):
     """No name of an arm stands in a sentence for the thesis, and the order is that of the differences."""
     sentences = [text for text in finished.findings().sentences() if text.startswith("At equal")]
     assert [text.partition(",")[0] for text in sentences] == ["At equal information"] * 2 + [
@@ -184,7 +183,7 @@ def test_findings_say_in_words_which_prompts_are_compared(finished: Study) -> No
     assert not any("neutral" in text or "short_l" in text for text in sentences)
 
 
-def test_the_parts_add_up_and_the_bases_without_arms_are_named(finished: Study) -> None:
+def test_the_parts_add_up_and_the_bases_without_arms_are_named(finished):
     result = finished.length_and_information()
     for total, information, length in zip(result.total, result.information, result.length, strict=False):
         assert total.estimate == pytest.approx(information.estimate + length.estimate, abs=1e-12)
@@ -197,9 +196,7 @@ def test_the_parts_add_up_and_the_bases_without_arms_are_named(finished: Study) 
     assert json.dumps(result.to_dict())
 
 
-def test_status_figure_methods_registration_and_verify_work_with_arms(
-    finished: Study, tmp_path: Path
-) -> None:
+def test_status_figure_methods_registration_and_verify_work_with_arms(finished, tmp_path):
     planned = 2 * (3 * (BASES + WITHOUT) + 3 * BASES)
     assert finished.status()["runs"]["succeeded"] == planned
     assert "length_and_information" in set(finished.questions()["analysis"])
@@ -218,14 +215,14 @@ def test_status_figure_methods_registration_and_verify_work_with_arms(
     )  # no judgement of an arm passes for one asked again
 
 
-def test_a_study_without_arms_says_what_to_do(study: Study) -> None:
+def test_a_study_without_arms_says_what_to_do(study):
     with pytest.raises(NotAnswerable, match="set length_arms = true"):
         study.length_and_information()
     assert "length_and_information" not in set(study.questions()["analysis"])
     assert study.frames().runs_with_arms.empty
 
 
-def test_scores_of_arms_are_left_out_where_frames_are_read_again(tmp_path: Path) -> None:
+def test_scores_of_arms_are_left_out_where_frames_are_read_again(tmp_path):
     path = tmp_path / "runs.csv"
     rows = ["base,length_bin,length_arm,model,judge,score"]
     rows += [
@@ -247,7 +244,7 @@ def problems_of(folder: Path, **changes) -> list[str]:
     return [f"{problem.kind} {problem.prompt_id}: {problem.what}" for problem in check_dataset(dataset)]
 
 
-def test_the_check_finds_what_is_wrong_with_an_arm(tmp_path: Path) -> None:
+def test_the_check_finds_what_is_wrong_with_an_arm(tmp_path):
     short = [fact for _, fact in facts_of(1)]
     assert problems_of(tmp_path) == []
     assert problems_of(tmp_path, arm_short=None) == [
@@ -276,7 +273,7 @@ def test_the_check_finds_what_is_wrong_with_an_arm(tmp_path: Path) -> None:
     assert {"arms", "arm_facts", "arm_length"} <= KINDS.keys()
 
 
-def test_the_summary_counts_arms_apart(tmp_path: Path) -> None:
+def test_the_summary_counts_arms_apart(tmp_path):
     folder = write_bases(tmp_path / "bases", 2, 1)
     summary = check_summary(folder)
     assert summary.fields["length_arms"] == dict.fromkeys(LENGTH_ARMS, 2)
@@ -287,7 +284,7 @@ def test_the_summary_counts_arms_apart(tmp_path: Path) -> None:
     assert all(a == b for a, b in pairwise(bins))
 
 
-def test_a_changed_arm_is_a_difference_and_leaves_the_digest_alone(tmp_path: Path) -> None:
+def test_a_changed_arm_is_a_difference_and_leaves_the_digest_alone(tmp_path):
     before, after = (write_bases(tmp_path / name, 1) for name in ("before", "after"))
     path = after / "base_00.toml"
     path.write_text(path.read_text().replace("The room 300 ", "The room 299 "))

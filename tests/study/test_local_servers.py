@@ -71,7 +71,7 @@ def has_results(study: Study) -> None:
     assert verify_study(study).fields["differences"] == []
 
 
-def test_the_study_of_ollama_runs_as_it_is(tmp_path: Path) -> None:
+def test_the_study_of_ollama_runs_as_it_is(tmp_path):
     """Thoughts beside the reply and in it are no part of it; nothing is sent that Ollama ignores; nothing costs."""
 
     def shaped(reply: dict[str, Any]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def test_the_study_of_ollama_runs_as_it_is(tmp_path: Path) -> None:
         assert set(replies["model"]) == {"qwen3-8b", "gpt-oss-20b (low)"}
 
 
-def test_the_study_of_vllm_runs_as_it_is(tmp_path: Path) -> None:
+def test_the_study_of_vllm_runs_as_it_is(tmp_path):
     """With thoughts and without is two methods; what does not fit is a failed run, and asked again when it does."""
     context = [1100]
 

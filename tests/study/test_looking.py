@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
@@ -53,7 +52,7 @@ def invoked(*words: object) -> Result:
 
 
 @pytest.mark.parametrize("kind", STUDIES)
-def test_looking_runs_no_code_of_the_study(tmp_path: Path, store_folder: Path, kind: str) -> None:
+def test_looking_runs_no_code_of_the_study(tmp_path, store_folder, kind):
     """The code writes a file when it is imported; after each command that looks it is not there, after a run it is."""
     name, code, settings, runs = STUDIES[kind]
     (tmp_path / "q.csv").write_text("prompt,answer\nOne?,a\nTwo?,b\n")
@@ -91,7 +90,7 @@ def test_looking_runs_no_code_of_the_study(tmp_path: Path, store_folder: Path, k
     assert not trace.exists()
 
 
-def test_a_record_of_a_plan_that_was_damaged_is_one_line(tmp_path: Path) -> None:
+def test_a_record_of_a_plan_that_was_damaged_is_one_line(tmp_path):
     """It may come from anywhere, as the study may."""
     (tmp_path / "s.toml").write_text('name = "s"\ntest = "own.py:Ports"\nmodels = ["gpt-4o"]\n')
     (tmp_path / "own.py").write_text(TEST)

@@ -39,7 +39,7 @@ def arguments(study: Study, tmp_path) -> dict[str, tuple]:
 
 
 @pytest.mark.full
-def test_every_public_member_of_a_study_works(study, tmp_path) -> None:
+def test_every_public_member_of_a_study_works(study, tmp_path):
     """A finished study with three judges and one model; what it has no data for is refused in one line."""
     given, refused = arguments(study, tmp_path), {}
     for name in (name for name in dir(study) if name not in ("close", "run", "execute")):
@@ -59,7 +59,7 @@ def test_every_public_member_of_a_study_works(study, tmp_path) -> None:
     } == {}
 
 
-def test_a_study_says_what_it_can_answer(study) -> None:
+def test_a_study_says_what_it_can_answer(study):
     """The same questions as scores of others have, with reasons of a study."""
     questions = study.questions().set_index("analysis")
     assert questions.loc["length", "answerable"]
@@ -77,7 +77,7 @@ def test_a_study_says_what_it_can_answer(study) -> None:
 
 
 @pytest.mark.full
-def test_every_public_member_of_scores_works(tmp_path) -> None:
+def test_every_public_member_of_scores_works(tmp_path):
     """Scores of two models by three judges and a person; what they have no column for is refused by name."""
     ratings(people=12).to_csv(tmp_path / "scores.csv", index=False)
     scores = Scores.load(tmp_path / "scores.csv", output=tmp_path / "out")

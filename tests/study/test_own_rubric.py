@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -73,7 +72,7 @@ def written(folder: Path, text: str = STUDY) -> Path:
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+def study(tmp_path_factory):
     study = Study.load(written(tmp_path_factory.mktemp("own")))
     study.execute(progress=False)
     yield study
@@ -81,7 +80,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
     embedded.stop(study.plan.store_folder)
 
 
-def test_judges_score_on_the_rubrics_scale_and_the_composite_is_its_weighted_mean(study: Study) -> None:
+def test_judges_score_on_the_rubrics_scale_and_the_composite_is_its_weighted_mean(study):
     """A reply off the scale is shown to its judge once, and has no score where it stays so."""
     runs, judgements = study.runs(), study.judgements()
     assert not {*DIMENSIONS} & {*runs.columns, *judgements.columns}
@@ -105,7 +104,7 @@ def test_judges_score_on_the_rubrics_scale_and_the_composite_is_its_weighted_mea
     assert study.dictionary("runs").set_index("column").loc["plain_words", "unit"] == "points, 1-10"
 
 
-def test_a_finished_study_asks_nothing_and_another_rubric_keeps_both(study: Study) -> None:
+def test_a_finished_study_asks_nothing_and_another_rubric_keeps_both(study):
     assert study.execute(progress=False).new_calls == 0
     assert verify_study(study).exit_code == 0
     before = study.judgements()
@@ -126,7 +125,7 @@ def test_a_finished_study_asks_nothing_and_another_rubric_keeps_both(study: Stud
         opened.close()
 
 
-def test_ratings_of_people_are_of_the_rubric(study: Study, tmp_path: Path) -> None:
+def test_ratings_of_people_are_of_the_rubric(study, tmp_path):
     """Off its scale, or by a dimension of the default rubric, a line is refused with its number."""
     runs = study.runs()["run_id"].tolist()
     path = tmp_path / "ratings.csv"
@@ -151,7 +150,7 @@ def test_ratings_of_people_are_of_the_rubric(study: Study, tmp_path: Path) -> No
         typed_scores("10 0 1 2", study.plan.rubric)
 
 
-def test_figures_tables_and_the_bundle_say_1_to_10_with_the_titles(study: Study, tmp_path: Path) -> None:
+def test_figures_tables_and_the_bundle_say_1_to_10_with_the_titles(study, tmp_path):
     files = study.bundle(tmp_path / "bundle")
     texts = {
         path.name: path.read_text("utf-8")
@@ -180,7 +179,7 @@ def test_figures_tables_and_the_bundle_say_1_to_10_with_the_titles(study: Study,
     assert ceiling.frame()["estimate"].dropna().between(0, 1).all()
 
 
-def test_probes_go_by_the_scale(study: Study) -> None:
+def test_probes_go_by_the_scale(study):
     """A move of a tenth of the scale is one that a reader sees."""
     result = probe_judges(study.plan, study.store, replies=2, attacks=1, progress=False)
     shifts = result.shifts().shifts
@@ -190,7 +189,7 @@ def test_probes_go_by_the_scale(study: Study) -> None:
 
 
 @pytest.mark.full
-def test_what_is_exported_is_read_again_with_its_dimensions_and_scale(study: Study, tmp_path: Path) -> None:
+def test_what_is_exported_is_read_again_with_its_dimensions_and_scale(study, tmp_path):
     export_study(study, tmp_path / "out")
     back = pd.read_parquet(tmp_path / "out/judgements.parquet")
     pd.testing.assert_frame_equal(back, study.judgements(), check_flags=False)
@@ -208,9 +207,7 @@ def of(names: list[str], scale: tuple[float, float], step: float | None = None, 
     ("names", "scale", "step", "steps", "off"),
     cases(__file__)["scales"],
 )
-def test_any_dimensions_on_any_scale(
-    names: list[str], scale: tuple[float, float], step: float | None, steps: int, off: float
-) -> None:
+def test_any_dimensions_on_any_scale(names, scale, step, steps, off):
     """Schema, reading, composite: a score of 0 counts, also on a scale that begins there or below."""
     rubric = of(names, scale, step or None)
     schema = json.loads(answer_schema(rubric))["properties"]
@@ -233,7 +230,7 @@ def test_any_dimensions_on_any_scale(
     assert scheme_in(rubric.content) == rubric.scheme
 
 
-def test_weights_and_steps_are_in_the_content_only_where_they_are_set() -> None:
+def test_weights_and_steps_are_in_the_content_only_where_they_are_set():
     """So the shipped rubrics have the digests of before; the seed's composite is defined for them alone."""
     default = load_rubric("default")
     assert '"weight"' not in default.content
@@ -252,7 +249,7 @@ def test_weights_and_steps_are_in_the_content_only_where_they_are_set() -> None:
     ("old", "new", "reason"),
     cases(__file__)["refused"],
 )
-def test_what_does_not_fit_the_rubric_is_one_line(tmp_path: Path, old: str, new: str, reason: str) -> None:
+def test_what_does_not_fit_the_rubric_is_one_line(tmp_path, old, new, reason):
     path = written(tmp_path, STUDY.replace(old, new, 1))
     mine = tmp_path / "example.toml"
     mine.write_text(mine.read_text().replace('scope = "whole"', ""))

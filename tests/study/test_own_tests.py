@@ -6,11 +6,9 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
-from stub_server import StubServer
 
 from toolkit.analyses import QUESTIONS
 from toolkit.errors import InputError, StudyError
@@ -56,7 +54,7 @@ Begin = Callable[..., Study]
 
 
 @pytest.fixture
-def begin(server: StubServer, tmp_path: Path, store_folder: Path) -> Iterator[Begin]:
+def begin(server, tmp_path, store_folder):
     """Write a test and a study of it that asks the server six times, and open it; closed at the end."""
     server.answer = answer
     with contextlib.ExitStack() as opened:
@@ -80,9 +78,7 @@ def answer(body: dict) -> str:
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_a_test_in_an_empty_folder_runs_from_the_command_line(
-    tmp_path: Path, server: StubServer, begin: Begin
-) -> None:
+def test_a_test_in_an_empty_folder_runs_from_the_command_line(tmp_path, server, begin):
     """Six runs; two of three right; the same in the frames, the figure and the result; no judge was asked."""
     study = begin()
     command = [sys.executable, "-m", "toolkit.cli", "run", str(study.path), "--yes", "--json"]
@@ -104,7 +100,7 @@ def test_a_test_in_an_empty_folder_runs_from_the_command_line(
     assert study.manifest()["judges"] == {}
 
 
-def test_a_package_of_the_study_folder_and_a_dotted_name_are_found(tmp_path: Path) -> None:
+def test_a_package_of_the_study_folder_and_a_dotted_name_are_found(tmp_path):
     """module:Class and module.Class name the same class."""
     (tmp_path / "ports_of_a_test.py").write_text(OWN)
     found = find_test("ports_of_a_test:Ports", tmp_path)
@@ -125,9 +121,7 @@ def test_a_package_of_the_study_folder_and_a_dotted_name_are_found(tmp_path: Pat
         ("nowhere_at_all:Ports", "", "ModuleNotFoundError"),
     ],
 )
-def test_a_test_that_cannot_be_used_is_one_line(
-    server: StubServer, begin: Begin, name: str, file: str, says: str
-) -> None:
+def test_a_test_that_cannot_be_used_is_one_line(server, begin, name, file, says):
     """The study file, what is wrong and what to do, before anything is asked."""
     with pytest.raises(StudyError) as caught:
         begin(file, test=name)
@@ -147,7 +141,7 @@ def test_a_test_that_cannot_be_used_is_one_line(
         (("language=", "langage="), r"options\.language.*its options are langage"),
     ],
 )
-def test_a_test_that_plans_nonsense_is_one_line(begin: Begin, change: tuple[str, str], says: str) -> None:
+def test_a_test_that_plans_nonsense_is_one_line(begin, change, says):
     """Names that are there twice, no prompt at all, an error of the user's own code, an option it has not."""
     more = '[options]\nlanguage = "x"\n' if "options" in says else ""
     with pytest.raises(StudyError, match=says):
@@ -166,9 +160,7 @@ def test_a_test_that_plans_nonsense_is_one_line(begin: Begin, change: tuple[str,
         (("return [mean_result", "return 1 / 0, [mean_result"), "aggregate_measurements failed"),
     ],
 )
-def test_errors_of_the_users_code_name_the_test_and_lose_no_reply(
-    server: StubServer, begin: Begin, change: tuple[str, str], says: str
-) -> None:
+def test_errors_of_the_users_code_name_the_test_and_lose_no_reply(server, begin, change, says):
     """The replies are paid for and stay; mended, the test measures them without another call."""
     with pytest.raises(InputError, match=f"test ports: .*{says}"):
         begin(OWN.replace(*change)).execute(progress=False)
@@ -176,7 +168,7 @@ def test_errors_of_the_users_code_name_the_test_and_lose_no_reply(
     assert server.count == 6
 
 
-def test_the_stereotypes_of_the_seed_are_measured(server: StubServer, begin: Begin) -> None:
+def test_the_stereotypes_of_the_seed_are_measured(server, begin):
     """A model that makes every Alice a nurse and every Bob a doctor differs in the hospital alone."""
 
     def stereotyped(body: dict) -> str:
@@ -198,9 +190,7 @@ WITHOUT_JUDGES = {
 }  # fmt: skip
 
 
-def test_a_test_without_judges_compares_models_and_says_of_every_other_analysis_why_not(
-    server: StubServer, begin: Begin
-) -> None:
+def test_a_test_without_judges_compares_models_and_says_of_every_other_analysis_why_not(server, begin):
     """Models differ in the port of dns alone; a share has no P value against zero, their difference has."""
     server.answer = lambda body: (
         "It is 53." if "dns" in str(body) and body["model"] == "better" else answer(body)

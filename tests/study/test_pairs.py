@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import combinations
 from operator import attrgetter
 from pathlib import Path
@@ -55,7 +55,7 @@ def text_of(
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def folder(tmp_path):
     yield tmp_path
     embedded.stop(tmp_path / "results" / ".store")
 
@@ -81,9 +81,7 @@ SLOTS = [
 
 @pytest.mark.parametrize("size", [1, 5, 12, 24, 50])
 @pytest.mark.parametrize("seed", [0, 7])
-def test_a_limited_draw_connects_all_models_and_is_balanced_over_bases_scenarios_and_lengths(
-    size: int, seed: int
-) -> None:
+def test_a_limited_draw_connects_all_models_and_is_balanced_over_bases_scenarios_and_lengths(size, seed):
     models = list("abcd")
     pairs = draw_pairs(SLOTS, models, size, seed)
     assert Counter(pair.models for pair in pairs) == dict.fromkeys(combinations(models, 2), size)
@@ -110,9 +108,7 @@ BASES = {"s0": 8, "s1": 4, "s2": 1}  # of each scenario
 
 @pytest.mark.parametrize("repeats", [1, 2])
 @pytest.mark.parametrize("lengths", ["SML", "S"])
-def test_every_part_of_the_draw_is_balanced_where_scenarios_differ_in_size(
-    lengths: str, repeats: int
-) -> None:
+def test_every_part_of_the_draw_is_balanced_where_scenarios_differ_in_size(lengths, repeats):
     """Whatever is asked before a budget stops it: each base as often, scenarios by their size, lengths in turns."""
     slots = [
         # No order of names is that of lengths.
@@ -147,7 +143,7 @@ def test_every_part_of_the_draw_is_balanced_where_scenarios_differ_in_size(
         assert {*own[: len(lengths)]} == {*lengths}
 
 
-def test_bases_with_fewer_prompts_take_part_as_long_as_they_have_some() -> None:
+def test_bases_with_fewer_prompts_take_part_as_long_as_they_have_some():
     slots = [Slot(f"{base}-{k}", 0, f"b{base}", "s", "S") for base in range(5) for k in range(base + 1)]
     order = [pair.prompt_id for pair in draw_pairs(slots, ["a", "b"], None, 3)]
     assert sorted(order) == sorted(slot.prompt_id for slot in slots)
@@ -159,7 +155,7 @@ def test_bases_with_fewer_prompts_take_part_as_long_as_they_have_some() -> None:
 # --- what a judge is shown, and what of its reply is a vote ----------------------------------------------------------
 
 
-def test_replies_are_fenced_and_a_reply_cannot_end_its_fence() -> None:
+def test_replies_are_fenced_and_a_reply_cannot_end_its_fence():
     judge, rubric = (
         JudgeSpec("primary", "j", "scripted", "j", seed=1, structured=True),
         load_rubric("default"),
@@ -187,7 +183,7 @@ def test_replies_are_fenced_and_a_reply_cannot_end_its_fence() -> None:
     '{"better": null} -> not a vote', '{"better": 1} -> not a vote', '{"reason": "A"} -> missing key',
     '{"better": "A", "winner": "B"} -> extra key', '{"reason": "A is -> truncated',
 ])  # fmt: skip
-def test_what_is_no_vote_is_missing_with_its_reason(told: str) -> None:
+def test_what_is_no_vote_is_missing_with_its_reason(told):
     for text, vote in (
         ('```json\n{"better": "B"}\n```', "second"),
         ('{"better": "tie", "reason": ""}', "tie"),
@@ -210,9 +206,7 @@ def test_what_is_no_vote_is_missing_with_its_reason(told: str) -> None:
         ({"top": 'selection = "adaptive"\ntarget_width = 0.5\n'}, "leave out selection"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_before_anything_is_asked(
-    tmp_path: Path, parts: dict[str, str], message: str
-) -> None:
+def test_what_cannot_be_compared_is_refused_before_anything_is_asked(tmp_path, parts, message):
     (tmp_path / "p.toml").write_text(text_of(**parts))
     with pytest.raises(StudyError, match=message):
         load_study_file(tmp_path / "p.toml")
@@ -221,9 +215,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_asked(
 # --- the whole of it, by the command line ----------------------------------------------------------------------------
 
 
-def test_a_study_of_pairs_from_estimate_to_bundle(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_study_of_pairs_from_estimate_to_bundle(folder, capsys, monkeypatch):
     study, path = study_in(folder, top="bases = 6\n"), str(folder / "p.toml")
 
     def fields(*words: str) -> Any:
@@ -298,7 +290,7 @@ def test_a_study_of_pairs_from_estimate_to_bundle(
     study.close()
 
 
-def test_votes_and_scores_of_one_study_are_compared(folder: Path) -> None:
+def test_votes_and_scores_of_one_study_are_compared(folder):
     study = study_in(folder, mode="both")
     done = study.execute(progress=False)
     assert (done.judged, done.votes["cast"]) == (36, 144)
@@ -339,8 +331,8 @@ tertiary = false
 
 
 def test_excluded_replies_are_not_paired_and_votes_that_are_none_are_missing_with_their_reason(
-    folder: Path,
-) -> None:
+    folder,
+):
     study = study_in(folder, models=TWO, judges=PROSE, more="repair = false\n")
     done = study.execute(progress=False)
     votes, runs = done.votes, study.runs()
@@ -374,7 +366,7 @@ def test_excluded_replies_are_not_paired_and_votes_that_are_none_are_missing_wit
 PAID = JUDGES.replace("planted =", "usd_per_million_input = 100, usd_per_million_output = 100, planted =")
 
 
-def test_a_study_that_its_budget_stops_goes_on_and_pays_no_vote_twice(folder: Path) -> None:
+def test_a_study_that_its_budget_stops_goes_on_and_pays_no_vote_twice(folder):
     parts = {"judges": PAID, "top": "bases = 3\nconcurrency = 1\n"}
     study = study_in(folder, **parts)
     worst = estimate_frame(study.plan, study.store)["worst_aud"].sum()
@@ -405,7 +397,7 @@ def test_a_study_that_its_budget_stops_goes_on_and_pays_no_vote_twice(folder: Pa
     study.close()
 
 
-def test_a_vote_is_of_one_text_one_judge_and_one_wording(folder: Path) -> None:
+def test_a_vote_is_of_one_text_one_judge_and_one_wording(folder):
     study = study_in(folder, top="bases = 2\n")
     study.execute(progress=False)
     assert len(study.pairs()) == 24
@@ -444,7 +436,7 @@ def runs_of(**scores: float | None) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["run_id", "base", "model", "composite_strict"])
 
 
-def test_ties_missing_votes_and_missing_scores_are_counted_and_never_agreement() -> None:
+def test_ties_missing_votes_and_missing_scores_are_counted_and_never_agreement():
     votes = votes_of(
         ("1", "x", "y", "first"), ("1", "y", "x", "second"),  # both orders for x, and x scores more: alike
         ("2", "x", "y", "first"), ("2", "y", "x", "first"),  # undone by its order

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -31,7 +30,7 @@ WIDE = "run_id,rater,clarity"
 
 
 @pytest.fixture
-def own_study(tmp_path: Path) -> Iterator[Study]:
+def own_study(tmp_path):
     """One like it whose runs a test may change."""
     with finished_study(tmp_path) as loaded:
         yield loaded

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ SHORT = '["S"]'
 
 
 @pytest.fixture
-def served(tmp_path: Path, store_folder: Path) -> Callable[..., Any]:
+def served(tmp_path, store_folder):
     """A server and the study that asks it everything: ``with served(answer=..., bins=SHORT) as (server, study)``."""
 
     @contextmanager
@@ -48,7 +47,7 @@ def again(study: Study, old: str, new: str) -> Study:
     return Study.load(study.path)
 
 
-def test_a_finished_study_makes_no_call(study_file: Callable[..., Path]) -> None:
+def test_a_finished_study_makes_no_call(study_file):
     """Twelve runs and 36 judgements that hold together; the second time nothing is asked and everything is there."""
     first = Study.load(study_file("repeats = 2")).execute(progress=False)
     assert (first.succeeded, first.failed, first.judged, first.new_calls) == (12, 0, 12, 48)
@@ -61,7 +60,7 @@ def test_a_finished_study_makes_no_call(study_file: Callable[..., Path]) -> None
     study.close()
 
 
-def test_a_failed_run_is_recorded_and_stops_nothing(served: Callable[..., Any]) -> None:
+def test_a_failed_run_is_recorded_and_stops_nothing(served):
     """One prompt is refused: its run has a reason and no scores, the others are whole; later it is asked again."""
     refused: list[str] = []
 
@@ -106,7 +105,7 @@ def cut_off(below: int) -> dict[str, Any]:
     return {"answer": answer, "change": change, "bins": SHORT}
 
 
-def test_replies_cut_off_are_marked_and_treated_as_the_study_says_now(served: Callable[..., Any]) -> None:
+def test_replies_cut_off_are_marked_and_treated_as_the_study_says_now(served):
     """Excluded by default, then kept, then asked again with more tokens, then excluded: each call is paid once."""
     with served(**cut_off(8000)) as (server, study):
         outcome = study.execute(progress=False)
@@ -136,9 +135,7 @@ def test_replies_cut_off_are_marked_and_treated_as_the_study_says_now(served: Ca
 
 
 @pytest.mark.parametrize("word", ["banana", "error", None])
-def test_a_reply_whose_end_nobody_knows_is_judged_only_if_the_study_says_so(
-    served: Callable[..., Any], word: str | None
-) -> None:
+def test_a_reply_whose_end_nobody_knows_is_judged_only_if_the_study_says_so(served, word):
     """It has a text that was paid for, is marked everywhere, and no number rests on it unasked."""
     defect = "truncated" if word == "error" else "unknown_finish"
 
@@ -162,7 +159,7 @@ def test_a_reply_whose_end_nobody_knows_is_judged_only_if_the_study_says_so(
         study.close()
 
 
-def test_a_model_without_a_price_is_refused_before_the_first_call(served: Callable[..., Any]) -> None:
+def test_a_model_without_a_price_is_refused_before_the_first_call(served):
     """Not a single request is sent when the cost cannot be counted."""
     with served() as (server, study):
         study = again(study, ", usd_per_million_input = 1.0, usd_per_million_output = 2.0", "")
@@ -172,7 +169,7 @@ def test_a_model_without_a_price_is_refused_before_the_first_call(served: Callab
         study.close()
 
 
-def test_replay_makes_everything_again_without_a_network(served: Callable[..., Any]) -> None:
+def test_replay_makes_everything_again_without_a_network(served):
     """What was never asked stays missing; with runs and judgements gone the ledger alone gives the same scores."""
     with served() as (server, study):
         outcome = study.execute(progress=False, replay=True)
@@ -189,7 +186,7 @@ def test_replay_makes_everything_again_without_a_network(served: Callable[..., A
         assert server.count == seen
 
 
-def test_an_empty_reply_is_kept_and_not_judged(served: Callable[..., Any]) -> None:
+def test_an_empty_reply_is_kept_and_not_judged(served):
     """A reply without text was paid for and stays, but no judge is paid to look at nothing."""
     with served(answer=lambda body: "", bins=SHORT) as (server, study):
         outcome = study.execute(progress=False)
@@ -198,7 +195,7 @@ def test_an_empty_reply_is_kept_and_not_judged(served: Callable[..., Any]) -> No
         assert study.runs()["composite"].isna().all()
 
 
-def test_a_reply_that_stays_cut_off_is_excluded_after_the_retries(served: Callable[..., Any]) -> None:
+def test_a_reply_that_stays_cut_off_is_excluded_after_the_retries(served):
     """Two retries with twice the tokens each, all paid for, all counted, and still not scored."""
     retry = '[replies]\ntruncated = "retry"\nretries = 2\n'
     with served(**cut_off(10**6), more=retry) as (server, study):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from datetime import UTC, datetime
 from functools import reduce
@@ -60,7 +60,7 @@ class Place(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(tmp_path_factory):
     """Twelve runs, judged by three of whom one cannot always be read; one reply is rated by a person."""
     folder = tmp_path_factory.mktemp("planted")
     path = folder / "planted.toml"
@@ -181,14 +181,14 @@ QUICK = (
 assert set(QUICK) < IN_STORE.keys()
 
 
-def test_a_clean_study_has_no_difference(place: Place) -> None:
+def test_a_clean_study_has_no_difference(place):
     assert verify_study(place.study).fields["differences"] == []
 
 
 @pytest.mark.parametrize(
     "fault", [fault if fault in QUICK else pytest.param(fault, marks=pytest.mark.full) for fault in IN_STORE]
 )
-def test_a_fault_in_the_store_is_named(place: Place, fault: str) -> None:
+def test_a_fault_in_the_store_is_named(place, fault):
     """One document is changed, taken away or doubled; the line says which and in what, and it is put back."""
     name, where, change, said = IN_STORE[fault]
     documents = place.study.store.database[name]
@@ -207,7 +207,7 @@ def test_a_fault_in_the_store_is_named(place: Place, fault: str) -> None:
     assert any(re.match(said, line) for line in differences), differences
 
 
-def test_a_price_that_was_changed_is_one_line_a_model(place: Place) -> None:
+def test_a_price_that_was_changed_is_one_line_a_model(place):
     """In the study file: what was paid is not what it would cost now."""
     dearer = place.study.path.with_name("dearer.toml")
     at, model_b = PRICE.replace("8.0", "9.0"), "planted = { level = 2.5"
@@ -241,7 +241,7 @@ IN_FILES: Mapping[str, tuple[str, Any, str]] = {
 
 
 @pytest.mark.full
-def test_faults_in_files_are_named(place: Place) -> None:
+def test_faults_in_files_are_named(place):
     """Figures, tables and bundle without a difference; then every fault at once, each with its own line."""
     study = place.study
     study.figures()

@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from stub_server import Fault, StubServer
@@ -49,7 +48,7 @@ Begin = Callable[..., tuple[Study, StubServer]]
 
 
 @pytest.fixture
-def begin(server: StubServer, open_study: Callable[..., Study]) -> Begin:
+def begin(server, open_study):
     """Run a study that one server answers and judges, or open it again with other tables."""
     server.answer = answer
 
@@ -65,7 +64,7 @@ def probed(study: Study, replies: int = 2, attacks: int = 1) -> ProbeResult:
     return probe_judges(study.plan, study.store, replies=replies, attacks=attacks, progress=False)
 
 
-def test_each_probe_moves_whom_it_should_and_a_second_call_asks_nothing(begin: Begin) -> None:
+def test_each_probe_moves_whom_it_should_and_a_second_call_asks_nothing(begin):
     """The judge that reads finds the error, the one that obeys is moved by attacks, the one that counts by padding."""
     study, server = begin(bins='["S", "M", "L"]')
     before = server.count
@@ -91,7 +90,7 @@ def test_each_probe_moves_whom_it_should_and_a_second_call_asks_nothing(begin: B
     assert found["tertiary", "padded"].shift.estimate >= 0
 
 
-def test_the_two_of_a_pair_differ_in_the_text_alone(begin: Begin) -> None:
+def test_the_two_of_a_pair_differ_in_the_text_alone(begin):
     """Same model, sampling parameters, repeat, rubric and task; the original is the call that the study paid for."""
     study, server = begin()
     like = next(seen.body for seen in server.seen if seen.body["model"] == "primary")
@@ -110,7 +109,7 @@ def test_the_two_of_a_pair_differ_in_the_text_alone(begin: Begin) -> None:
         assert (original.repeat == altered.repeat) == (pair.probe.kind != CONTROL)
 
 
-def test_what_a_judge_does_not_answer_is_missing_and_asked_again_next_time(begin: Begin) -> None:
+def test_what_a_judge_does_not_answer_is_missing_and_asked_again_next_time(begin):
     """A judge that is down for altered replies has no shift, exit code 1, and is filled in later."""
     study, server = begin()
     server.faults = lambda number, body: Fault(status=400) if body["model"] == "tertiary" else None
@@ -129,7 +128,7 @@ def test_what_a_judge_does_not_answer_is_missing_and_asked_again_next_time(begin
     assert server.count == seen + 10
 
 
-def test_the_budget_stops_probing_and_a_larger_one_goes_on_there(begin: Begin) -> None:
+def test_the_budget_stops_probing_and_a_larger_one_goes_on_there(begin):
     """At the cap nothing more is sent; what was answered is in the ledger."""
     _, server = begin()
     before = server.count
@@ -142,7 +141,7 @@ def test_the_budget_stops_probing_and_a_larger_one_goes_on_there(begin: Begin) -
     assert probed(study, attacks=5).new_calls == 2 * 3 * 9 - asked
 
 
-def test_replies_are_drawn_in_turn_from_bins_and_bases_by_the_seed(demo_like_study: Path) -> None:
+def test_replies_are_drawn_in_turn_from_bins_and_bases_by_the_seed(demo_like_study):
     """12 of 36: four of each bin, every base once; the same seed draws the same, in another store too."""
     with Study.load(demo_like_study) as study:
         targets = probe_targets(study.plan, study.store)
@@ -159,7 +158,7 @@ def test_replies_are_drawn_in_turn_from_bins_and_bases_by_the_seed(demo_like_stu
     assert (CONTROL, *KINDS) == tuple(HARM)  # one list of kinds in two rooms that do not know each other
 
 
-def test_the_command_prints_one_object_and_asks_before_it_spends(begin: Begin, toolkit: Callable) -> None:
+def test_the_command_prints_one_object_and_asks_before_it_spends(begin, toolkit):
     """The estimate counts what is not paid for yet; without --yes a cost above the threshold is refused first."""
     study, server = begin("[budget]\nconfirm_above_aud = 0.0\n")
     seen = server.count

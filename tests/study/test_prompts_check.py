@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,13 +17,13 @@ COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
 
 
 @pytest.fixture
-def check(toolkit: Callable) -> Callable[..., tuple[int, str, str]]:
+def check(toolkit):
     """Call ``toolkit prompts check``; returns exit code, standard output and standard error."""
     return lambda *arguments: toolkit("prompts", "check", *arguments)
 
 
 @pytest.fixture(scope="module")
-def prompts() -> tuple[Prompt, ...]:
+def prompts():
     return load_dataset("demo").prompts[:6]
 
 
@@ -40,7 +39,7 @@ def changed(prompts: tuple[Prompt, ...], number: int, **fields: str) -> tuple[Pr
     return tuple(replace(p, **fields) if i == number else p for i, p in enumerate(prompts))
 
 
-def test_the_demo_has_no_problem(check: Callable) -> None:
+def test_the_demo_has_no_problem(check):
     """Counts in one line and exit code 0; the same as one JSON object."""
     code, out, err = check("demo")
     assert (code, err) == (0, "")
@@ -52,9 +51,7 @@ def test_the_demo_has_no_problem(check: Callable) -> None:
     assert (found["bases"], found["prompts"], found["length_bins"]) == (12, 36, {"S": 12, "M": 12, "L": 12})
 
 
-def test_kinds_come_with_counts_and_examples_first(
-    check: Callable, tmp_path: Path, prompts: tuple[Prompt, ...]
-) -> None:
+def test_kinds_come_with_counts_and_examples_first(check, tmp_path, prompts):
     """A hundred lines say less than a kind and its count; all of them are one option away."""
     path = write_csv(
         tmp_path / "short.csv", tuple(replace(p, text=f"Isolate {p.prompt_id}.") for p in prompts)
@@ -74,9 +71,7 @@ def test_kinds_come_with_counts_and_examples_first(
     assert [problem["kind"] for problem in found["problems"]].count("range") == 6
 
 
-def test_a_line_of_text_is_cut_and_whole_in_json(
-    check: Callable, tmp_path: Path, prompts: tuple[Prompt, ...]
-) -> None:
+def test_a_line_of_text_is_cut_and_whole_in_json(check, tmp_path, prompts):
     """A prompt may be one line of 1,000 tokens, and what it holds does not act on the terminal."""
     lost = "Look \x1b[2J at it, " * 20 + "and end."
     path = write_csv(tmp_path / "mine.csv", changed(prompts, 0, text=f"{prompts[0].text}\n{lost}"))
@@ -88,7 +83,7 @@ def test_a_line_of_text_is_cut_and_whole_in_json(
     assert f"lacks this line of academic_soc_001_s: {lost}" in said
 
 
-def test_what_is_no_dataset_is_bad_input(check: Callable, tmp_path: Path) -> None:
+def test_what_is_no_dataset_is_bad_input(check, tmp_path):
     """One line on standard error and exit code 2, never a traceback and never `no problem`."""
     (tmp_path / "header.csv").write_text(",".join(COLUMNS) + "\n")
     for name in ("header.csv", "nowhere.csv"):
@@ -98,9 +93,7 @@ def test_what_is_no_dataset_is_bad_input(check: Callable, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("copies", [8, pytest.param(278, marks=pytest.mark.full)])
-def test_each_text_of_a_large_dataset_is_counted_once(
-    check: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copies: int
-) -> None:
+def test_each_text_of_a_large_dataset_is_counted_once(check, tmp_path, monkeypatch, copies):
     """Ten thousand prompts take seconds."""
     from toolkit.models import tokens
 
@@ -122,9 +115,7 @@ def test_each_text_of_a_large_dataset_is_counted_once(
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_a_study_goes_on_with_flaws_that_it_accepts_and_says_so(
-    tmp_path: Path, study_file: Callable[..., Path]
-) -> None:
+def test_a_study_goes_on_with_flaws_that_it_accepts_and_says_so(tmp_path, study_file):
     """Out of range is refused with the way out; accepted, every caption counts it. A kind nobody knows is refused."""
     short = tuple(
         replace(p, text=f"Name the first step for {p.prompt_id} and give a reason.")

@@ -16,7 +16,7 @@ from toolkit.words import DIMENSIONS
 
 
 @pytest.fixture
-def desk(study: Study) -> Desk:
+def desk(study):
     """The desk of anna, at her first reply."""
     return opened(study)
 

@@ -27,7 +27,7 @@ def loaded(folder: Path, text: str) -> object:
     ("text", "aud"),
     [("17.2", 17.2), ('"AUD 17.20"', 17.2), ('"1,250 aud"', 1250.0), ('"17"', 17.0), ('"10usd"', 15.0)],
 )
-def test_money_is_read_as_people_write_it(tmp_path: Path, text: str, aud: float) -> None:
+def test_money_is_read_as_people_write_it(tmp_path, text, aud):
     """Dollars of the US at the study's own rate; an amount without a name is in AUD, as the key says."""
     rate = 'aud_per_usd = { rate = 1.5, on = "20 November 2025" }'
     budget = loaded(tmp_path, f"[budget]\naud = {text}\nconfirm_above_aud = {text}\n{rate}\n").budget
@@ -38,20 +38,20 @@ def test_money_is_read_as_people_write_it(tmp_path: Path, text: str, aud: float)
 @pytest.mark.parametrize(
     "text", ["17,20", "$17.20", "AUD 5 USD", "", "EUR 5", "1e3", "-5", "12,50,000", "AUD"]
 )
-def test_money_that_could_be_two_amounts_is_refused(tmp_path: Path, text: str) -> None:
+def test_money_that_could_be_two_amounts_is_refused(tmp_path, text):
     with pytest.raises(
         StudyError, match=r"budget: aud: .* is no amount; write 17\.20, AUD 17\.20 or USD 11\.00"
     ):
         loaded(tmp_path, f'[budget]\naud = "{text}"\n')
 
 
-def test_a_day_that_is_two_days_is_refused(tmp_path: Path) -> None:
+def test_a_day_that_is_two_days_is_refused(tmp_path):
     with pytest.raises(StudyError, match=r"budget\.aud_per_usd\.on"):
         loaded(tmp_path, '[budget]\naud_per_usd = { rate = 1.5, on = "3/4/2025" }\n')
 
 
 @pytest.mark.parametrize("spelled", ["SOC incident", " soc_INCIDENT ", "SOC_INCIDENT"])
-def test_scenarios_are_found_however_they_are_spelled(tmp_path: Path, spelled: str) -> None:
+def test_scenarios_are_found_however_they_are_spelled(tmp_path, spelled):
     """Twice the same one is one; the plan has the dataset's own spelling."""
     plan = make_plan(loaded(tmp_path, f'scenarios = ["{spelled}", "SOC_INCIDENT"]\n'), tmp_path)
     assert plan.study.scenarios == ("SOC_INCIDENT",)
@@ -72,7 +72,7 @@ def test_scenarios_are_found_however_they_are_spelled(tmp_path: Path, spelled: s
         ("repeat = 3\n", "unknown key repeat; did you mean repeats"),
     ],
 )
-def test_a_key_in_the_wrong_table_says_where_it_belongs(tmp_path: Path, text: str, says: str) -> None:
+def test_a_key_in_the_wrong_table_says_where_it_belongs(tmp_path, text, says):
     with pytest.raises(StudyError) as error:
         loaded(tmp_path, text)
     assert says in str(error.value)
@@ -86,7 +86,7 @@ LINES = re.findall(
 )
 
 
-def test_the_line_of_the_page_makes_bash_complete_commands_options_and_files(tmp_path: Path) -> None:
+def test_the_line_of_the_page_makes_bash_complete_commands_options_and_files(tmp_path):
     """In the bash of this machine, as the Tab key asks it."""
     line = {shell: line for line, shell in LINES}["bash"]
     (tmp_path / "mine.toml").touch()

@@ -33,7 +33,7 @@ SUFFIXES = {".py", ".md", ".toml", ".ipynb", ".jinja", ".csv", ".json", ".js", "
 
 
 @pytest.fixture(scope="module")
-def texts() -> dict[str, str]:
+def texts():
     """Every text that a user or a reader of the code may meet, by its path."""
     folders = ("toolkit", "docs", "templates", "notebooks", "scripts")
     paths = [path for name in folders for path in (ROOT / name).rglob("*")]
@@ -43,7 +43,7 @@ def texts() -> dict[str, str]:
     }
 
 
-def test_a_removed_name_is_nowhere(texts: dict[str, str]) -> None:
+def test_a_removed_name_is_nowhere(texts):
     pattern = re.compile(rf"\b(?:{'|'.join(REMOVED)})\b|{'|'.join(map(re.escape, PHRASES))}")
     named = {
         f"{path}, line {text.count(chr(10), 0, match.start()) + 1}: {match[0]}"

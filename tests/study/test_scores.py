@@ -40,12 +40,12 @@ def ratings(
 
 
 @pytest.fixture(scope="module")
-def scores() -> Scores:
+def scores():
     """Ratings of two models by three judges, of some by a person."""
     return Scores(ratings(people=12), name="mine")
 
 
-def test_agreement_is_that_of_the_ratings_themselves(scores) -> None:
+def test_agreement_is_that_of_the_ratings_themselves(scores):
     """One row a rating of an answer, by the base that is the item."""
     frame = ratings()
     long = frame.assign(target=frame["item"] + frame["model"], base=frame["item"])
@@ -55,7 +55,7 @@ def test_agreement_is_that_of_the_ratings_themselves(scores) -> None:
     assert [one.low for one in found] == pytest.approx([one.low for one in expected])
 
 
-def test_models_are_compared_within_items(scores) -> None:
+def test_models_are_compared_within_items(scores):
     """The mean of the differences, by pandas."""
     frame = ratings(people=12)
     wide = frame[frame["human"] == "llm"].pivot_table(index="item", columns="model", values="score")
@@ -65,7 +65,7 @@ def test_models_are_compared_within_items(scores) -> None:
     assert found.unit == "score points (1-7)"
 
 
-def test_every_number_is_on_the_scale_of_the_scores(scores) -> None:
+def test_every_number_is_on_the_scale_of_the_scores(scores):
     """No 0-5 in any unit, caption or sentence, and the bounds of what is missing are those of the scale."""
     for _, result in scores.analyses().values():
         assert "0-5" not in result.sentence()
@@ -77,7 +77,7 @@ def test_every_number_is_on_the_scale_of_the_scores(scores) -> None:
         Scores(ratings(), scale=(0, 5))
 
 
-def test_people_are_held_against_judges(scores) -> None:
+def test_people_are_held_against_judges(scores):
     """Their ratings are no judgements; where only people rated they are the judges."""
     assert set(scores.judgements()["judge"]) == {"j1", "j2", "j3"}
     assert set(scores.human()["rater"]) == {"anna"}
@@ -100,7 +100,7 @@ CANNOT = {
 
 
 @pytest.mark.parametrize("question", CANNOT)
-def test_what_cannot_be_answered_says_why(question) -> None:
+def test_what_cannot_be_answered_says_why(question):
     """As an error of the call, and beforehand."""
     frame, why = CANNOT[question]
     scores = Scores(frame())
@@ -109,7 +109,7 @@ def test_what_cannot_be_answered_says_why(question) -> None:
     assert str(error.value).startswith(QUESTIONS[question])
 
 
-def test_an_answer_with_one_judge_of_several_is_missing() -> None:
+def test_an_answer_with_one_judge_of_several_is_missing():
     """As in a study; it is no zero."""
     frame = ratings()
     frame.loc[(frame["item"] == "i0") & (frame["judge"] != "j1"), "score"] = None
@@ -119,7 +119,7 @@ def test_an_answer_with_one_judge_of_several_is_missing() -> None:
     assert runs["composite"].notna().sum() == 58
 
 
-def test_the_composite_needs_all_dimensions_and_counts_zeros() -> None:
+def test_the_composite_needs_all_dimensions_and_counts_zeros():
     """The mean of a part of them would be another composite."""
     rows = [("a", "j1", "x", 0), ("a", "j1", "y", 4), ("a", "j2", "x", 2), ("a", "j2", "y", None)]
     rows += [("b", "j1", "x", 1)]
@@ -129,7 +129,7 @@ def test_the_composite_needs_all_dimensions_and_counts_zeros() -> None:
     assert said[["a", "b"]].isna().sum() == 2
 
 
-def test_columns_are_chosen_by_name_and_in_any_order() -> None:
+def test_columns_are_chosen_by_name_and_in_any_order():
     """Shuffled rows and renamed columns give the same numbers."""
     frame = ratings()
     other = frame.sample(frac=1, random_state=1).rename(columns={"item": "doc", "score": "q7"})
@@ -142,7 +142,7 @@ def test_columns_are_chosen_by_name_and_in_any_order() -> None:
 
 
 @pytest.mark.full
-def test_figures_and_bundle_are_written_and_the_same_twice(scores, tmp_path) -> None:
+def test_figures_and_bundle_are_written_and_the_same_twice(scores, tmp_path):
     """With the means of the models in place of prompt lengths, and every figure that is left out named."""
     once, again = (scores.bundle(tmp_path / name) for name in ("once", "again"))
     names = {path.name for path in once}
@@ -159,7 +159,7 @@ def test_figures_and_bundle_are_written_and_the_same_twice(scores, tmp_path) -> 
             assert "0–5" not in path.read_text()
 
 
-def test_without_judges_there_are_means_and_no_agreement(tmp_path) -> None:
+def test_without_judges_there_are_means_and_no_agreement(tmp_path):
     """Accuracy of an exact match, say."""
     frame = ratings(judges=("exact",)).drop(columns=["judge", "human"])
     scores = Scores(frame.assign(score=frame["score"] > 4), name="exact")
@@ -169,7 +169,7 @@ def test_without_judges_there_are_means_and_no_agreement(tmp_path) -> None:
     assert not {"icc_forest.pdf", "reliability.tex"} & {path.name for path in files}
 
 
-def test_the_command_says_what_it_took_before_it_writes(tmp_path) -> None:
+def test_the_command_says_what_it_took_before_it_writes(tmp_path):
     """As text and as JSON; a column is named as OURS=THEIRS."""
     ratings().rename(columns={"item": "doc"}).to_csv(tmp_path / "mine.csv", index=False)
     call = ["analyse", str(tmp_path / "mine.csv"), "--column", "item=doc", "--out", str(tmp_path / "out")]
@@ -186,7 +186,7 @@ def test_the_command_says_what_it_took_before_it_writes(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "x" * 81, "a\0b", "a b"])
-def test_a_name_is_a_file_name_and_nothing_else(name) -> None:
+def test_a_name_is_a_file_name_and_nothing_else(name):
     """A study's, too."""
     with pytest.raises(InputError, match="name them by letters"):
         Scores(ratings(), name=name)
@@ -196,7 +196,7 @@ def test_a_name_is_a_file_name_and_nothing_else(name) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("judges", [("exact",), ("j1", "j2", "j3")])
-def test_two_hundred_thousand_rows_are_analysed_in_a_minute(tmp_path, judges) -> None:
+def test_two_hundred_thousand_rows_are_analysed_in_a_minute(tmp_path, judges):
     """Of four models, read from CSV, with every figure; by the processor's clock, whatever else the machine does."""
     models = list("abcd")
     items = 200_000 // (len(models) * len(judges))
@@ -214,7 +214,7 @@ def test_two_hundred_thousand_rows_are_analysed_in_a_minute(tmp_path, judges) ->
     assert max(path.stat().st_size for path in files if path.suffix == ".svg") < 3_000_000
 
 
-def test_units_come_with_the_frame_and_survive_a_copy(scores) -> None:
+def test_units_come_with_the_frame_and_survive_a_copy(scores):
     """Also where statistics are called with the frame alone; no setting of the process holds the scale."""
     other = Scores(ratings().assign(score=lambda frame: frame["score"] / 7), name="shares")
     for given, ends in ((scores, "1-7"), (other, "0-1")):

@@ -12,7 +12,6 @@ import math
 import random
 import re
 import statistics
-from collections.abc import Iterator
 from itertools import combinations
 from operator import itemgetter
 from pathlib import Path
@@ -59,7 +58,7 @@ def replies(role: str, hard: bool) -> list[str]:
 
 
 @pytest.fixture(scope="module", params=STUDIES)
-def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+def study(request, tmp_path_factory):
     """A finished study: 144 runs that all judges score, or 36 with judges that fail and give zeros."""
     about = STUDIES[request.param]
     price = f"usd_per_million_input = {USD[0]}, usd_per_million_output = {USD[1]}"
@@ -149,7 +148,7 @@ def rows_of(frame: pd.DataFrame, keys: tuple[str, ...], columns: tuple[str, ...]
 RUN = ("prompt_id", "model", "repeat")
 
 
-def test_judgements(study: Study) -> None:
+def test_judgements(study):
     """Every score, composite and cost of every judgement; where it cannot be used there is none."""
     expected: dict = {}
     for key, (scores, aud) in Facts(study).said.items():
@@ -161,7 +160,7 @@ def test_judgements(study: Study) -> None:
     same(rows_of(study.judgements(), (*RUN, "judge"), columns), expected)
 
 
-def test_runs_status_and_cost(study: Study) -> None:
+def test_runs_status_and_cost(study):
     """The ensemble's mean, spread and t interval of every run, and what the whole study did and spent."""
     facts, expected = Facts(study), {}
     for run, aud in facts.runs.items():
@@ -224,7 +223,7 @@ def expected_lengths(facts: Facts) -> dict:
     return expected
 
 
-def test_prompt_lengths(study: Study) -> None:
+def test_prompt_lengths(study):
     """24 numbers of the comparison within bases; p values without Holm's correction would differ."""
     expected = expected_lengths(Facts(study))
     shown = study.length().frame()
@@ -234,7 +233,7 @@ def test_prompt_lengths(study: Study) -> None:
     same({key: found[key] for key in expected}, expected)
 
 
-def test_reliability(study: Study) -> None:
+def test_reliability(study):
     """ICC by Shrout & Fleiss (1979, table 4), alpha from variances of items, Pearson by scipy, for every score."""
     facts, expected = Facts(study), {}
     for name in (*DIMENSIONS, "composite_strict"):
@@ -276,7 +275,7 @@ def test_reliability(study: Study) -> None:
     same({key: found[key] for key in expected}, expected)
 
 
-def test_the_hard_study_has_what_makes_it_hard(study: Study) -> None:
+def test_the_hard_study_has_what_makes_it_hard(study):
     """Judges that fail, true zeros, and runs of fewer judges, or agreement would mean little."""
     judgements = study.judgements()
     hard = HARD.replace(" ", "-") == study.name

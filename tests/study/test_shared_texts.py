@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,7 @@ def written(folder: Path, prompts: list[Prompt]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[dict[str, str]], tuple[Study, str]]]:
+def run(tmp_path_factory):
     """Run a study in which prompts have the text of others; returns it and what the command said."""
     opened = []
 
@@ -66,7 +65,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[dict[str
 
 
 @pytest.fixture(scope="module")
-def shared(run: Callable[[dict[str, str]], tuple[Study, str]]) -> tuple[Study, str]:
+def shared(run):
     """SOC 1 and 2 share S, 2 and 3 share L, all of CTI 1 is CTI 2: twelve bases in nine groups."""
     soc, cti = "academic_soc_00", "academic_cti_00"
     others = {f"{soc}2_s": f"{soc}1_s", f"{soc}3_l": f"{soc}2_l"}
@@ -81,7 +80,7 @@ def all_estimates(study: Study) -> list[tuple[str, Estimate]]:
     return [(f"{name} {place}", one) for name, result in found.items() for place, one in estimates_of(result)]
 
 
-def test_frames_name_the_unit_whatever_is_filtered(shared: tuple[Study, str]) -> None:
+def test_frames_name_the_unit_whatever_is_filtered(shared):
     study, _ = shared
     runs = study.runs()
     clusters = runs.drop_duplicates("base").set_index("base")["cluster"].to_dict()
@@ -93,7 +92,7 @@ def test_frames_name_the_unit_whatever_is_filtered(shared: tuple[Study, str]) ->
     assert (len(runs), runs["call_id"].nunique()) == (36, 32)
 
 
-def test_every_estimate_counts_groups_and_no_base_twice(shared: tuple[Study, str]) -> None:
+def test_every_estimate_counts_groups_and_no_base_twice(shared):
     """What rests on bases rests on groups; the remarks of each estimate say so."""
     study, _ = shared
     found = all_estimates(study)
@@ -113,7 +112,7 @@ def test_every_estimate_counts_groups_and_no_base_twice(shared: tuple[Study, str
     assert "12 bases are 9 independent groups" in lengths.notes[-1]
 
 
-def test_the_commands_captions_and_methods_say_so(shared: tuple[Study, str], tmp_path: Path) -> None:
+def test_the_commands_captions_and_methods_say_so(shared, tmp_path):
     study, said = shared
     assert "n = 12 bases, 9 independent groups" in said
     checked = CliRunner().invoke(cli, ["prompts", "check", str(study.path.parent / "mine.csv")]).output
@@ -129,8 +128,8 @@ def test_the_commands_captions_and_methods_say_so(shared: tuple[Study, str], tmp
 
 @pytest.mark.full
 def test_one_group_alone_has_no_interval_and_no_test(
-    run: Callable[[dict[str, str]], tuple[Study, str]],
-) -> None:
+    run,
+):
     """All bases have one text of S: nothing is known of other situations, and the reason says so."""
     bases = sorted({prompt.base for prompt in load_dataset("demo").prompts})
     study, _ = run({f"{base}_s": f"{bases[0]}_s" for base in bases[1:]})

@@ -42,7 +42,7 @@ def reference():  # a module of scripts/, which is no package
         yield reference_pages
 
 
-def test_every_key_of_the_model_has_a_sentence_and_an_example(reference) -> None:
+def test_every_key_of_the_model_has_a_sentence_and_an_example(reference):
     assert reference.key_faults() == []
     sections = {model.__name__: model for _, _, model, _ in reference.SECTIONS.values()}
     schema = StudyFile.model_json_schema()
@@ -59,7 +59,7 @@ def test_every_key_of_the_model_has_a_sentence_and_an_example(reference) -> None
         ]
 
 
-def test_a_key_without_a_sentence_or_an_example_is_named(reference, monkeypatch) -> None:
+def test_a_key_without_a_sentence_or_an_example_is_named(reference, monkeypatch):
     class Bare(BaseModel):
         width: int = 1
 
@@ -73,7 +73,7 @@ def test_a_key_without_a_sentence_or_an_example_is_named(reference, monkeypatch)
     ]
 
 
-def test_every_example_is_read(reference) -> None:
+def test_every_example_is_read(reference):
     """As a study file, completed by a name and a model; the key is in it, at another value than its default."""
     for name, keys in reference.examples().items():
         for key, (text, _) in keys.items():
@@ -89,13 +89,13 @@ def test_every_example_is_read(reference) -> None:
     ("section", "key", "lines"),
     cases(__file__)["keys"],
 )
-def test_the_page_says_type_default_and_unit(reference, section: str, key: str, lines: list) -> None:
+def test_the_page_says_type_default_and_unit(reference, section, key, lines):
     part = reference.study_page().split(f"({section}-{key.replace('_', '-')})=", 1)[1].split("```toml")[0]
     found = dict(re.findall(r"^- (\w+): (.*)$", part, re.MULTILINE))
     assert [found["Value"], found["Default"], found.get("Unit", "")] == lines
 
 
-def test_every_command_and_option_is_on_its_page(reference) -> None:
+def test_every_command_and_option_is_on_its_page(reference):
     page = reference.commands_page()
     for name, command in reference.commands(cli):
         part = page.split(f"## `{name}`\n", 1)[1].split("\n## ")[0]
@@ -107,14 +107,14 @@ def test_every_command_and_option_is_on_its_page(reference) -> None:
     assert "toolkit judges drift" in page
 
 
-def test_every_public_name_has_its_entry(reference) -> None:
+def test_every_public_name_has_its_entry(reference):
     text = "\n".join(reference.api_pages().values())
     entries = re.findall(r"^\.\. auto\w+:: (\S+)$", text, re.MULTILINE)
     public = {f"toolkit.{name}" for name in toolkit.__all__ if name != "__version__"}
     assert sorted(entries) == sorted(public | {f"toolkit.stats.{name}" for name in stats.__all__})
 
 
-def test_docs_opens_the_site_or_says_that_there_is_none(tmp_path: Path, monkeypatch) -> None:
+def test_docs_opens_the_site_or_says_that_there_is_none(tmp_path, monkeypatch):
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
     monkeypatch.setattr(doctor, "shipped", lambda name: tmp_path / name)
@@ -128,7 +128,7 @@ def test_docs_opens_the_site_or_says_that_there_is_none(tmp_path: Path, monkeypa
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     """The site of a copy of the tree, so that nothing is written where other tests read."""
     tree = tmp_path_factory.mktemp("tree")
     for name in ("docs", "scripts", "notebooks", "templates"):
@@ -142,7 +142,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.full
 @pytest.mark.timeout(1800)
-def test_the_site_builds_without_a_warning_and_needs_no_network(site: Path) -> None:
+def test_the_site_builds_without_a_warning_and_needs_no_network(site):
     """No warning, no dead link, nothing of another host; a wheel takes every file; no folder of this machine."""
     files = [path for path in site.rglob("*") if path.is_file() and not path.name.startswith(".")]
     texts = {path: path.read_text(encoding="utf-8") for path in files if path.suffix in (".html", ".css")}
@@ -167,7 +167,7 @@ def test_the_site_builds_without_a_warning_and_needs_no_network(site: Path) -> N
 @pytest.mark.full
 @pytest.mark.browser
 @pytest.mark.timeout(1800)
-def test_search_works_without_a_network(site: Path) -> None:
+def test_search_works_without_a_network(site):
     chromium = next(filter(None, map(shutil.which, ("google-chrome", "chromium-browser", "chromium"))))
     with tempfile.TemporaryDirectory() as profile:
         flags = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from datetime import date
 from importlib import resources
 from pathlib import Path
@@ -31,7 +30,7 @@ def load(folder: Path, text: str) -> StudyFile:
     return load_study_file(folder / "s.toml")[0]
 
 
-def test_defaults_are_the_seeds(tmp_path: Path) -> None:
+def test_defaults_are_the_seeds(tmp_path):
     """Temperature, lengths and judges of seed 002 hold when the file does not say otherwise."""
     study = load(tmp_path, BEGIN)
     assert (study.sampling.temperature, study.sampling.max_tokens) == (0.2, 2000)
@@ -43,7 +42,7 @@ def test_defaults_are_the_seeds(tmp_path: Path) -> None:
     assert (study.analysis.equivalence_margin, study.analysis.ceiling_share) == (None, 0.3)
 
 
-def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_are_relative_to_the_file(tmp_path, monkeypatch):
     """A study means the same wherever it is started from; a folder without a slash is a path, only demo a name."""
     (tmp_path / "a" / "mine").mkdir(parents=True)
     (tmp_path / "prompts").mkdir()
@@ -92,7 +91,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         (BEGIN + 'length_bins = ["S", "M"]\n[analysis]\nprimary = "L-S"', ["L-S compares L, which is not in length"]),
     ],
 )  # fmt: skip
-def test_a_fault_is_one_line_that_helps(tmp_path: Path, text: str, says: list[str]) -> None:
+def test_a_fault_is_one_line_that_helps(tmp_path, text, says):
     """The line names the file, the key, and the allowed values."""
     with pytest.raises(StudyError) as caught:
         load(tmp_path, text)
@@ -125,9 +124,7 @@ FAULTS = (
 """Lines of a study file, and a fault of each."""
 
 
-def test_all_faults_of_a_study_file_are_told_at_once(
-    tmp_path: Path, toolkit: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_all_faults_of_a_study_file_are_told_at_once(tmp_path, toolkit):
     """Each a line with the file and the key, and none that follows from another."""
     with pytest.raises(StudyError) as caught:
         load(tmp_path, 'name = "a/b"\n' + "\n".join(line for line, _ in FAULTS))
@@ -149,7 +146,7 @@ TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
 @pytest.mark.parametrize(
     ("table", "key"), [(table, key) for table, model in TABLES for key in model.model_fields]
 )
-def test_a_misspelled_key_names_the_one_that_was_meant(tmp_path: Path, table: str, key: str) -> None:
+def test_a_misspelled_key_names_the_one_that_was_meant(tmp_path, table, key):
     """In every table of the study file."""
     begin = 'name = "p"' if "models" in table else BEGIN
     with pytest.raises(StudyError, match=rf"did you mean {key}\? allowed are ") as caught:
@@ -172,9 +169,7 @@ def test_a_misspelled_key_names_the_one_that_was_meant(tmp_path: Path, table: st
         ("[options]\nlenght = 1", None),
     ],
 )  # fmt: skip
-def test_a_misspelled_value_names_the_one_that_was_meant(
-    tmp_path: Path, text: str, meant: str | None
-) -> None:
+def test_a_misspelled_value_names_the_one_that_was_meant(tmp_path, text, meant):
     """Of values that are listed, of names that ship, and of files; nothing is said where nothing is near."""
     for name in ("bases.csv", "mine.toml"):
         (tmp_path / name).write_text("", encoding="utf-8")
@@ -200,9 +195,7 @@ KEYED = (
         *(("api_key_env", name) for name in (f"sk-{KEY}", f"gsk_{KEY}", f"hf_{KEY}", "a b")),
     ],
 )
-def test_a_key_in_an_address_or_a_name_is_refused_and_not_printed(
-    tmp_path, monkeypatch, field, value
-) -> None:
+def test_a_key_in_an_address_or_a_name_is_refused_and_not_printed(tmp_path, monkeypatch, field, value):
     """By the study file and by the catalogue, of models and of judges."""
     monkeypatch.setenv("PROXY_KEY", "OF-THE-ENVIRONMENT-1")
     given = {"provider": "compatible", "base_url": "https://h/v1"} | {field: value}
@@ -223,12 +216,12 @@ def test_a_key_in_an_address_or_a_name_is_refused_and_not_printed(
     "https://gateway.ai.cloudflare.com/v1/0123456789abcdef0123456789abcdef/g/openai", "https://h/auth/v1",
     "https://h/monkey/v1", "https://h/api-gateway-1/v1", "https://r.openai.azure.com/openai/deployments/gpt-4o",
 ])  # fmt: skip
-def test_an_address_without_a_key_is_taken(url: str) -> None:
+def test_an_address_without_a_key_is_taken(url):
     """Also with numbers of accounts, and names that look a little like a key."""
     assert model_spec("m", provider="compatible", base_url=url).base_url == url
 
 
-def test_what_is_no_text_is_one_line(tmp_path: Path) -> None:
+def test_what_is_no_text_is_one_line(tmp_path):
     """A missing file, a picture, a folder; a byte order mark does no harm, a code page of Windows is told."""
     path = tmp_path / "s.toml"
     text = f'{BEGIN}note = "caf\u00e9"\n'
@@ -246,7 +239,7 @@ def test_what_is_no_text_is_one_line(tmp_path: Path) -> None:
     assert load_study_file(path)[0].note == "caf\u00e9"
 
 
-def test_shipped_study_files_name_no_model_that_was_retired_when_they_were_written() -> None:
+def test_shipped_study_files_name_no_model_that_was_retired_when_they_were_written():
     """Neither to be tested nor to judge; the day is fixed, for a test must not fail by the calendar."""
     plans = [make_plan(load_study_file(path)[0], path.parent) for path in TEMPLATES.glob("*.toml")]
     names = {"adaptive-benchmark", "demo", "ollama", "one_shot", "planted", "planted-keyed"}
@@ -257,7 +250,7 @@ def test_shipped_study_files_name_no_model_that_was_retired_when_they_were_writt
         assert not [name for name, spec in specs.items() if spec.is_retired(date(2026, 11, 22))]
 
 
-def test_models_that_take_no_temperature_are_asked_without_one(tmp_path: Path) -> None:
+def test_models_that_take_no_temperature_are_asked_without_one(tmp_path):
     """As runs, as judges and as judges of hallucination; the others are asked as the study says."""
     study = load(
         tmp_path,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
 @pytest.fixture
-def study(demo_like_study: Path) -> Iterator[Study]:
+def study(demo_like_study):
     """Twelve bases by scripted models, of which nothing is changed here."""
     with Study.load(demo_like_study) as loaded:
         yield loaded
@@ -35,7 +33,7 @@ def under(study: Study, **analysis: object) -> Study:
     return Study(study.file.model_copy(update={"analysis": held}), study.path)
 
 
-def test_a_finished_study_answers_every_question_about_length(study: Study) -> None:
+def test_a_finished_study_answers_every_question_about_length(study):
     """Tests of any difference, length bias and front; equivalence against a written margin."""
     comparison = study.length()
     assert comparison.anova is not None
@@ -52,7 +50,7 @@ def test_a_finished_study_answers_every_question_about_length(study: Study) -> N
     assert ["±0.25" in one.remarks for one in found] == [True] * 3
 
 
-def test_what_is_missing_at_the_ceiling_and_held_against_people(tmp_path: Path) -> None:
+def test_what_is_missing_at_the_ceiling_and_held_against_people(tmp_path):
     """Nothing is calibrated by nobody; four ratings by a person calibrate the rest."""
     with finished_study(tmp_path) as finished:
         missing, ceiling = finished.missing(), finished.ceiling()
@@ -79,7 +77,7 @@ def test_what_is_missing_at_the_ceiling_and_held_against_people(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("primary", [None, "M-S", "L-S"])
-def test_only_the_primary_contrast_is_confirmatory_and_unadjusted(study: Study, primary: str | None) -> None:
+def test_only_the_primary_contrast_is_confirmatory_and_unadjusted(study, primary):
     """The other p values are Holm's among themselves, and their row says that the interval is not."""
     raw = {one.name: one.p_value for one in under(study, primary="M-S").length().contrasts[:1]}
     study = under(study, primary=primary)
@@ -108,8 +106,8 @@ def test_only_the_primary_contrast_is_confirmatory_and_unadjusted(study: Study, 
 
 
 def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
-    study_file: Callable[..., Path],
-) -> None:
+    study_file,
+):
     """Test-retest stands in `reliability`; focus needs both versions, and the tables of the study hold all three."""
     path = study_file("repeats = 1", "repeats = 2")
     two = '{ name = "scripted" }, { name = "other", provider = "scripted" }'
@@ -140,7 +138,7 @@ def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
     study.store.close()
 
 
-def test_the_same_scores_have_one_interval_wherever_their_correlation_stands() -> None:
+def test_the_same_scores_have_one_interval_wherever_their_correlation_stands():
     """Between judges, and of a judge with the others."""
     from toolkit.stats.agreement.reliability import reliability
 
@@ -161,7 +159,7 @@ def test_the_same_scores_have_one_interval_wherever_their_correlation_stands() -
 
 
 @pytest.mark.parametrize("settings", ["", '[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"\n'])
-def test_one_cost_wherever_it_stands(tmp_path: Path, store_folder: Path, settings: str) -> None:
+def test_one_cost_wherever_it_stands(tmp_path, store_folder, settings):
     """Equal replies share the calls of their judges: judges, calls, status and methods add up to the same AUD."""
     price = 'provider = "scripted", usd_per_million_input = 2.0, usd_per_million_output = 8.0'
     judges = "\n".join(f'{role} = {{ name = "j-{role}", {price} }}' for role in ("primary", "secondary"))

@@ -22,14 +22,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def thesis(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def thesis(tmp_path_factory):
     """A fresh thesis folder."""
     folder = tmp_path_factory.mktemp("init") / "thesis"
     init_folder(folder)
     return folder
 
 
-def test_it_holds_all_that_its_readme_names(thesis) -> None:
+def test_it_holds_all_that_its_readme_names(thesis):
     """Study files, notebooks, templates, Makefile, .gitignore and references."""
     for name in re.findall(r"^\| `([\w./]+)` \|", (thesis / "README.md").read_text(), re.MULTILINE):
         assert name == "results/" or (thesis / name).exists(), name
@@ -44,7 +44,7 @@ def test_it_holds_all_that_its_readme_names(thesis) -> None:
 
 
 @pytest.mark.parametrize("name", ["local", "cloud"])
-def test_its_studies_load_and_write_into_its_results(thesis, name) -> None:
+def test_its_studies_load_and_write_into_its_results(thesis, name):
     """Below the folder, wherever that is."""
     study = Study.load(thesis / f"{name}.toml")
     assert study.name == name
@@ -52,7 +52,7 @@ def test_its_studies_load_and_write_into_its_results(thesis, name) -> None:
     assert len(study.plan.runs) == {"local": 3, "cloud": 3600}[name]
 
 
-def test_it_ships_a_base_to_write_ones_own_by(thesis) -> None:
+def test_it_ships_a_base_to_write_ones_own_by(thesis):
     """A comment above every key of a base, no flaw, and a CSV of the same texts."""
     path = thesis / "my_prompts" / "my_base_001.toml"
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -71,7 +71,7 @@ def test_it_ships_a_base_to_write_ones_own_by(thesis) -> None:
     assert [p.length_bin for p in table.prompts] == ["S", "M", "L"]
 
 
-def test_what_is_there_is_not_touched(thesis, tmp_path) -> None:
+def test_what_is_there_is_not_touched(thesis, tmp_path):
     """Twice is refused, and so is a file; an empty folder is taken."""
     before = (thesis / "local.toml").read_bytes()
     with pytest.raises(InputError, match="is there and not empty; name a new folder"):
@@ -84,7 +84,7 @@ def test_what_is_there_is_not_touched(thesis, tmp_path) -> None:
     assert "files; read README.md there" in init_folder(tmp_path / "empty").text
 
 
-def test_shipped_studies_are_worked_on_where_their_templates_are(thesis, monkeypatch, tmp_path) -> None:
+def test_shipped_studies_are_worked_on_where_their_templates_are(thesis, monkeypatch, tmp_path):
     """In a thesis folder there, elsewhere in the source tree."""
     assert shipped("templates") == ROOT / "templates"
     monkeypatch.chdir(tmp_path)
@@ -93,7 +93,7 @@ def test_shipped_studies_are_worked_on_where_their_templates_are(thesis, monkeyp
     assert workspace() == thesis
 
 
-def test_an_installed_wheel_finds_what_it_carries(tmp_path) -> None:
+def test_an_installed_wheel_finds_what_it_carries(tmp_path):
     """Every template and notebook; without the source tree they are copied to where one works."""
     source = tmp_path / "source"
     ignore = shutil.ignore_patterns(

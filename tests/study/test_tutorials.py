@@ -8,8 +8,6 @@ import re
 import shutil
 import sys
 import tomllib
-from collections.abc import Iterator
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -19,7 +17,7 @@ from toolkit.store import embedded
 
 
 @pytest.fixture
-def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def empty_folder(tmp_path, monkeypatch):
     """The folder in which a newcomer starts; what pages start there is stopped."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "displayhook", lambda value: None if value is None else print(repr(value)))
@@ -33,7 +31,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
 @pytest.mark.full
 @pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("page", TUTORIALS)
-def test_a_newcomer_can_follow_the_page(page: str, empty_folder: Path) -> None:
+def test_a_newcomer_can_follow_the_page(page, empty_folder):
     reader = Reader(f"tutorials/{page}")
     assert reader.read() >= 5
     if study := reader.names.get("study"):
@@ -46,7 +44,7 @@ CLIP = re.compile(r"\bp[0-9a-f]{10}\b")  # a hash over coordinates
 
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore:The MLE may be on the boundary")  # a component of the planted study is 0
-def test_the_explanations_are_of_the_planted_study(empty_folder: Path) -> None:
+def test_the_explanations_are_of_the_planted_study(empty_folder):
     """Sentences and pictures; where they differ, draw again and read the page: its prose names the same numbers."""
     shutil.copytree(ROOT / "templates", empty_folder / "templates")
     reader = Reader("explain/statistics")
@@ -68,7 +66,7 @@ def test_the_explanations_are_of_the_planted_study(empty_folder: Path) -> None:
     reader.names["study"].close()
 
 
-def test_the_glossary_has_the_words_of_results_and_frames() -> None:
+def test_the_glossary_has_the_words_of_results_and_frames():
     """Each once, in the order of the alphabet, in one sentence."""
     page = (DOCS / "reference" / "glossary.md").read_text(encoding="utf-8")
     entries = re.findall(r"^- \*\*(.+?)\*\*: (.+)$", page, re.MULTILINE)

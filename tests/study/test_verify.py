@@ -6,9 +6,8 @@ import json
 import os
 import random
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,7 +34,7 @@ tertiary = false
 
 
 @pytest.fixture
-def finished(study_file: Callable[..., Path], one_table: None) -> Iterator[Study]:
+def finished(study_file, one_table):
     """A finished study of six runs and eighteen judgements, whose figures are one small table."""
     study = Study.load(study_file())
     study.execute(progress=False)
@@ -43,9 +42,7 @@ def finished(study_file: Callable[..., Path], one_table: None) -> Iterator[Study
     study.store.close()
 
 
-def test_a_finished_study_is_what_its_ledger_gives_and_stays_as_it_is(
-    finished: Study, toolkit: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_a_finished_study_is_what_its_ledger_gives_and_stays_as_it_is(finished, toolkit):
     """Exit code 0, one line, and nothing was written."""
     finished.figures()
     before = records(finished)
@@ -56,7 +53,7 @@ def test_a_finished_study_is_what_its_ledger_gives_and_stays_as_it_is(
     assert records(finished) == before
 
 
-def test_figures_and_bundle_that_are_not_of_this_study_are_named(finished: Study) -> None:
+def test_figures_and_bundle_that_are_not_of_this_study_are_named(finished):
     """An edited figure, a leftover, an edited bundle, and a study file that was changed since."""
     finished.figures()
     finished.bundle()
@@ -76,7 +73,7 @@ def test_figures_and_bundle_that_are_not_of_this_study_are_named(finished: Study
     ]
 
 
-def test_a_run_that_failed_or_was_never_asked_is_no_difference(study_file: Callable[..., Path]) -> None:
+def test_a_run_that_failed_or_was_never_asked_is_no_difference(study_file):
     """What has no reply in the ledger cannot be made again; three runs are there, and one of them failed."""
     study = Study.load(study_file())
     study.execute(progress=False, limit=3)
@@ -93,9 +90,7 @@ def test_a_run_that_failed_or_was_never_asked_is_no_difference(study_file: Calla
     assert summary.text.endswith("3 runs and 9 judgements, no figures there: all as the ledger gives")
 
 
-def test_nothing_run_and_nothing_named_are_one_clear_line(
-    study_file: Callable[..., Path], toolkit: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_nothing_run_and_nothing_named_are_one_clear_line(study_file, toolkit):
     """Bad input is exit code 2."""
     for arguments, said in (
         ([study_file()], "there is nothing to verify; run it first"),
@@ -145,8 +140,8 @@ def records(study: Study) -> dict[str, list[Any]]:
     ids=["Ctrl-C", "Ctrl-C, equal replies", "cap"],
 )
 def test_a_study_that_was_stopped_is_what_its_ledger_gives_then_and_at_its_end(
-    tmp_path: Path, store_folder: Path, at: Mapping[int, Any], more: str, same: bool
-) -> None:
+    tmp_path, store_folder, at, more, same
+):
     """Who was not asked has not failed, what is there stays as it is, and the end has nothing that differs."""
     judges = Judges(same, at)
     with StubServer(answer=judges, latency=0.05) as server:
@@ -179,7 +174,7 @@ def test_a_study_that_was_stopped_is_what_its_ledger_gives_then_and_at_its_end(
             assert verify_study(study).fields["differences"] == []
 
 
-def test_nothing_that_is_so_already_is_written_again(study_file: Callable[..., Path]) -> None:
+def test_nothing_that_is_so_already_is_written_again(study_file):
     """A judge that fails is asked at each start; what others said stays as it is, to the moment of its change."""
     path = study_file()
     path.write_text(FAILING)
@@ -193,7 +188,7 @@ def test_nothing_that_is_so_already_is_written_again(study_file: Callable[..., P
         assert verify_study(study).fields["differences"] == []
 
 
-def test_what_a_provider_refused_or_was_away_for_is_no_difference(tmp_path: Path, store_folder: Path) -> None:
+def test_what_a_provider_refused_or_was_away_for_is_no_difference(tmp_path, store_folder):
     """One judge has no key that is taken: one call of it is refused, the others are not sent."""
 
     def fault(number: int, body: dict[str, Any]) -> Fault | None:

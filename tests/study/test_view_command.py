@@ -9,8 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from hostile_study import ATTACKS, hostile_study
@@ -24,14 +22,14 @@ from toolkit.viewer.serve import page_server
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+def study(tmp_path_factory):
     """A finished study of four runs whose texts try to act."""
     with hostile_study(tmp_path_factory.mktemp("served")) as loaded:
         yield loaded
 
 
 @pytest.fixture(scope="module")
-def address(study: Study) -> Iterator[str]:
+def address(study):
     """The address at which its page is served."""
     server, address = page_server(study.plan, study.store)
     with server:
@@ -64,9 +62,7 @@ LINES = (
 )  # fmt: skip
 
 
-def test_a_bad_request_is_answered_and_leaves_the_server_and_the_terminal_as_they_are(
-    address: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bad_request_is_answered_and_leaves_the_server_and_the_terminal_as_they_are(address, capfd):
     """Lines that are no HTTP, too much of it, wrong hosts, clients that go away before the answer."""
     port, right = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/.*)", address).groups()
     for line in LINES:
@@ -83,9 +79,7 @@ def test_a_bad_request_is_answered_and_leaves_the_server_and_the_terminal_as_the
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_page_is_the_exported_one_with_a_policy_that_a_file_cannot_have(
-    study: Study, address: str, tmp_path: Path
-) -> None:
+def test_the_page_is_the_exported_one_with_a_policy_that_a_file_cannot_have(study, address, tmp_path):
     """Byte for byte, so that what is tested of the page holds; nothing of the study is written for it."""
     before = {path: path.stat().st_mtime_ns for path in study.output.rglob("*") if path.suffix == ".html"}
     status, headers, content = ask(address)
@@ -107,7 +101,7 @@ def test_the_page_is_the_exported_one_with_a_policy_that_a_file_cannot_have(
 @pytest.mark.parametrize(
     "path", ["/", "/favicon.ico", "{right}x", "{right}../", "/x{right}", "/%2e%2e/etc/passwd", "//"]
 )
-def test_without_the_token_there_is_nothing(address: str, path: str) -> None:
+def test_without_the_token_there_is_nothing(address, path):
     status, headers, content = ask(address, path)
     assert (status, content) == (404, b"Not found.")
     assert headers["Content-Type"].startswith("text/plain")
@@ -116,22 +110,20 @@ def test_without_the_token_there_is_nothing(address: str, path: str) -> None:
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "[::1]:{port}", ""]
 )
-def test_a_site_that_calls_its_name_this_machine_is_refused(address: str, host: str) -> None:
+def test_a_site_that_calls_its_name_this_machine_is_refused(address, host):
     """The name of the host is that of the address, whoever has the token."""
     assert ask(address, host=host)[0] == 404
     assert ask(address, host="localhost:{port}")[0] == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
-def test_nothing_can_be_written(address: str, method: str) -> None:
+def test_nothing_can_be_written(address, method):
     status, headers, _ = ask(address, method=method)
     assert status == 501
     assert "Access-Control-Allow-Origin" not in headers
 
 
-def test_what_goes_wrong_is_a_line_without_details_and_the_next_page_comes(
-    address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_goes_wrong_is_a_line_without_details_and_the_next_page_comes(address, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setattr(serve_module, "page_of", lambda *_: 1 / 0)
         assert ask(address)[::2] == (500, b"The page was not made (ZeroDivisionError). Load it again.")
@@ -139,9 +131,7 @@ def test_what_goes_wrong_is_a_line_without_details_and_the_next_page_comes(
     assert capsys.readouterr() == ("", "")  # nor is the token in a log
 
 
-def test_no_other_machine_reaches_it_and_each_start_has_a_token_of_its_own(
-    study: Study, address: str
-) -> None:
+def test_no_other_machine_reaches_it_and_each_start_has_a_token_of_its_own(study, address):
     server, other = page_server(study.plan, study.store)
     with server:
         assert server.socket.getsockname()[0] == "127.0.0.1"
@@ -149,12 +139,12 @@ def test_no_other_machine_reaches_it_and_each_start_has_a_token_of_its_own(
         assert other.split("/")[3] != address.split("/")[3]
 
 
-def test_a_study_without_a_run_says_so(study_file: Callable[..., Path]) -> None:
+def test_a_study_without_a_run_says_so(study_file):
     with Study.load(study_file()) as empty, pytest.raises(InputError, match="has no run to read yet; run it"):
         page_server(empty.plan, empty.store)
 
 
-def test_the_command_prints_its_address_and_ends_with_ctrl_c(study: Study) -> None:
+def test_the_command_prints_its_address_and_ends_with_ctrl_c(study):
     """Exit code 0 and no traceback: to stop it is what it is for."""
     command = [sys.executable, "-m", "toolkit", "view", str(study.path)]
     with subprocess.Popen(

@@ -6,10 +6,8 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,14 +30,14 @@ ATTRIBUTES = set(NAMES.split())
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+def study(tmp_path_factory):
     """A finished study of four runs whose texts try to act; two judges answer and one cannot be read."""
     with hostile_study(tmp_path_factory.mktemp("open")) as loaded:
         yield loaded
 
 
 @pytest.fixture
-def path(study: Study) -> Path:
+def path(study):
     """The page of all runs, with two side by side."""
     runs = study.runs()
     pair = tuple(runs["run_id"][[0, 3]])
@@ -54,7 +52,7 @@ def opened(study: Study, place: int = 0) -> OpenRun:
 
 
 @pytest.fixture
-def changed(study: Study) -> Iterator[Any]:
+def changed(study):
     """Change the first run in the store for one test."""
     collection = study.store.database["runs"]
     before = collection.find_one({"run_id": study.runs()["run_id"].iloc[0]})

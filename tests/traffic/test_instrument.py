@@ -12,7 +12,7 @@ CARD = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "write_instrum
 
 
 @pytest.fixture(scope="module")
-def page() -> str:
+def page():
     return CARD["page_text"]()
 
 

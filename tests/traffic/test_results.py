@@ -23,7 +23,7 @@ def measured(*values: float | None, repeats: int = 1) -> list[MeasuredTestItem]:
     ]
 
 
-def test_repeats_of_an_item_do_not_narrow_the_interval() -> None:
+def test_repeats_of_an_item_do_not_narrow_the_interval():
     """Ten equal repeats give the interval of one, because they are one cluster."""
     once = mean_result("mean", measured(1.0, 2.0, 4.0), "x", "points")
     often = mean_result("mean", measured(1.0, 2.0, 4.0, repeats=10), "x", "points")
@@ -34,7 +34,7 @@ def test_repeats_of_an_item_do_not_narrow_the_interval() -> None:
 
 
 @pytest.mark.parametrize(("values", "mean", "says"), CASES["missing"])  # fmt: skip
-def test_missing_measurements_leave_the_mean_and_are_counted(values, mean, says) -> None:
+def test_missing_measurements_leave_the_mean_and_are_counted(values, mean, says):
     """Nothing missing becomes a zero; where nothing is left, or nothing varies, the reason stands beside it."""
     result, present = mean_result("mean", measured(*values), "x"), len(values) - values.count(None)
     assert (result.estimate, result.missing) == (mean, values.count(None))
@@ -46,7 +46,7 @@ def test_missing_measurements_leave_the_mean_and_are_counted(values, mean, says)
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (0, 5), (-1, 1)])
 @pytest.mark.parametrize("shares", [(0.0, 0.0, 1.0), (0.0, 0.0, 0.0), (1.0, 1.0), (0.5, 1.0, 1.0, 0.9)])
-def test_a_mean_with_bounds_is_a_share_of_them_and_has_an_interval_at_their_ends(shares, low, high) -> None:
+def test_a_mean_with_bounds_is_a_share_of_them_and_has_an_interval_at_their_ends(shares, low, high):
     """That of `rate_mean` of items, on any scale; Student's t, cut off at the bounds, has none where all are equal."""
     values = [low + (high - low) * share for share in shares]
     found = mean_result("share", measured(*values, repeats=3), "x", bounds=(low, high))
@@ -56,7 +56,7 @@ def test_a_mean_with_bounds_is_a_share_of_them_and_has_an_interval_at_their_ends
     assert low <= found.low < found.high <= high
 
 
-def test_the_interval_of_a_share_holds_near_an_end_as_it_says() -> None:
+def test_the_interval_of_a_share_holds_near_an_end_as_it_says():
     """One question of twenty unread, 12 questions in 3 repeats: of 400 studies; Student's t, cut off, held in 77 %."""
     rng = np.random.default_rng(7)
     chances = rng.beta(0.05 * 4, 0.95 * 4, (400, 12))
@@ -69,12 +69,12 @@ def test_the_interval_of_a_share_holds_near_an_end_as_it_says() -> None:
     assert np.mean([one.low is not None and one.low <= 0.05 <= one.high for one in found]) > 0.935
 
 
-def test_a_value_beyond_the_bounds_is_refused() -> None:
+def test_a_value_beyond_the_bounds_is_refused():
     with pytest.raises(InputError, match=r"share: x 1\.5 is not between 0 and 1"):
         mean_result("share", measured(0.0, 1.5), "x", bounds=(0, 1))
 
 
-def test_a_value_that_is_not_finite_is_missing_with_its_reason() -> None:
+def test_a_value_that_is_not_finite_is_missing_with_its_reason():
     for value in (float("nan"), float("inf")):
         number = Measurement("x", value)
         assert (number.value, "not a finite number" in str(number.reason)) == (None, True)

@@ -139,7 +139,7 @@ def same(value: Any, oracle: Any) -> bool:
     return float(value) == pytest.approx(float(oracle), abs=1e-9)
 
 
-def test_there_are_questions_of_every_type_over_every_sample_and_an_oracle_for_each() -> None:
+def test_there_are_questions_of_every_type_over_every_sample_and_an_oracle_for_each():
     assert set(QUESTIONS) == set(ANSWERS)
     samples = Counter(question.sample for question in QUESTIONS.values())
     assert set(samples) == set(shipped_samples())
@@ -151,7 +151,7 @@ def test_there_are_questions_of_every_type_over_every_sample_and_an_oracle_for_e
 
 
 @pytest.mark.parametrize("name", list(ANSWERS))
-def test_an_expected_value_is_what_the_sample_holds(name: str) -> None:
+def test_an_expected_value_is_what_the_sample_holds(name):
     question, f = QUESTIONS[name], frame(QUESTIONS[name].sample)
     answer, table = question.answer, Table(f)
     assert answer is not None
@@ -163,7 +163,7 @@ def test_an_expected_value_is_what_the_sample_holds(name: str) -> None:
         assert same(answer.value_in(table), oracle)
 
 
-def test_the_two_prompts_hold_the_question_and_the_sample_once() -> None:
+def test_the_two_prompts_hold_the_question_and_the_sample_once():
     variants = load_prompts()
     assert [variant.id for variant in variants] == ["plain", "careful"]
     for variant in variants:

@@ -63,7 +63,7 @@ def of_subject(subject: Any, sample: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", list(QUESTIONS))
-def test_the_subject_of_every_shipped_question_is_the_expected_answer(name: str) -> None:
+def test_the_subject_of_every_shipped_question_is_the_expected_answer(name):
     """Over all rows of its filter, and again with these rows by number; the answer to another question is not."""
     answer, sample = QUESTIONS[name].answer, QUESTIONS[name].sample
     if answer.claims:
@@ -87,7 +87,7 @@ HOLDS = CASES["holds"]  # fmt: skip
 
 
 @pytest.mark.parametrize(("sample", "held"), HOLDS, ids=str)
-def test_a_claim_that_the_sample_gives_holds(sample: str, held: dict[str, Any]) -> None:
+def test_a_claim_that_the_sample_gives_holds(sample, held):
     result = verdict(open_question(sample), held)
     assert (result.verdict, result.why[:14]) == ("unexpected", "no claim gives"), result.why
     assert result.invented == ()
@@ -97,7 +97,7 @@ FALSE = CASES["false"]  # fmt: skip
 
 
 @pytest.mark.parametrize(("sample", "false", "why"), FALSE, ids=str)
-def test_a_claim_that_the_sample_or_its_rows_do_not_give_makes_a_hallucination(sample, false, why) -> None:
+def test_a_claim_that_the_sample_or_its_rows_do_not_give_makes_a_hallucination(sample, false, why):
     result = verdict(open_question(sample), false)
     assert result.verdict == "hallucinated"
     assert why in result.why
@@ -105,14 +105,14 @@ def test_a_claim_that_the_sample_or_its_rows_do_not_give_makes_a_hallucination(s
 
 
 @pytest.mark.parametrize(("name", "first", "becomes"), CASES["first"])  # fmt: skip
-def test_the_first_claim_answers_a_closed_question(name: str, first: dict[str, Any], becomes: str) -> None:
+def test_the_first_claim_answers_a_closed_question(name, first, becomes):
     assert verdict(name, first).verdict == becomes
     if becomes == "expected":  # a second claim answers nothing, and has no tolerance
         second = verdict(name, claim(1, "count", {"number": 1}), first).verdict
         assert second == ("hallucinated" if "34" in str(first["value"]) else "unexpected")
 
 
-def test_an_open_question_takes_a_value_and_a_first_value_over_the_same_row() -> None:
+def test_an_open_question_takes_a_value_and_a_first_value_over_the_same_row():
     answer = QUESTIONS["login_post_flow"].answer
     assert answer is not None
     claims = [of_subject(subject, "login_post") for subject in answer.claims[:2]]
@@ -135,7 +135,7 @@ DOUBLED = '{"claims": [{"value": 2, "value": 3, "of": {"measure": "count"}, "row
     json.dumps({"note": 1, "claims": [GOOD | {"why": "rows 9 and 14"}]}),
     BODY.replace("2", "2.0", 1), BODY.replace("2", "2e0", 1),
 ])  # fmt: skip
-def test_fences_prose_repetition_and_flat_claims_are_read(text: str) -> None:
+def test_fences_prose_repetition_and_flat_claims_are_read(text):
     assert verdict("login_post_posts", text=text).verdict == "expected"
 
 
@@ -150,7 +150,7 @@ def test_fences_prose_repetition_and_flat_claims_are_read(text: str) -> None:
     ('{"claims": [' + '{"value": [' * 60 + "1" + "]}" * 60 + "]}", "deeper than 100"),
     *((json.dumps({"claims": [GOOD, wrong]}), why) for wrong, why in CASES["wrong"]),
 ])  # fmt: skip
-def test_what_cannot_be_read_is_missing_with_its_reason(text: str, why: str) -> None:
+def test_what_cannot_be_read_is_missing_with_its_reason(text, why):
     begin = time.process_time()
     result = typed_verdict(text, expected("login_post_posts"))
     assert result.verdict is None
@@ -159,7 +159,7 @@ def test_what_cannot_be_read_is_missing_with_its_reason(text: str, why: str) -> 
     assert time.process_time() - begin < 1
 
 
-def test_a_choice_is_for_a_question_that_gives_choices_and_rests_on_rows() -> None:
+def test_a_choice_is_for_a_question_that_gives_choices_and_rests_on_rows():
     choice = claim("client", "choice", {"number": 1}, [2])
     assert "is for a question that gives choices" in verdict("login_post_flow", choice).why
     assert "row 2 is not" in verdict("slow_download_closes", choice).why
@@ -169,7 +169,7 @@ def test_a_choice_is_for_a_question_that_gives_choices_and_rests_on_rows() -> No
     "number",
     ["1e999999999999999999999", "1e99999", "-1e-99999", "9" * 15_000, "0." + "9" * 15_000, "NaN", "Infinity"],
 )
-def test_numbers_of_any_size_cost_nothing_and_are_not_the_value(number: str) -> None:
+def test_numbers_of_any_size_cost_nothing_and_are_not_the_value(number):
     begin = time.process_time()
     assert verdict("login_post_posts", text=BODY.replace("2", number, 1)).verdict == "hallucinated"
     assert verdict("login_post_posts", text=BODY.replace('"POST"', number)).verdict == "hallucinated"
@@ -178,7 +178,7 @@ def test_numbers_of_any_size_cost_nothing_and_are_not_the_value(number: str) -> 
     assert time.process_time() - begin < 1
 
 
-def test_many_ranges_of_a_large_sample_are_read_once() -> None:
+def test_many_ranges_of_a_large_sample_are_read_once():
     frame = pd.DataFrame({"number": range(1, 10_001), "source": "2001:db8::1"})
     basis = Expected(Answer(type="integer", value=10_000), 10_000, Table(frame))
     text = json.dumps({"claims": [claim(10_000, "count", {"source": "2001:0DB8:0::1"}, ["1-10000"] * 1_500)]})
@@ -191,7 +191,7 @@ def test_many_ranges_of_a_large_sample_are_read_once() -> None:
 
 
 @pytest.mark.parametrize(("answer", "why"), CASES["unusable"])  # fmt: skip
-def test_an_answer_that_cannot_be_used_is_refused_in_one_line(answer: dict[str, Any], why: str) -> None:
+def test_an_answer_that_cannot_be_used_is_refused_in_one_line(answer, why):
     with pytest.raises(InputError, match=why) as caught:
         checked(
             Question, {"id": "q", "sample": "login_post", "text": "?", "answer": answer}, "q.toml, question 1"
@@ -201,7 +201,7 @@ def test_an_answer_that_cannot_be_used_is_refused_in_one_line(answer: dict[str, 
 
 
 @pytest.mark.parametrize(("answer", "why"), CASES["not_given"])  # fmt: skip
-def test_an_answer_that_the_sample_does_not_give_is_refused_before_any_call(answer, why) -> None:
+def test_an_answer_that_the_sample_does_not_give_is_refused_before_any_call(answer, why):
     question = checked(Question, {"id": "q", "sample": "login_post", "text": "?", "answer": answer}, "q")
     with pytest.raises(InputError, match=why) as caught:
         OneShotTest(questions=[question])
@@ -209,13 +209,13 @@ def test_an_answer_that_the_sample_does_not_give_is_refused_before_any_call(answ
 
 
 @pytest.mark.parametrize(("answer", "first", "becomes"), CASES["literal"])  # fmt: skip
-def test_a_literal_value_is_met_in_any_unit_of_its_kind(answer, first, becomes) -> None:
+def test_a_literal_value_is_met_in_any_unit_of_its_kind(answer, first, becomes):
     question = Question(id="q", sample="login_post", text="?", answer=Answer.model_validate(answer))
     basis = expectation(question, table("login_post"))
     assert typed_verdict(json.dumps({"claims": [first]}), basis).verdict == becomes
 
 
-def test_pairs_follow_the_order_in_each_stream_and_need_their_columns() -> None:
+def test_pairs_follow_the_order_in_each_stream_and_need_their_columns():
     frame = load_sample("redirects_and_404s").frame
     pairs = Table(frame)
     answers = [int(cell) for cell in pairs.cells["answers"] if cell is not None]
@@ -231,7 +231,7 @@ def test_pairs_follow_the_order_in_each_stream_and_need_their_columns() -> None:
 # --- the test ---------------------------------------------------------------------------------------------------------
 
 
-def test_typed_is_the_default_and_its_form_names_columns_choices_and_measures() -> None:
+def test_typed_is_the_default_and_its_form_names_columns_choices_and_measures():
     test = OneShotTest()
     texts = {item.context.question.id: item.prompts[0].text for item in test.make_test_items()}
     assert len(texts) == len(QUESTIONS)
@@ -246,7 +246,7 @@ def test_typed_is_the_default_and_its_form_names_columns_choices_and_measures() 
     assert "{" + "columns}" not in form
 
 
-def test_verdicts_and_reasons_are_in_the_frame_and_the_unreadable_is_incomplete() -> None:
+def test_verdicts_and_reasons_are_in_the_frame_and_the_unreadable_is_incomplete():
     test = OneShotTest(only=["login_post_posts"])
     (item,) = test.make_test_items()
     false = json.dumps({"claims": [GOOD, claim(3, "count", POSTS)]})

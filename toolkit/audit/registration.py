@@ -11,7 +11,7 @@ from toolkit.report.escape import readable
 from toolkit.report.manifest import write_own
 from toolkit.runs.decisions import bases_of, decided, decisions_of, digest_of
 from toolkit.runs.estimate import estimate_frame, estimate_summary
-from toolkit.thesis.methods import Done, templates
+from toolkit.thesis.methods import templates
 from toolkit.words import Summary
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
         "bases": bases_of(plan),
         "models": [f"{name} ({spec.provider})" for name, spec in plan.models.items()],
         "judges": [f"{role} {judge.name}" for role, judge in plan.judges.items()],
-        "rules": Done(plan, (), (), status, {}).rules,
         "estimate": estimate_summary(estimate_frame(plan, study.store)).text.splitlines()[-1].strip(),
         "power": _power(pilot or study, primary),
         "changes": decisions.sentences(),

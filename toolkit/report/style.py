@@ -294,7 +294,7 @@ def beside(axes: Axes, up: float, text: str, x: float = 1.02, **more: Any) -> No
 def forest_panel(
     axes: Axes,
     rows: pd.DataFrame,
-    names: Sequence[str],
+    names: Iterable[str],
     label: str,
     *,
     looks: Sequence[ModelStyle] | None = None,

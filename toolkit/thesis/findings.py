@@ -227,8 +227,8 @@ def _money(value: float | None) -> str:
 
 def _turned(number: Estimate) -> Estimate:
     """Return a difference taken the other way round."""
-    ends = (number.estimate, number.high, number.low)
-    return number.valued(*(None if end is None else -end for end in ends))
+    value, low, high = (None if end is None else -end for end in (number.estimate, number.high, number.low))
+    return replace(number, estimate=value, low=low, high=high)
 
 
 def _compared(

@@ -87,7 +87,8 @@ def study_generalizability(
     if of not in _OBJECTS:
         raise InputError(f"generalizability of {of!r} is not known; {choices(of, _OBJECTS)}")
     need_columns("judgements", judgements, ("base", "model", "repeat", "judge", score))
-    frame, costs, notes = _answers(judgements, score), Costs(run_aud, judgement_aud), []
+    notes: list[str] = []
+    frame, costs = _answers(judgements, score), Costs(run_aud, judgement_aud)
     if of != "answer":
         frame, costs, notes = _bases(judgements, score, costs)
     components = variance_components(frame, ANSWERS if of == "answer" else BASES)
