@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,16 +34,14 @@ TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="ut
 MUTATIONS = [Mutation(**row) for row in TABLE["guarantees"]]
 
 
-def lines_of(mutation: Mutation, text: str) -> set[int]:
+def lines_of(mutation, text):
     """Return the numbers of the lines of its file that a mutation changes."""
     start = text.index(mutation.old)
     first = text.count("\n", 0, start) + 1
     return set(range(first, first + len(mutation.old.strip("\n").splitlines())))
 
 
-def outside_main_job(
-    mutations: Iterable[Mutation], executed: Mapping[str, Sequence[int]], root: Path = ROOT
-) -> list[Mutation]:
+def outside_main_job(mutations, executed, root=ROOT):
     """Return the mutations none of whose lines the main job ran: what they change is dead, or only tests call it."""
     return [
         mutation
@@ -53,7 +50,7 @@ def outside_main_job(
     ]
 
 
-def main_job_lines(files: Iterable[str]) -> dict[str, list[int]]:
+def main_job_lines(files):
     """Run the main job by scripted models and return which lines of some files it ran."""
     command = [sys.executable, "tests/main_job.py", *sorted(set(files))]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -64,7 +61,7 @@ def main_job_lines(files: Iterable[str]) -> dict[str, list[int]]:
     return lines
 
 
-def is_green(checkout: Path, tests: list[str]) -> bool:
+def is_green(checkout, tests):
     """Return whether tests of a checkout pass with its own package; ends all when they could not be run."""
     environment = {**os.environ, "PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", *tests]
@@ -74,7 +71,7 @@ def is_green(checkout: Path, tests: list[str]) -> bool:
     return done.returncode == 0
 
 
-def copy_to(folder: Path) -> None:
+def copy_to(folder):
     """Copy what git would commit, as it stands in the working tree."""
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     for name in subprocess.check_output(listing, cwd=ROOT, text=True).split("\0"):
@@ -83,7 +80,7 @@ def copy_to(folder: Path) -> None:
             (folder / name).write_bytes((ROOT / name).read_bytes())
 
 
-def main(names: list[str]) -> int:
+def main(names):
     """Run the mutations with these names, or all, and return how many were not noticed, or are of dead lines."""
     unknown = set(names) - {mutation.name for mutation in MUTATIONS}
     if unknown:

@@ -14,7 +14,6 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,7 +100,7 @@ class Lab:
 
 
 @contextlib.contextmanager
-def open_jupyterlab(root: Path) -> Iterator[Lab]:
+def open_jupyterlab(root):
     """Start JupyterLab on a folder and open it in headless Chromium; both end with the block, kernels too."""
     chromium, driver = _need("chromium", CHROMIUM), _need("chromium-driver", CHROMEDRIVER)
     with (
@@ -115,13 +114,13 @@ def open_jupyterlab(root: Path) -> Iterator[Lab]:
 
 
 def run_notebook(
-    lab: Lab,
-    notebook: Path,
-    screenshot: Path,
+    lab,
+    notebook,
+    screenshot,
     *,
-    timeout: float = 300.0,
-    then: Callable[[webdriver.Chrome], None] | None = None,
-) -> NotebookInBrowser:
+    timeout=300.0,
+    then=None,
+):
     """Open a notebook below the lab's folder, choose Run > Run All Cells, and return what a person would see.
 
     It is never saved, and its kernel is shut down; ``then`` is what the person does when all cells have run, before
@@ -147,7 +146,7 @@ def run_notebook(
         page.execute_async_script(_CLOSE)
 
 
-def scroll_to(page: webdriver.Chrome, source: str) -> None:
+def scroll_to(page, source):
     """Bring the cell whose text begins so into the window, as a person would; others are not even drawn."""
     page.execute_script(
         "const book = window.jupyterapp.shell.currentWidget.content;"
@@ -157,7 +156,7 @@ def scroll_to(page: webdriver.Chrome, source: str) -> None:
     )
 
 
-def _need(package: str, names: tuple[str, ...]) -> str:
+def _need(package, names):
     for name in reversed(names):
         if found := shutil.which(name):
             return found
@@ -165,7 +164,7 @@ def _need(package: str, names: tuple[str, ...]) -> str:
 
 
 @contextlib.contextmanager
-def _jupyterlab(root: Path, scratch: Path) -> Iterator[tuple[str, str]]:
+def _jupyterlab(root, scratch):
     """Start JupyterLab on a free port of this machine, with its own settings; stop it with its kernels."""
     token = secrets.token_hex(16)
     page_config = scratch / "config" / "labconfig" / "page_config.json"
@@ -218,7 +217,7 @@ def _jupyterlab(root: Path, scratch: Path) -> Iterator[tuple[str, str]]:
             server.wait()
 
 
-def _base(told: Path) -> str:
+def _base(told):
     """Return the address that JupyterLab notes once it listens; empty before."""
     try:
         return f"http://127.0.0.1:{json.loads(told.read_text())['port']}"
@@ -226,7 +225,7 @@ def _base(told: Path) -> str:
         return ""
 
 
-def _answers(base: str, token: str) -> bool:
+def _answers(base, token):
     if not base:
         return False
     try:
@@ -237,7 +236,7 @@ def _answers(base: str, token: str) -> bool:
 
 
 @contextlib.contextmanager
-def _browser(chromium: str, driver: str, scratch: Path) -> Iterator[webdriver.Chrome]:
+def _browser(chromium, driver, scratch):
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     for flag in (*FLAGS, f"--window-size={WINDOW[0]},{WINDOW[1]}", f"--user-data-dir={scratch / 'profile'}"):
@@ -249,7 +248,7 @@ def _browser(chromium: str, driver: str, scratch: Path) -> Iterator[webdriver.Ch
         page.quit()
 
 
-def _choose(page: webdriver.Chrome, menu: str, item: str) -> None:
+def _choose(page, menu, item):
     """Click an item of the menu bar as a person does."""
     wait = WebDriverWait(page, 120)
     bar = f"//*[@role='menubar']//*[contains(@class,'lm-MenuBar-itemLabel') and normalize-space()='{menu}']"
@@ -258,16 +257,16 @@ def _choose(page: webdriver.Chrome, menu: str, item: str) -> None:
     wait.until(expected_conditions.element_to_be_clickable((By.XPATH, entry))).click()
 
 
-def _state(page: webdriver.Chrome) -> dict[str, Any] | None:
+def _state(page):
     return page.execute_script(_NOTEBOOK)
 
 
-def _is_ready(page: webdriver.Chrome, name: str) -> bool:
+def _is_ready(page, name):
     state = _state(page)
     return state is not None and state["path"] == name and state["ready"]
 
 
-def _finished(state: dict[str, Any] | None) -> bool:
+def _finished(state):
     if state is None:
         return False
     if state["status"] in ("dead", "terminating", "autorestarting"):
@@ -277,7 +276,7 @@ def _finished(state: dict[str, Any] | None) -> bool:
     return state["status"] == "idle" and (stopped or all(cell["count"] for cell in code))
 
 
-def _wait(reached: Callable[[], object], seconds: float, otherwise: str) -> None:
+def _wait(reached, seconds, otherwise):
     """Wait until something holds twice in a row, so that no moment between two messages counts."""
     end, times = time.monotonic() + seconds, 0
     while times < 2:
@@ -287,7 +286,7 @@ def _wait(reached: Callable[[], object], seconds: float, otherwise: str) -> None
         time.sleep(0.15)
 
 
-def _photograph(page: webdriver.Chrome, screenshot: Path) -> None:
+def _photograph(page, screenshot):
     """Make the window as tall as the notebook, so that one picture shows all of it."""
     before = -1
     for _ in range(8):  # cells further down get their height when they come into the window
@@ -305,7 +304,7 @@ def _photograph(page: webdriver.Chrome, screenshot: Path) -> None:
     page.save_screenshot(str(screenshot))
 
 
-def _summary(cells: list[dict[str, Any]], title: str, screenshot: Path) -> NotebookInBrowser:
+def _summary(cells, title, screenshot):
     outputs = [output for cell in cells for output in cell["outputs"]]
     errors = tuple(f"{o['ename']}: {o['evalue']}" for o in outputs if o["output_type"] == "error")
     text = "".join("".join(o["text"]) for o in outputs if o["output_type"] == "stream")

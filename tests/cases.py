@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import Any
 
 
-def cases(module: str) -> Any:
+def cases(module):
     """Return the cases of a test module, by the names that it gives them."""
     path = Path(module)
     if (table := path.with_suffix(".toml")).is_file():

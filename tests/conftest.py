@@ -6,8 +6,7 @@ import contextlib
 import os
 import signal
 import uuid
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import pytest
@@ -25,8 +24,7 @@ from toolkit.store.connection import Store, open_store
 from toolkit.study import Study
 
 if TYPE_CHECKING:
-    from toolkit.analyses import Analyses
-    from toolkit.report.show import Files
+    pass
 
 # The same examples every time, and no limit of 200 ms for each, which a busy machine exceeds.
 settings.load_profile("ci")
@@ -66,7 +64,7 @@ def store_folder(tmp_path, monkeypatch):
     folder, open_it = tmp_path / "results" / ".store", Store.__init__
     opened = WeakSet[Store]()
 
-    def noted(store: Store, *address: Any) -> None:
+    def noted(store, *address):
         open_it(store, *address)
         opened.add(store)
 
@@ -123,7 +121,7 @@ def lab(tmp_path_factory):
 def study_file(tmp_path, store_folder):
     """Write a study of six runs and eighteen judgements by scripted models, and return its path."""
 
-    def write(settings: str = "", judges: str = "") -> Path:
+    def write(settings="", judges=""):
         path = tmp_path / "small.toml"
         path.write_text(STUDY.format(settings=settings, judges=judges))
         return path
@@ -159,7 +157,7 @@ def one_table(monkeypatch):
     from toolkit.report import registry
     from toolkit.report.show import Files
 
-    def write(of: Analyses, about: object, folder: Path, only: object = (), **_: object) -> Files:
+    def write(of, about, folder, only=(), **_):
         scores = ",".join(str(score) for score in of.runs["composite_strict"])
         return Files([write_atomically(folder / "figures" / "scores.csv", scores.encode())])
 
@@ -171,7 +169,7 @@ def one_table(monkeypatch):
 def toolkit(capsys):
     """Call the command line; returns exit code, standard output and standard error."""
 
-    def call(*arguments: object) -> tuple[int, str, str]:
+    def call(*arguments):
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
         out, err = capsys.readouterr()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 from toolkit.models.tokens import count_tokens
 from toolkit.people.ratings_file import import_ratings
@@ -55,7 +53,7 @@ tertiary = {{ name = "judge-c", provider = "scripted", replies = ["no JSON: <scr
 """
 
 
-def hostile_prompt(length_bin: str) -> str:
+def hostile_prompt(length_bin):
     """Return a prompt with every attack in it, as long as its length bin asks."""
     text = "\n".join(ATTACKS.values())
     low = {"S": 150, "M": 450}[length_bin]
@@ -64,11 +62,11 @@ def hostile_prompt(length_bin: str) -> str:
     return text
 
 
-def _toml(texts: list[str]) -> str:
+def _toml(texts):
     return json.dumps(texts, ensure_ascii=False)  # TOML has no surrogate pairs
 
 
-def _rate(study: Study, path: Path) -> None:
+def _rate(study, path):
     """Keep a rating of every run, with attacks for a remark; they have no round, so that nothing is hidden."""
     remark = "REMARK " + " ".join(attack for name, attack in ATTACKS.items() if name != "escapes")
     with path.open("w", newline="", encoding="utf-8") as stream:
@@ -79,7 +77,7 @@ def _rate(study: Study, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def hostile_study(folder: Path) -> Iterator[Study]:
+def hostile_study(folder):
     """Run the study of four runs, each rated by one person; stop its store at the end."""
     rows = [
         {"prompt_id": f"base_one_{length_bin.lower()}", "text": hostile_prompt(length_bin), "category": "x",

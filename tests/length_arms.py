@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 SIZES = {"facts_s": 6, "facts_m": 12, "facts_l": 15, "arm_neutral_m": 12, "arm_neutral_l": 15}
@@ -13,7 +11,7 @@ _TASK = (
 )
 
 
-def facts_of(base: int) -> list[tuple[str, str]]:
+def facts_of(base):
     """Return the facts of a base, in full and in short."""
     facts = []
     for number in range(sum(SIZES[f"facts_{name}"] for name in "sml")):
@@ -23,7 +21,7 @@ def facts_of(base: int) -> list[tuple[str, str]]:
     return facts
 
 
-def base_of(base: int, **changes: Sequence[str] | None) -> str:
+def base_of(base, **changes):
     """Return a base as TOML; changes give the facts of a list, or take it away."""
     long, short = zip(*facts_of(base), strict=True)
     lists: dict[str, Any] = {}
@@ -50,7 +48,7 @@ def base_of(base: int, **changes: Sequence[str] | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_bases(folder: Path, with_arms: int, without: int = 0) -> Path:
+def write_bases(folder, with_arms, without=0):
     """Write a dataset of bases with arms and of some without."""
     folder.mkdir(exist_ok=True)
     arms = dict.fromkeys(name for name in (*SIZES, "arm_short") if name.startswith("arm"))

@@ -8,10 +8,10 @@ from itertools import chain
 from scipy import stats
 
 
-def logit_jackknife(groups: list[list[float]], ends: tuple[float, float] = (0.0, 5.0)) -> tuple[float, float]:
+def logit_jackknife(groups, ends=(0.0, 5.0)):
     """Return the interval by loops: jackknife values of the logit, their moments, Student's t, and back."""
 
-    def logit(scores: list[float]) -> float:
+    def logit(scores):
         share = (sum(scores) / len(scores) - ends[0]) / (ends[1] - ends[0])
         return math.log(share / (1 - share))
 

@@ -16,10 +16,7 @@ import sys
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 from processes import lone_file
 from stub_server import Fault, StubServer
@@ -31,15 +28,15 @@ REFUSED = Fault(status=429, retry_after="0.2", body={"error": {"message": f"slow
 COMMAND = [sys.executable, "-m", "toolkit.cli", "run", "--yes"]
 
 
-def answer(body: dict[str, Any]) -> str:
+def answer(body):
     """Answer as `plain` does; the third judge writes prose without scores."""
     return "I would rather not say." if body["model"] == "tertiary" else plain(body)
 
 
-def trace(files: set[str], lines: dict[str, set[int]]) -> Callable[[FrameType, str, Any], Any]:
+def trace(files, lines):
     """Return a trace function that notes the lines of some files."""
 
-    def note(frame: FrameType, event: str, argument: Any) -> Any:
+    def note(frame, event, argument):
         if event == "line":
             lines[frame.f_code.co_filename].add(frame.f_lineno)
         return note
@@ -47,7 +44,7 @@ def trace(files: set[str], lines: dict[str, set[int]]) -> Callable[[FrameType, s
     return lambda frame, event, argument: note if frame.f_code.co_filename in files else None
 
 
-def command(*arguments: object) -> None:
+def command(*arguments):
     """Call the command line here, where it is traced."""
     from toolkit.cli import main
 
@@ -55,7 +52,7 @@ def command(*arguments: object) -> None:
         main([str(argument) for argument in arguments])
 
 
-def killed_and_taken_over(folder: Path) -> Path:
+def killed_and_taken_over(folder):
     """Kill a study at its third request, run it again, analyse it, carry it elsewhere and verify it."""
     entry = f', api_key_env = "{batch_key()}"'
     with StubServer(answer=answer) as server:
@@ -78,13 +75,13 @@ def killed_and_taken_over(folder: Path) -> Path:
     return path
 
 
-def batch_key() -> str:
+def batch_key():
     """Set the key of all that is asked here and return the name of its variable."""
     os.environ["BATCH_KEY"] = KEY
     return "BATCH_KEY"
 
 
-def stopped(folder: Path) -> None:
+def stopped(folder):
     """Press Ctrl-C while twelve requests are under way, then run the study to its end."""
     with StubServer() as server:
         server.holds = lambda: server.count > 8 and not pressed.is_set()
@@ -93,7 +90,7 @@ def stopped(folder: Path) -> None:
             threading.Event(),
         )
 
-        def press() -> None:
+        def press():
             wait_for(lambda: server.count >= 12)
             os.kill(os.getpid(), signal.SIGINT)
             threading.Timer(0.5, pressed.set).start()
@@ -103,13 +100,13 @@ def stopped(folder: Path) -> None:
         command("run", path, "--yes")
 
 
-def in_batches(folder: Path) -> None:
+def in_batches(folder):
     """Run a study whose calls go in batches."""
     with StubServer(answer=plain) as server:
         command("run", batch_study(folder, server, provider="openai"), "--yes")
 
 
-def compared(folder: Path) -> None:
+def compared(folder):
     """Estimate a study whose judges compare a part of the pairs of replies."""
     roles = "\n".join(
         f'{role} = {{ name = "{role}", provider = "scripted" }}' for role in ("primary", "secondary")
@@ -122,7 +119,7 @@ def compared(folder: Path) -> None:
     command("estimate", path)
 
 
-def main(files: list[str]) -> None:
+def main(files):
     """Do the whole job in a folder of its own and print which lines ran."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
     from toolkit.store import embedded

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from toolkit.report.show import Files
-from toolkit.study import Study
 from toolkit.thesis.methods import methods_section, methods_text, what_was_done
 from toolkit.thesis.references import evidence_of
 
 
-def methods_of(study: Study, files: Files | tuple[()] = ()) -> str:
+def methods_of(study, files=()):
     """Return what the bundle of a study would tell, of which these are the figures and tables."""
     frames = study.frames()
     evidence = evidence_of(files.shown if files else (), (), frames)

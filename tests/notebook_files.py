@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import nbformat
 
 KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 
 
-def write_notebook(path: Path, *sources: str, tag: str | None = "parameters") -> Path:
+def write_notebook(path, *sources, tag="parameters"):
     """Write a notebook of code cells, of which the first has a tag."""
     tags = {"tags": [tag]} if tag else {}
     cells = [nbformat.v4.new_code_cell(sources[0], metadata=tags)]

@@ -136,6 +136,6 @@ class Reader:
             assert Path(name).is_file(), name
 
 
-def _in_order(numbers: list[str], line: str) -> bool:
+def _in_order(numbers, line):
     there = iter(_NUMBER.findall(line))
     return all(number in there for number in numbers)

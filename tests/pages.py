@@ -6,11 +6,9 @@ import base64
 import json
 import re
 import zlib
-from pathlib import Path
-from typing import Any
 
 
-def unpacked(page: Path) -> tuple[dict[str, Any], list[str]]:
+def unpacked(page):
     """Return the data of the table, and the HTML of each run."""
     packed = re.findall("<script type='text/plain'[^>]*>(.*?)</script>", page.read_text())
     data, *parts = (json.loads(zlib.decompress(base64.b64decode(one))) for one in packed)

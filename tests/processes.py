@@ -7,11 +7,8 @@ import multiprocessing
 import signal
 import sys
 import time
-from multiprocessing.context import ForkServerProcess
-from pathlib import Path
-from typing import Any
 
-from stub_server import Fault, StubServer
+from stub_server import Fault
 from waiting import wait_for
 
 from toolkit.models.base import Usage
@@ -29,9 +26,7 @@ BROKEN = tuple(Fault(kind) for kind in ("hang", "drop", "half", "cut", "html", "
 """Faults after which the server may have billed."""
 
 
-def unjudged_study(
-    folder: Path, *addresses: str, prices: tuple[float, float] = (1, 2), **settings: Any
-) -> Study:
+def unjudged_study(folder, *addresses, prices=(1, 2), **settings):
     """Return a study of the 12 S prompts without judges that asks one server at each address.
 
     ``prices`` are USD per million tokens in and out, ``settings`` those of a study file.
@@ -57,7 +52,7 @@ def unjudged_study(
     return Study(file, folder / "lone.toml")
 
 
-def lone_file(folder: Path, address: str, settings: str = "", more: str = "") -> Path:
+def lone_file(folder, address, settings="", more=""):
     """Write the file of such a study, for commands."""
     path = folder / "lone.toml"
     path.write_text(
@@ -69,7 +64,7 @@ def lone_file(folder: Path, address: str, settings: str = "", more: str = "") ->
     return path
 
 
-def run_to_the_end(study: Study, limit: int | None) -> None:
+def run_to_the_end(study, limit):
     """Run a study as the command line does, in a process of its own; the exit code is the outcome's."""
     outcome = study.execute(progress=False, limit=limit)
     if outcome.budget:
@@ -77,26 +72,26 @@ def run_to_the_end(study: Study, limit: int | None) -> None:
     sys.exit(outcome.exit_code)
 
 
-def in_a_process(study: Study, limit: int | None = None) -> ForkServerProcess:
+def in_a_process(study, limit=None):
     """Start a study in a process of its own."""
     process = FORKS.Process(target=run_to_the_end, args=(Study(study.file, study.path), limit))
     process.start()
     return process
 
 
-def kill(process: ForkServerProcess) -> None:
+def kill(process):
     """Kill a process that still runs."""
     process.kill()
     process.join()
     assert process.exitcode == -signal.SIGKILL
 
 
-def wait_until_seen(process: ForkServerProcess, server: StubServer, requests: int) -> None:
+def wait_until_seen(process, server, requests):
     """Wait until the server has seen so many requests, or the process has ended."""
     wait_for(lambda: server.count >= requests or not process.is_alive())
 
 
-def kill_when_seen(process: ForkServerProcess, server: StubServer, requests: int, after: float = 0.0) -> int:
+def kill_when_seen(process, server, requests, after=0.0):
     """Kill a process some seconds after the server has seen so many requests; return how many were unanswered.
 
     With a number of requests there is one unanswered at least: a process that had ended by itself proves nothing.
@@ -115,18 +110,18 @@ def kill_when_seen(process: ForkServerProcess, server: StubServer, requests: int
     return unanswered
 
 
-def twin(study: Study) -> Study:
+def twin(study):
     """Return another study of the same calls in the same store."""
     changes = {"name": "twin", "output": study.plan.output.parent / "twin"}
     return Study(study.file.model_copy(update=changes), study.path)
 
 
-def kept_replies(study: Study) -> dict[str, str]:
+def kept_replies(study):
     """Return which of the server's replies the ledger has, by call."""
     calls = study.store.database["calls"].find({"state": "done"})
     return {call["_id"]: json.loads(call["raw"])["id"] for call in calls}
 
 
-def billed(study: Study, sent: int, got: int) -> float:
+def billed(study, sent, got):
     """Return what a server bills for tokens, in AUD."""
     return aud_cost(Usage(sent, got), price_of(study.plan.models["answerer"]))

@@ -10,16 +10,14 @@ import asyncio
 import json
 import re
 import tomllib
-from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import toolkit.prompts
-from toolkit.authoring.documents import Document, flat, read_documents
-from toolkit.authoring.writer import Draft, base_names, save_bases, write_draft
+from toolkit.authoring.documents import flat, read_documents
+from toolkit.authoring.writer import base_names, save_bases, write_draft
 from toolkit.judges.request import JudgeSpec
-from toolkit.models.base import Answer, Ask, ModelRequest
+from toolkit.models.base import Answer
 from toolkit.models.scripted import ScriptedModel
 
 DATA = Path(toolkit.prompts.__file__).parent / "data"
@@ -38,20 +36,20 @@ PLAIN = {
 }
 
 
-def document_in(asked: str) -> str:
+def document_in(asked):
     """Return the document in a request to a writer."""
     found = re.search(r"<document (\w+)>\n(.*)\n</document \1>", asked, re.DOTALL)
     assert found, "no document in the request"
     return found[2]
 
 
-def sentences(document: str) -> list[str]:
+def sentences(document):
     """Return the sentences of a document, each on one line."""
     ends = [0, *(end.end() for end in SENTENCE_END.finditer(document))]
     return [" ".join(document[a:b].split()) for a, b in pairwise(ends)]
 
 
-def extraction(document: str) -> dict[str, Any]:
+def extraction(document):
     """Return what the script takes out of a document: as written for a shipped one, else every sentence in turn."""
     line = " ".join(document.split())
     plain = flat(document)
@@ -65,7 +63,7 @@ def extraction(document: str) -> dict[str, Any]:
     }
 
 
-def _fact(told: str, line: str) -> dict[str, str]:
+def _fact(told, line):
     kind, _, rest = told.partition(": ")
     begins, _, fact = rest.partition(" => ")
     at = line.replace("\u2019", "'").index(begins)
@@ -75,30 +73,30 @@ def _fact(told: str, line: str) -> dict[str, str]:
     return {"kind": kind, "fact": fact or quote, "quote": quote}
 
 
-def scripted_reply(request: ModelRequest) -> str:
+def scripted_reply(request):
     """Answer a request to a writer, for `toolkit.models.scripted.ScriptedModel`."""
     return json.dumps(extraction(document_in(request.messages[1].content)))
 
 
-def stub_reply(body: dict[str, Any]) -> str:
+def stub_reply(body):
     """Answer a request to a writer, for `stub_server.StubServer`."""
     return json.dumps(extraction(document_in(body["messages"][1]["content"])))
 
 
-def scripted(script: Callable[[ModelRequest], str] = scripted_reply) -> Ask:
+def scripted(script=scripted_reply):
     """Return an ask that a script answers."""
     model = ScriptedModel(script)
 
-    async def ask(request: ModelRequest) -> Answer:
+    async def ask(request):
         return Answer(request.identity(), await model.ask(request), 0.0, 0.0, 1, False)
 
     return ask
 
 
-def drafts_of(documents: Sequence[Document], ask: Ask | None = None) -> list[Draft]:
+def drafts_of(documents, ask=None):
     """Return what a script makes of documents, in their order."""
 
-    async def write() -> list[Draft]:
+    async def write():
         named = zip(documents, base_names(documents), strict=True)
         return [await write_draft(*pair, writer=WRITER, ask=ask or scripted()) for pair in named]
 

@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,7 +31,7 @@ asyncio.run(main())
 """
 
 
-def python_313() -> str | None:
+def python_313():
     """Return a CPython 3.13 that starts, if this machine has one."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     places = [shutil.which("python3.13"), *map(str, sorted(pyenv.glob("versions/3.13*/bin/python")))]
@@ -45,7 +44,7 @@ def python_313() -> str | None:
 
 
 @contextmanager
-def mongoeco() -> Iterator[list[str]]:
+def mongoeco():
     """Start the wire server of mongoeco and yield its address, or say why there is none."""
     python, folder = python_313(), ROOT / "build" / "mongoeco"
     if python is None:
@@ -73,7 +72,7 @@ def mongoeco() -> Iterator[list[str]]:
                 server.terminate()
 
 
-def main() -> int:
+def main():
     """Run the tests with every server, and return pytest's exit code."""
     with mongoeco() as started:
         addresses = [*os.environ.get("TOOLKIT_TEST_MONGODB_URIS", "").split(), *started]

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
-from toolkit.stats import Bank, Benchmark, BenchmarkDesign, read_bank
+from toolkit.stats import read_bank
 from toolkit.stats.adaptive.benchmark import trials_summary
 
 
 def simulate_designs(
-    designs: Sequence[BenchmarkDesign],
+    designs,
     *,
-    target_width: float,
-    seeds: int = 200,
-    models: int = 4,
-    history: bool = False,
-    **bank: Any,
-) -> Benchmark:
+    target_width,
+    seeds=200,
+    models=4,
+    history=False,
+    **bank,
+):
     """Return `benchmark_designs` over simulated banks, another for each seed, whose truth is therefore known.
 
     ``history`` lets the designs use the covariate of the bank; ``bank`` are parameters of `simulated_bank`.
     """
 
-    def made() -> Iterator[tuple[Bank, np.ndarray, int]]:
+    def made():
         for seed in range(seeds):
             table, values = _simulated(seed, models, **bank)
             yield read_bank(table, ("history",) if history else ()), values.mean(axis=2), seed
@@ -34,7 +31,7 @@ def simulate_designs(
     return trials_summary(made(), designs, target_width)
 
 
-def simulated_bank(seed: int, models: int = 4, **bank: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+def simulated_bank(seed, models=4, **bank):
     """Return a bank of 100 bases and the scores of models on their 300 prompts; parameters of `_simulated`."""
     table, values = _simulated(seed, models, **bank)
     names = [[f"model {m + 1}" for m in range(models)], list(table["base"]), list("SML")]
@@ -43,14 +40,14 @@ def simulated_bank(seed: int, models: int = 4, **bank: Any) -> tuple[pd.DataFram
 
 
 def _simulated(
-    seed: int,
-    models: int = 4,
+    seed,
+    models=4,
     *,
-    structure: bool = True,
-    shared: float = 0.0,
-    scenario: float = 0.15,
-    category: float = 0.2,
-) -> tuple[pd.DataFrame, np.ndarray]:
+    structure=True,
+    shared=0.0,
+    scenario=0.15,
+    category=0.2,
+):
     """Return a bank and scores (100 x M x 3): 50, 30 and 20 bases of three scenarios in 9, 8 and 5 categories.
 
     Standard deviations, in points of 0-5. Of models over scenarios .15 and over categories .2; over bases .25, .45 and

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from pathlib import Path
 from unittest.mock import patch
 
 from toolkit.store import embedded
@@ -26,7 +24,7 @@ CTI_ONLY = 'scenarios = ["CTI_ANALYSIS"]'
 
 
 @contextlib.contextmanager
-def finished_study(folder: Path, limit: int | None = None) -> Iterator[Study]:
+def finished_study(folder, limit=None):
     """Run two bases at three length bins by scripted models, judged by three; stop the store at the end."""
     path = folder / "small.toml"
     path.write_text(STUDY.format(settings="", judges=""))
@@ -40,7 +38,7 @@ def finished_study(folder: Path, limit: int | None = None) -> Iterator[Study]:
 
 
 @contextlib.contextmanager
-def without_pictures() -> Iterator[None]:
+def without_pictures():
     """Have figures drawn without a layout, a sixth of their time, and their files hold the name of their kind alone."""
     with (
         patch("toolkit.report.figure.render", lambda figure, kind, **_: kind.encode()),
@@ -49,7 +47,7 @@ def without_pictures() -> Iterator[None]:
         yield
 
 
-def clear_of_people(study: Study) -> None:
+def clear_of_people(study):
     """Take everything that people said out of the store."""
     for name in ("human_ratings", "rating_rounds"):
         study.store.database[name].delete_many({})

@@ -76,7 +76,7 @@ class StubBatches:
             app.router.add_route(method, path, self._counted(getattr(self, f"_{name}")))
 
     def _counted(self, handler: Handler) -> Handler:
-        async def handle(request: web.Request) -> web.StreamResponse:
+        async def handle(request):
             self.server.batch_requests += 1
             fault = self.server.batch_http_fault(request.method, request.path)
             if fault is not None and fault.kind != "status":
@@ -193,7 +193,7 @@ class StubBatches:
         return name
 
 
-def _form(content_type: str, body: bytes) -> dict[str, bytes]:
+def _form(content_type, body):
     """Return the parts of a form by name, from the whole body.
 
     Not ``request.post()``: when a body comes in pieces smaller than its boundary, aiohttp 3.14 calls a method of its
@@ -204,7 +204,7 @@ def _form(content_type: str, body: bytes) -> dict[str, bytes]:
     return {str(name): part.get_payload(decode=True) for name, part in names.items()}
 
 
-def _openai_line(custom_id: str, fault: str | None, reply: Any) -> dict[str, Any]:
+def _openai_line(custom_id, fault, reply):
     line: dict[str, Any] = {"id": f"req_{custom_id}", "custom_id": custom_id, "error": None}
     if fault is None:
         return {**line, "response": {"status_code": 200, "body": reply}}
@@ -214,11 +214,11 @@ def _openai_line(custom_id: str, fault: str | None, reply: Any) -> dict[str, Any
     return {**line, "response": {"status_code": 0}, "error": code}
 
 
-def _without_response(line: dict[str, Any]) -> dict[str, Any]:
+def _without_response(line):
     return line if line["error"] is None else {**line, "response": None}
 
 
-def _anthropic_line(custom_id: str, fault: str | None, reply: Any) -> dict[str, Any]:
+def _anthropic_line(custom_id, fault, reply):
     if fault is None:
         return {"custom_id": custom_id, "result": {"type": "succeeded", "message": reply}}
     if fault == "error":
@@ -228,5 +228,5 @@ def _anthropic_line(custom_id: str, fault: str | None, reply: Any) -> dict[str, 
     return {"custom_id": custom_id, "result": {"type": word}}
 
 
-def _jsonl(lines: Any) -> bytes:
+def _jsonl(lines):
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()

@@ -76,7 +76,7 @@ class Seen:
 Faults = Callable[[int, dict[str, Any]], Fault | None] | Iterable[Fault | None]
 
 
-def plain(body: dict[str, Any]) -> str:
+def plain(body):
     """Return what the stub says unless a test says otherwise."""
     return "A stub's reply."
 
@@ -157,7 +157,7 @@ class StubServer:
         What a process sent before it died lies in the sockets of this one; a few rounds of the loop take it in.
         """
 
-        async def rounds() -> None:
+        async def rounds():
             for _ in range(100):
                 await asyncio.sleep(0)
 
@@ -300,18 +300,18 @@ class StubServer:
 _HALF = json.dumps({"id": "half", "choices": [{"message": {"content": "broken off"}}]}).encode()[:40]
 
 
-def _cut(request: web.Request) -> None:
+def _cut(request):
     if request.transport is not None:
         request.transport.abort()
 
 
-def _words(content: str | list[dict[str, Any]]) -> int:
+def _words(content):
     """Return the tokens of a message, sent as one text or as blocks; a word is a token here."""
     blocks = [content] if isinstance(content, str) else [block["text"] for block in content]
     return sum(len(block.split()) for block in blocks)
 
 
-def _token(token: str, chances: Mapping[str, float], most: int) -> dict[str, Any]:
+def _token(token, chances, most):
     likely = sorted((chances or {token: 1.0}).items(), key=lambda chance: -chance[1])[:most]
     entries = [
         {"token": piece, "bytes": list(piece.encode()), "logprob": math.log(chance)}

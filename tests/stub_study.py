@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolkit.words import DIMENSIONS, JUDGE_ROLES
 
 if TYPE_CHECKING:
-    from stub_server import StubServer
+    pass
 
 SCORES = "{" + ", ".join(f'"{name}": 4.0' for name in DIMENSIONS) + "}"
 REASONED = '{"reasons": "Sound.", ' + SCORES[1:]
 
 
 def stub_study(
-    folder: Path, address: str, *, name: str = "stub", provider: str = "compatible", also: str = "",
-    runs: str = "", bins: str = '["S", "M", "L"]', model: str = "", judges: str = "", more: str = "",
-) -> Path:  # fmt: skip
+    folder, address, *, name = "stub", provider = "compatible", also = "",
+    runs = "", bins = '["S", "M", "L"]', model = "", judges = "", more = "",
+):  # fmt: skip
     """Write a study of the CTI prompts that asks one server everything, through a provider's client.
 
     ``runs`` are lines of the file, ``judges`` of its judges and ``more`` of tables after them; ``also`` is what each
@@ -36,17 +35,17 @@ def stub_study(
     return path
 
 
-def is_judge(body: dict) -> bool:
+def is_judge(body):
     """Whether a request is to a judge."""
     return body["model"] in JUDGE_ROLES
 
 
-def plain(body: dict) -> str:
+def plain(body):
     """Answer as a judge who gives four points, or as a model whose reply is its own for each prompt."""
     return REASONED if is_judge(body) else str(body["messages"])
 
 
-def batch_study(folder: Path, server: StubServer, *, provider: str, settings: str = "") -> Path:
+def batch_study(folder, server, *, provider, settings=""):
     """Write a study of the six CTI prompts and three judges, all asked through batches of one provider."""
     address = server.url if provider == "anthropic" else server.openai_url
     runs = f'mode = "batch"\nbatch_poll_seconds = 0.05\n{settings}'

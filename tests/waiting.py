@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 
 
-def is_alive(pid: int) -> bool:
+def is_alive(pid):
     """Whether a process runs; one that is dead and was not waited for does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
@@ -18,7 +17,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 120.0) -> None:
+def wait_for(condition, seconds=120.0):
     """Wait until something is so, or fail; the limit is for what never comes, not for how fast a machine is."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -26,7 +25,7 @@ def wait_for(condition: Callable[[], object], seconds: float = 120.0) -> None:
         time.sleep(0.01)
 
 
-def is_heard_out(store_folder: Path) -> bool:
+def is_heard_out(store_folder):
     """Whether the embedded server is through with all that processes sent which are dead now.
 
     Their ends of the connections are closed; it closes its own when the last write has been done.

@@ -12,9 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import patch
 
 from toolkit.store import embedded
@@ -60,7 +58,7 @@ class _Forked:
 
 
 @contextlib.contextmanager
-def warm_servers() -> Iterator[None]:
+def warm_servers():
     """Have embedded servers forked, and looked for each hundredth of a second while they begin and end."""
     command = [sys.executable, "-c", _FORKS]
     ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "start_new_session": True}
@@ -69,7 +67,7 @@ def warm_servers() -> Iterator[None]:
         assert asked is not None
         assert said is not None
 
-        def start(command: list[str], **settings: Any) -> _Forked | subprocess.Popen[bytes]:
+        def start(command, **settings):
             if command[:3] != [sys.executable, "-m", "toolkit.store.embedded_server"]:
                 return subprocess.Popen(command, **settings)
             _, _, _, folder, _, idle = command

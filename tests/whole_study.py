@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.text import Text
 
 from toolkit.analyses import Analyses
-from toolkit.report.figure import FigureWithCaption, about_study
+from toolkit.report.figure import about_study
 from toolkit.report.registry import draw_study
 from toolkit.study_file import StudyFile
 from toolkit.words import DIMENSIONS, JUDGE_ROLES
@@ -28,9 +27,9 @@ def make_study(
     bins="SML",
     missing=0.08,
     free=False,
-    margin: float | None = 0.5,
+    margin=0.5,
     seed=3,
-) -> tuple[Analyses, Any]:
+):
     """Return the frames of a study and what stands in for its plan.
 
     Longer prompts and longer replies score higher, models and bases differ, the second judge is milder; a share of
@@ -109,11 +108,11 @@ def make_study(
     return Analyses(runs_frame, judgements_frame, name="whole", margin=margin), plan
 
 
-def drawn(held: Analyses, plan: Any, *names: str) -> dict[str, FigureWithCaption]:
+def drawn(held, plan, *names):
     """Return figures of a study by name."""
     return {figure.name: figure for figure in draw_study(held, about_study(held, plan), names)}
 
 
-def texts(figure: FigureWithCaption) -> list[str]:
+def texts(figure):
     """Return every text on a figure, legends and titles included."""
     return [found.get_text() for found in figure.figure.findobj(Text) if found.get_text()]

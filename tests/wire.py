@@ -20,7 +20,7 @@ _HEADER = struct.Struct("<iiii")
 Told = dict[str, Any]
 
 
-def _as_it_is(command: Told, reply: Told) -> Told:
+def _as_it_is(command, reply):
     return reply
 
 
@@ -97,12 +97,12 @@ class Wire:
                 near.sendall(said)
 
 
-def _message(end: socket.socket) -> bytes:
+def _message(end):
     head = _exactly(end, _HEADER.size)
     return head + _exactly(end, _HEADER.unpack(head)[0] - len(head))
 
 
-def _exactly(end: socket.socket, size: int) -> bytes:
+def _exactly(end, size):
     parts = bytearray()
     while len(parts) < size:
         part = end.recv(size - len(parts))
@@ -112,11 +112,11 @@ def _exactly(end: socket.socket, size: int) -> bytes:
     return bytes(parts)
 
 
-def _opcode(message: bytes) -> int:
+def _opcode(message):
     return _HEADER.unpack_from(message)[3]
 
 
-def _read(message: bytes) -> Told:
+def _read(message):
     """Return the one document of a message, with what it carries beside it (kind 1) under its name."""
     place, told, beside = _HEADER.size + 4, {}, {}
     while place < len(message):
@@ -132,7 +132,7 @@ def _read(message: bytes) -> Told:
     return told | beside
 
 
-def _written(message: bytes, reply: Told) -> bytes:
+def _written(message, reply):
     _, request, answers, opcode = _HEADER.unpack_from(message)
     body = message[_HEADER.size : _HEADER.size + 4] + b"\0" + bson.encode(reply)
     return _HEADER.pack(_HEADER.size + len(body), request, answers, opcode) + body

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 _MANY: Final = (
     "answers|bases|bins|calls|comparisons|contrasts|designs|dimensions|experiments|items|judgements|judges|kinds|levels|methods|models|"
@@ -29,7 +28,7 @@ FORBIDDEN: Final = {
 }
 
 
-def badly_worded(*texts: str) -> list[str]:
+def badly_worded(*texts):
     """Return every place in the texts that a reader would stumble over, with what stands around it."""
     return [
         f"{rule}: …{text[max(0, found.start() - 40) : found.end() + 20]}…"
@@ -39,7 +38,7 @@ def badly_worded(*texts: str) -> list[str]:
     ]
 
 
-def too_many_sentences(parts: Iterable[Any], note: str = "") -> dict[str, list[str]]:
+def too_many_sentences(parts, note=""):
     """Return the captions of figures and tables that have more than three sentences before the note of the study."""
     split = re.compile(r"(?<=[^.]{3}[.!?]) (?=[^a-z]|n = )")
     sentences = {part.name: split.split(part.caption.removesuffix(f" {note}")) for part in parts}

@@ -15,13 +15,12 @@ from toolkit.batch import run_batch
 from toolkit.batch.plan import plan_batch
 from toolkit.errors import InputError, StoreError
 from toolkit.runs.provenance import held_of
-from toolkit.store.connection import Store
 from toolkit.store.documents import Call, HumanRating, Judgement, Run
 from toolkit.store.writer import utc_now
 from toolkit.study import Study
 
 
-def reading(path: Path, said: object = None, first: str = "study = ''") -> Path:
+def reading(path, said=None, first="study = ''"):
     """Write a template that says that it reads the store, or something else."""
     write_notebook(path, first, "print(study)")
     notebook = nbformat.read(path, 4)
@@ -30,7 +29,7 @@ def reading(path: Path, said: object = None, first: str = "study = ''") -> Path:
     return path
 
 
-def identity_of(template: Path, study: Path) -> str:
+def identity_of(template, study):
     (cell,) = plan_batch(template, [{"study": study.name}], study.parent, "grid").cells
     return cell.identity
 
@@ -53,7 +52,7 @@ def test_more_runs_make_it_another_notebook_and_a_second_run_of_a_finished_study
     study.store.close()
 
 
-def _insert(store: Store, kind: type) -> None:
+def _insert(store, kind):
     store.database[kind._meta["collection"]].insert_one({"_id": "1", "study": "s", "state": "claimed"})
 
 
@@ -80,7 +79,7 @@ def test_every_kind_of_document_counts_and_a_clock_set_back_hides_none(store):
 def test_a_store_that_does_not_answer_stops_the_batch_before_it_begins(tmp_path, study_file, monkeypatch):
     """Nobody knows what it holds: neither old figures nor a wrong "done"."""
 
-    def no_answer(folder: Path) -> None:
+    def no_answer(folder):
         raise StoreError("no answer")
 
     monkeypatch.setattr("toolkit.runs.provenance.open_store", no_answer)
@@ -130,7 +129,7 @@ def test_every_part_counts_and_nothing_else(tmp_path, monkeypatch):
     (tmp_path / "data.csv").write_text("1")
     template = write_notebook(tmp_path / "t.ipynb", "data = ''", "x = 1")
 
-    def identity(data: object = "data.csv") -> str:
+    def identity(data="data.csv"):
         return plan_batch(template, [{"data": data}], tmp_path, "grid").cells[0].identity
 
     seen = [identity()]

@@ -6,16 +6,14 @@ import errno
 import json
 import shutil
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 from notebook_files import write_notebook
 
 from toolkit.batch import BatchResult, CellResult, run_batch
-from toolkit.batch.records import Order, Record
+from toolkit.batch.records import Record
 from toolkit.errors import InputError, ToolkitError
 from toolkit.words import RESULT_TYPE
 
@@ -59,7 +57,7 @@ def test_nothing_starts_when_a_cell_does_not_fit(tmp_path, grid, options, says):
 def no_kernels(monkeypatch):
     """Have every notebook of a batch be done at once."""
 
-    def done(pending: list[Order], *_: object) -> None:
+    def done(pending, *_):
         for order in pending:
             Path(order.output).write_text("{}")
             record = Record(order.identity, "done", notebook=Path(order.output).name, batch=order.batch)
@@ -74,7 +72,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, monkeypatch, when
     template = write_notebook(tmp_path / "t.ipynb", "x = 0")
     full = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "out" / "a.json"))
 
-    def no_space(*_: object, **__: object) -> None:
+    def no_space(*_, **__):
         raise full
 
     if when == "records":
@@ -142,7 +140,7 @@ def test_the_end_of_a_batch_says_what_was_done_already_by_which_rule_and_what_st
     assert said.startswith("1 notebook of t: 1 done")
 
 
-def collected(folder: Path, rows: Mapping[str, list[dict[str, Any]]]) -> BatchResult:
+def collected(folder, rows):
     """A batch whose notebooks gave these rows, by the score that each was run with."""
     cells = []
     for number, (score, given) in enumerate(rows.items()):

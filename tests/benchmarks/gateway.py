@@ -7,7 +7,6 @@ import importlib
 import os
 import platform
 import time
-from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,14 +14,12 @@ from typing import TYPE_CHECKING, Any
 from server import JUDGE
 
 if TYPE_CHECKING:
-    from toolkit.study import Study
+    pass
 
 WARM_UP = 24
 
 
-def bench_study(
-    url: str, folder: Path, *, runs: int, connections: int, client: str = "openai", judge: bool = False
-) -> Study:
+def bench_study(url, folder, *, runs, connections, client="openai", judge=False):
     """Return a study of at least ``runs`` runs: the 12 S prompts of the demo, as often as it takes."""
     from toolkit.study import Study
     from toolkit.study_file import Judges, StudyFile
@@ -45,15 +42,13 @@ def bench_study(
     return Study(file, folder / "bench.toml")
 
 
-def texts(runs: int) -> list[str]:
+def texts(runs):
     """Return the prompts that the study sends, in its order, for whoever is compared with it."""
     study = bench_study("http://127.0.0.1", Path(), runs=runs, connections=1)
     return [run.request.messages[0].content for run in study.plan.runs[:runs]]
 
 
-async def bare(
-    url: str, client: str, prompts: Sequence[str], connections: int, *, aiohttp: bool = False
-) -> None:
+async def bare(url, client, prompts, connections, *, aiohttp=False):
     """Ask with a provider's client alone: nothing is kept."""
     module = importlib.import_module(client)
     transport = module.DefaultAioHttpClient() if aiohttp else None
@@ -66,7 +61,7 @@ async def bare(
         create = asking.messages.create
     room = asyncio.Semaphore(connections)
 
-    async def ask(prompt: str) -> None:
+    async def ask(prompt):
         async with room:
             await create(model="bench", messages=[{"role": "user", "content": prompt}], max_tokens=2000)
 
@@ -74,7 +69,7 @@ async def bare(
     await asking.close()
 
 
-def ours(study: Study, runs: int) -> float:
+def ours(study, runs):
     """Ask through plan, gateway, ledger and store, all durable at the end; return the seconds of the asking alone."""
     from toolkit.pipeline import run_plan
 
@@ -90,7 +85,7 @@ def ours(study: Study, runs: int) -> float:
     return asking
 
 
-def surroundings() -> dict[str, Any]:
+def surroundings():
     """Return what the numbers depend on: cores, Python and clients."""
     packages = {name: version(name) for name in ("openai", "anthropic", "aiohttp")}
     return {"cores": os.cpu_count(), "python": platform.python_version(), **packages}

@@ -23,7 +23,6 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from gateway import WARM_UP, bare, bench_study, ours, surroundings, texts
 from server import fresh, loopback, own_cost, seen, store_cost
@@ -70,13 +69,13 @@ class Taken:
     store_peak: float | None = None
 
 
-def ask_bare(job: Job, prompts: Sequence[str], folder: Path) -> str:
+def ask_bare(job, prompts, folder):
     """Ask with the client alone."""
     asyncio.run(bare(job.url, "openai", prompts, job.connections))
     return "nothing"
 
 
-def ask_inspect(job: Job, prompts: Sequence[str], folder: Path) -> str:
+def ask_inspect(job, prompts, folder):
     """Ask with ``eval()``: no scorer, no retries, no display, its defaults for the rest."""
     from inspect_ai import Task, eval  # type: ignore[import-not-found]
     from inspect_ai.dataset import Sample  # type: ignore[import-not-found]
@@ -99,14 +98,14 @@ def ask_inspect(job: Job, prompts: Sequence[str], folder: Path) -> str:
     return log.location
 
 
-def ask_ours(job: Job, prompts: Sequence[str], folder: Path) -> str:
+def ask_ours(job, prompts, folder):
     """Ask through plan, gateway, ledger and store; the prompts are those of the study."""
     study = bench_study(job.url, folder, runs=len(prompts), connections=job.connections)
     ours(study, len(prompts))
     return str(study.plan.store_folder)
 
 
-def kept_by_inspect(where: str, folder: Path) -> str:
+def kept_by_inspect(where, folder):
     """Count what stands in the log file."""
     from inspect_ai.log import read_eval_log  # type: ignore[import-not-found]
 
@@ -115,7 +114,7 @@ def kept_by_inspect(where: str, folder: Path) -> str:
     return f"{answered} samples in one log file, {_megabytes(folder):.1f} MB"
 
 
-def kept_by_us(where: str, folder: Path) -> str:
+def kept_by_us(where, folder):
     """Count what stands in the store, and end its server."""
     from toolkit.store import embedded
     from toolkit.store.connection import open_store
@@ -135,11 +134,11 @@ CONTENDERS: Mapping[str, tuple[Callable[[Job, Sequence[str], Path], str], Callab
 }
 
 
-def _megabytes(folder: Path) -> float:
+def _megabytes(folder):
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
 
 
-def child(job: Job) -> dict[str, Any]:
+def child(job):
     """Let one contender ask in this process, and return what it took."""
     prompts = json.loads(Path(job.prompts).read_text())
     ask, look = CONTENDERS[job.contender]
@@ -157,7 +156,7 @@ def child(job: Job) -> dict[str, Any]:
     return {**took, "kept": look(where, folder)}
 
 
-def taken(python: Path, job: Job, samples: int) -> Taken:
+def taken(python, job, samples):
     """Let one contender ask in a fresh process; the server must have seen each sample once."""
     before = seen(job.url)
     home = dict.fromkeys(("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"), job.folder)
@@ -170,12 +169,12 @@ def taken(python: Path, job: Job, samples: int) -> Taken:
     return result
 
 
-def _python(python: Path, *arguments: str, folder: str, **environment: str) -> Any:
+def _python(python, *arguments, folder, **environment):
     """Run this script with another interpreter, in a folder where no .env of anybody lies."""
     return fresh(__file__, *arguments, python=python, cwd=folder, env={**os.environ, **environment})
 
 
-def environment(folder: Path) -> Path:
+def environment(folder):
     """Return the interpreter of an environment that has inspect_ai, which is made when it is not there."""
     python = folder.absolute() / ("Scripts" if os.name == "nt" else "bin") / "python"
     if not python.exists():
@@ -188,7 +187,7 @@ def environment(folder: Path) -> Path:
     return python
 
 
-def markdown(results: Sequence[Taken]) -> str:
+def markdown(results):
     """Return the medians of all rounds as a table."""
     lines = [
         "| connections | | wall s | CPU ms a sample | peak MB | kept at the end |",
@@ -205,7 +204,7 @@ def markdown(results: Sequence[Taken]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
+def main():
     """Measure every contender and print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -38,7 +38,7 @@ EACH = 108
 WORK = ("execute", "runs", "judgements", "calls", "status")
 
 
-def child(what: str, path: Path) -> None:
+def child(what, path):
     """Do one thing with the study, and print what it took."""
     from toolkit import Study
 
@@ -60,7 +60,7 @@ def child(what: str, path: Path) -> None:
     print(json.dumps(took))
 
 
-def main() -> None:
+def main():
     """Print a row for each number of runs and each thing done."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--runs", type=int, nargs="+", default=[1000, 10000])

@@ -11,10 +11,8 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
 JUDGE = "bench-judge"
@@ -31,7 +29,7 @@ class Cost:
     peak: float
 
 
-def fresh(script: str, *arguments: str, python: Path | str = sys.executable, **how: Any) -> Any:
+def fresh(script, *arguments, python=sys.executable, **how):
     """Run a benchmark in a fresh process and return what it printed last, which is JSON."""
     done = subprocess.run([str(python), script, *arguments], stdout=subprocess.PIPE, text=True, **how)
     if done.returncode:
@@ -40,7 +38,7 @@ def fresh(script: str, *arguments: str, python: Path | str = sys.executable, **h
 
 
 @contextlib.contextmanager
-def loopback(latency: float) -> Iterator[str]:
+def loopback(latency):
     """Serve OpenAI chat under ``/v1`` and Anthropic messages; every reply takes ``latency`` seconds."""
     context = multiprocessing.get_context("spawn")
     ready = context.Queue()
@@ -53,13 +51,13 @@ def loopback(latency: float) -> Iterator[str]:
         process.join()
 
 
-def seen(url: str) -> int:
+def seen(url):
     """Return how many requests the server has had; not through a proxy, which a machine may have."""
     with build_opener(ProxyHandler({})).open(f"{url}/count", timeout=10) as reply:
         return int(reply.read())
 
 
-def own_cost() -> Cost:
+def own_cost():
     """Return what this process has taken.
 
     Linux hands the peak of a parent down to the programs it starts, so whoever measures memory in a child keeps
@@ -70,7 +68,7 @@ def own_cost() -> Cost:
     return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss * unit / 1e6)
 
 
-def store_cost(folder: Path) -> Cost | None:
+def store_cost(folder):
     """Return what the embedded store's server of a folder has taken, or ``None`` where there is no /proc."""
     try:
         pid = json.loads((folder / "server.json").read_text())["pid"]
@@ -82,7 +80,7 @@ def store_cost(folder: Path) -> Cost | None:
     return Cost(sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"), peak * 1024 / 1e6)
 
 
-def _serve(ready: Any, latency: float) -> None:
+def _serve(ready, latency):
     """Answer every request after ``latency`` seconds; ``/count`` says how many there were."""
     from aiohttp import web
 
@@ -93,8 +91,8 @@ def _serve(ready: Any, latency: float) -> None:
     prose, judgement, message = _chat(_REPLY), _chat(scores), _message(_REPLY)
     judge = json.dumps(JUDGE).encode()
 
-    def answering(reply: bytes) -> Any:
-        async def answer(request: web.Request) -> web.Response:
+    def answering(reply):
+        async def answer(request):
             nonlocal count
             count = number = count + 1
             body = await request.read()
@@ -104,10 +102,10 @@ def _serve(ready: Any, latency: float) -> None:
 
         return answer
 
-    async def counted(_: web.Request) -> web.Response:
+    async def counted(_):
         return web.json_response(count)
 
-    async def main() -> None:
+    async def main():
         app = web.Application()
         app.router.add_post("/v1/chat/completions", answering(prose))
         app.router.add_post("/v1/messages", answering(message))
@@ -121,14 +119,14 @@ def _serve(ready: Any, latency: float) -> None:
     asyncio.run(main())
 
 
-def _chat(text: str) -> bytes:
+def _chat(text):
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
     usage = {"prompt_tokens": 200, "completion_tokens": 80, "total_tokens": 280}
     reply = {"id": "x", "object": "chat.completion", "created": int(time.time()), "model": "bench"}
     return json.dumps({**reply, "choices": [choice], "usage": usage}).encode()
 
 
-def _message(text: str) -> bytes:
+def _message(text):
     usage = {"input_tokens": 200, "output_tokens": 80}
     reply = {"id": "x", "type": "message", "role": "assistant", "model": "bench", "stop_reason": "end_turn"}
     content = [{"type": "text", "text": text}]

@@ -10,12 +10,12 @@ from pathlib import Path
 from toolkit.words import DIMENSIONS
 
 
-def _scores(*scores: float) -> str:
+def _scores(*scores):
     """Return what a judge says who gives these scores."""
     return json.dumps({"reasons": "", **dict(zip(DIMENSIONS, scores, strict=True))})
 
 
-def _claim(value: str | int, measure: str, column: str | None = None) -> str:
+def _claim(value, measure, column=None):
     """Return a typed answer of one claim over the requests."""
     of = {"measure": measure, "column": column, "filter": {"method": "*"}}
     return json.dumps({"claims": [{"value": value, "of": of, "rows": "all"}]})
@@ -98,7 +98,7 @@ QUESTIONS = Path(__file__).with_name("questions.toml")
 """Questions of the study in free text."""
 
 
-def write_studies(folder: Path) -> dict[str, Path]:
+def write_studies(folder):
     """Write the study files and return their paths by name."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in STUDIES.items():
@@ -107,7 +107,7 @@ def write_studies(folder: Path) -> dict[str, Path]:
     return {name: folder / f"{name}.toml" for name in STUDIES}
 
 
-def write_ratings(path: Path, run_ids: list[str]) -> Path:
+def write_ratings(path, run_ids):
     """Write what two people gave some runs, as the same numbers at each call."""
     with path.open("w", newline="") as sink:
         rows = csv.writer(sink)

@@ -11,7 +11,6 @@ import math
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ GAINED = {"statistic", "facets", "role", "status", "reason"}
 """Keys that an estimate's ``to_dict`` gained after the last freeze."""
 
 
-def observed(study: Study) -> dict[str, Any]:
+def observed(study):
     """Return every frame and result of a study that it can give, and the line that refuses each other one."""
     found: dict[str, Any] = {"status": plain(study.status())}
     run_names = _names(study)
@@ -56,7 +55,7 @@ def observed(study: Study) -> dict[str, Any]:
     return found
 
 
-def commands(study: Path) -> dict[str, Any]:
+def commands(study):
     """Return what commands print with ``--json`` on a finished study."""
     return {
         name: _call([*(word.replace("STUDY", str(study)) for word in line), "--json"])
@@ -64,7 +63,7 @@ def commands(study: Path) -> dict[str, Any]:
     }
 
 
-def result(found: Any) -> Any:
+def result(found):
     """Return a result as its own ``to_dict`` and frame give it."""
     if isinstance(found, dict):
         return {str(key): result(value) for key, value in found.items()}
@@ -77,7 +76,7 @@ def result(found: Any) -> Any:
     return both
 
 
-def frame(table: pd.DataFrame, run_names: dict[str, str]) -> dict[str, Any]:
+def frame(table, run_names):
     """Return a frame as dtypes and rows, in an order that does not hang on which run ended first."""
     kept = table.drop(columns=[name for name in table.columns if name in {*VOLATILE} - {"run_id"}])
     if "run_id" in kept:
@@ -89,7 +88,7 @@ def frame(table: pd.DataFrame, run_names: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def plain(value: Any) -> Any:
+def plain(value):
     """Return JSON types alone, without what differs from one execution to the next."""
     if isinstance(value, dict):
         return {str(key): plain(inner) for key, inner in value.items() if key not in VOLATILE}
@@ -104,7 +103,7 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, str | int | bool) else str(value)
 
 
-def differences(then: Any, now: Any, place: str = "") -> list[str]:
+def differences(then, now, place=""):
     """Return where two observations differ by more than rounding, a line each."""
     if isinstance(then, dict) and isinstance(now, dict):
         lines = [f"{place}: {key!r} is gone" for key in then if key not in now]
@@ -128,7 +127,7 @@ def differences(then: Any, now: Any, place: str = "") -> list[str]:
 
 
 @without_pictures()
-def make(folder: Path, without: Collection[str] = ()) -> dict[str, Any]:
+def make(folder, without=()):
     """Run the studies in a folder and return everything that is frozen of them; pictures are not, nor drawn."""
     found: dict[str, Any] = {}
     for name, path in write_studies(folder).items():
@@ -144,32 +143,32 @@ def make(folder: Path, without: Collection[str] = ()) -> dict[str, Any]:
     return found if "whole" in without else found | {"commands": commands(folder / "whole.toml")}
 
 
-def read(name: str) -> Any:
+def read(name):
     """Return what is frozen under a name."""
     return json.loads(gzip.decompress((FROZEN / f"{name}.json.gz").read_bytes()))
 
 
-def _names(study: Study) -> dict[str, str]:
+def _names(study):
     runs = study.runs()
     keys = runs[["prompt_id", "model", "repeat"]].astype(str).agg("/".join, axis=1)
     return dict(zip(runs["run_id"], keys, strict=True))
 
 
-def _rows(path: Path, run_names: dict[str, str]) -> list[list[Any]]:
+def _rows(path, run_names):
     with path.open(newline="") as stream:
         found = [row for row in csv.reader(stream) if not any("latency" in cell for cell in row)]
     rows = [[_number(run_names.get(cell, cell)) for cell in row] for row in found]
     return [rows[0], *sorted(rows[1:], key=lambda row: json.dumps(row))] if rows else []
 
 
-def _number(cell: str) -> Any:
+def _number(cell):
     try:
         return float(cell)
     except ValueError:
         return cell
 
 
-def _call(arguments: list[str]) -> dict[str, Any]:
+def _call(arguments):
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
         try:
@@ -181,7 +180,7 @@ def _call(arguments: list[str]) -> dict[str, Any]:
     return {"exit_code": code, "json": plain(json.loads(text)) if text.startswith("{") else None}
 
 
-def _try(call: Callable[[], Any]) -> Any:
+def _try(call):
     from toolkit.errors import ToolkitError
 
     try:

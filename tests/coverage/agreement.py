@@ -12,8 +12,6 @@ from draw import (
     BASES,
     CEILING,
     LENIENCY,
-    Outcome,
-    Setting,
     at,
     check,
     check_test,
@@ -44,7 +42,6 @@ from toolkit.stats.generalizability.components import variance_components
 from toolkit.stats.generalizability.design import Design
 from toolkit.stats.generalizability.g_study import generalizability_study
 from toolkit.stats.human.ppi import prediction_powered_contrasts, prediction_powered_mean
-from toolkit.stats.result import Estimate
 
 _ITEMS: Final = 5
 
@@ -59,7 +56,7 @@ _ITEMS: Final = 5
         *at(answers=30, judges=3, missing=0.05),
     ),
 )
-def _independent(rng: np.random.Generator, made: Setting) -> Outcome:
+def _independent(rng, made):
     """Judges are drawn anew for every study, each answer has its own base; ICC and alpha of the scores after
     rounding and cutting off, Pearson of the two judges drawn.
     """
@@ -79,7 +76,7 @@ def _independent(rng: np.random.Generator, made: Setting) -> Outcome:
     "icc_estimates",
     at(answers=(12, 30), judges=3) + at(answers=30, judges=3, mean=4.5),
 )
-def _one_way(rng: np.random.Generator, made: Setting) -> Outcome:
+def _one_way(rng, made):
     """Every rating has a judge of its own, as the one-way model says."""
     model, k = model_of(made), made["judges"]
     ratings = draw_ratings(rng, model, bases=made["answers"], leniency=np.zeros(k), crossed=False)
@@ -97,7 +94,7 @@ def _one_way(rng: np.random.Generator, made: Setting) -> Outcome:
         *at(bases=30, judges=3, missing=0.05),
     ),
 )
-def _clustered(rng: np.random.Generator, made: Setting) -> Outcome:
+def _clustered(rng, made):
     """Three answers of each base, the same judges in every study: what the ICC of these judges comes to with
     ever more bases.
     """
@@ -120,7 +117,7 @@ def _clustered(rng: np.random.Generator, made: Setting) -> Outcome:
     note="The interval for these judges misses others: it is about the agreement of these judges, and is shown second. "
     "At a ceiling lenient judges have less variance left, which three judges cannot show.",
 )
-def _drawn_anew(rng: np.random.Generator, made: Setting) -> Outcome:
+def _drawn_anew(rng, made):
     """Three answers of each base unless the setting says so; judges are drawn anew for every study; ICC(A,1) of
     the scores after rounding and cutting off.
     """
@@ -132,7 +129,7 @@ def _drawn_anew(rng: np.random.Generator, made: Setting) -> Outcome:
     return {name: (found[name], truth) for name in ("ICC(A,1)", f"ICC(A,1){THESE_JUDGES}")}
 
 
-def _clustered_forms(ratings: pd.DataFrame) -> dict[str, Estimate]:
+def _clustered_forms(ratings):
     return {one.name: one for one in icc_estimates(matrix_of(ratings))}
 
 
@@ -141,7 +138,7 @@ def _clustered_forms(ratings: pd.DataFrame) -> dict[str, Estimate]:
     "clustered_pearson",
     BASES + at(bases=30, mean=4.5),
 )
-def _clustered_correlation(rng: np.random.Generator, made: Setting) -> Outcome:
+def _clustered_correlation(rng, made):
     """Three answers of each base, two judges."""
     model = model_of(made)
     ratings = of_bases(rng, made, LENIENCY[:2])
@@ -155,7 +152,7 @@ def _clustered_correlation(rng: np.random.Generator, made: Setting) -> Outcome:
     "alpha_over_dimensions",
     at(judgements=(36, 108)) + at(judgements=36, mean=4.5),
 )
-def _over_dimensions(rng: np.random.Generator, made: Setting) -> Outcome:
+def _over_dimensions(rng, made):
     """Five dimensions of independent judgements that measure one thing and each something of its own."""
     model, n = model_of(made), made["judgements"]
     level = rng.normal(0, model.base, (n, 1)) + rng.normal(0, model.residual, (n, _ITEMS))
@@ -174,13 +171,13 @@ def _over_dimensions(rng: np.random.Generator, made: Setting) -> Outcome:
     return {OVER_DIMENSIONS: None if found is None else (found, truth)}
 
 
-def _votes(rng: np.random.Generator, n: int, raters: int, share: float, right: float) -> np.ndarray:
+def _votes(rng, n, raters, share, right):
     """Draw yes/no of raters who are each right with one chance, independently given what is true."""
     truth = rng.random((n, 1)) < share
     return truth ^ (rng.random((n, raters)) >= right)
 
 
-def _kappa_of(share: float, right: float) -> float:
+def _kappa_of(share, right):
     """Return kappa of two such raters: both cases of agreement against what the margins alone would give."""
     yes = share * right + (1 - share) * (1 - right)
     agree = right**2 + (1 - right) ** 2
@@ -193,7 +190,7 @@ def _kappa_of(share: float, right: float) -> float:
     "cohen_kappa, fleiss_kappa",
     at(items=(36, 100), share=0.5, right=0.85) + at(items=100, share=0.2, right=0.9),
 )
-def _kappas(rng: np.random.Generator, made: Setting) -> Outcome:
+def _kappas(rng, made):
     """Raters who are each right with one chance, independently given what is true of the item."""
     share, right, n = made["share"], made["right"], made["items"]
     votes, truth = _votes(rng, n, 5, share, right), _kappa_of(share, right)
@@ -204,7 +201,7 @@ def _kappas(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 @check("area under the ROC curve", "auc", at(items=(36, 100), apart=1.0) + at(items=100, apart=2.0))
-def _area(rng: np.random.Generator, made: Setting) -> Outcome:
+def _area(rng, made):
     """Normal scores of cases and non-cases, half of each."""
     n, apart = made["items"], made["apart"]
     labels = np.arange(n) < n // 2
@@ -220,7 +217,7 @@ _ALL: Final = 300
     "krippendorff_alpha, weighted_kappa",
     BASES + CEILING,
 )
-def _coefficients(rng: np.random.Generator, made: Setting) -> Outcome:
+def _coefficients(rng, made):
     """Three answers of each base, the same three judges in every study; weighted kappa (quadratic) of two of
     them.
     """
@@ -240,7 +237,7 @@ def _coefficients(rng: np.random.Generator, made: Setting) -> Outcome:
     "krippendorff_difference",
     BASES + CEILING,
 )
-def _difference_of_agreements(rng: np.random.Generator, made: Setting) -> Outcome:
+def _difference_of_agreements(rng, made):
     """Three answers of each base, scored by three judges of equal leniency, and by three who differ by a point."""
     model, leniency = model_of(made), (0.0, 0.0, 0.0, -0.5, 0.0, 0.5)
     ratings = of_bases(rng, made, leniency)
@@ -257,7 +254,7 @@ def _difference_of_agreements(rng: np.random.Generator, made: Setting) -> Outcom
     "prediction_powered_mean",
     at(rated=(20, 50)) + at(rated=30, bases=(30, 12)) + at(rated=30, mean=4.5),
 )
-def _calibrated(rng: np.random.Generator, made: Setting) -> Outcome:
+def _calibrated(rng, made):
     """People rate some of 300 answers and the judges all of them, half a point too mildly."""
     mean, rated, bases = made.get("mean", 3.0), made["rated"], made.get("bases", _ALL)
     base = np.arange(_ALL) % bases
@@ -284,7 +281,7 @@ def _calibrated(rng: np.random.Generator, made: Setting) -> Outcome:
     at(rated_bases=(8, 12, 24)) + at(rated_bases=8, mean=4.5),
     note="With fewer than 8 rated bases the result says that its interval is not verified.",
 )
-def _calibrated_lengths(rng: np.random.Generator, made: Setting) -> Outcome:
+def _calibrated_lengths(rng, made):
     """S, M and L of 36 bases, M .15 better; people rate some bases whole, the judges all, .4 points too mildly."""
     mean = made.get("mean", 3.2)
     base, side = np.repeat(np.arange(36), 3), np.array(list("SML") * 36)
@@ -317,7 +314,7 @@ _DESIGN: Final = Design(("answer", "judge"))
     at(answers=(12, 30, 100), judges=3) + at(answers=30, judges=3, mean=4.5),
     note="Generalized intervals rest on the normal model: at a ceiling lenient judges have less variance left.",
 )
-def _new_judges(rng: np.random.Generator, made: Setting) -> Outcome:
+def _new_judges(rng, made):
     """Answers x judges, the judges drawn anew for every study; what the components are after rounding and
     cutting off.
     """
@@ -334,7 +331,7 @@ def _new_judges(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 @check("leniency of judges", "judge_leniency", at(bases=12) + at(bases=12, mean=4.5))
-def _lenient(rng: np.random.Generator, made: Setting) -> Outcome:
+def _lenient(rng, made):
     """Three answers of each base, the same three judges in every study."""
     model, leniency = model_of(made), LENIENCY[:3]
     ratings = of_bases(rng, made, leniency)
@@ -349,7 +346,7 @@ def _lenient(rng: np.random.Generator, made: Setting) -> Outcome:
     at(bases=(12, 30)),
     note="The three differences add up to zero, so any of them is found too seldom.",
 )
-def _even_judges(rng: np.random.Generator, made: Setting) -> Outcome:
+def _even_judges(rng, made):
     """Three judges of whom none is milder; Holm bounds the chance of any false finding."""
     ratings = of_bases(rng, made, np.zeros(3))
     found = [rejects(one) for one in judge_leniency(matrix_of(ratings)).values()]
@@ -357,7 +354,7 @@ def _even_judges(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 @check("the same judge twice", "retest", at(bases=(12, 30)) + at(bases=12, mean=4.5))
-def _twice(rng: np.random.Generator, made: Setting) -> Outcome:
+def _twice(rng, made):
     """Three answers of each base, each scored twice by one judge."""
     model = model_of(made)
     ratings = of_bases(rng, made, np.zeros(2))
@@ -379,7 +376,7 @@ def _twice(rng: np.random.Generator, made: Setting) -> Outcome:
     ),
     note="Few bases with few changes have too few different outcomes for any interval to be exact.",
 )
-def _drifting(rng: np.random.Generator, made: Setting) -> Outcome:
+def _drifting(rng, made):
     """Whole scores of seven dimensions, three replies of each base; each score is rewritten by a point with a chance
     that differs between bases, upwards or downwards, in all bases or in a share that is moving.
     """
@@ -391,7 +388,7 @@ def _drifting(rng: np.random.Generator, made: Setting) -> Outcome:
     second = first + step * (rng.random((3 * bases, 7)) < chance)
     replies, names = np.arange(3 * bases), {"composite_strict": slice(0, 7), "clarity": slice(0, 1)}
 
-    def frame(scores: np.ndarray) -> pd.DataFrame:
+    def frame(scores):
         rows = [
             pd.DataFrame(
                 {"target": replies, "base": replies // 3, "dimension": name, "score": scores[:, some].mean(1)}

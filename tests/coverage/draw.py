@@ -8,7 +8,7 @@ variances and covariances by Gauss-Hermite quadrature over what two scores share
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import combinations, product
@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from toolkit.stats.agreement.ratings import RatingMatrix, rating_matrix
+from toolkit.stats.agreement.ratings import rating_matrix
 
 NOMINAL: Final = {"interval": 0.95, "test": 0.05, "power": 0.8}
 """How often an interval should hold the truth, a test reject what is true, and a test find what it was promised to."""
@@ -38,7 +38,7 @@ class Setting(dict[str, float]):
         return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in self.items())
 
 
-def at(**numbers: Any) -> tuple[Setting, ...]:
+def at(**numbers):
     """Return every combination of the numbers, where one name may have several."""
     each = [value if isinstance(value, tuple) else (value,) for value in numbers.values()]
     return tuple(Setting(zip(numbers, values, strict=True)) for values in product(*each))
@@ -83,21 +83,21 @@ CHECKS: Final[list[Check]] = []
 
 
 def check(
-    name: str,
-    functions: str,
-    settings: tuple[Setting, ...],
-    kind: str = "interval",
-    note: str = "",
-    effect: float | None = None,
-    none: tuple[str, ...] = (),
-) -> Callable:
+    name,
+    functions,
+    settings,
+    kind="interval",
+    note="",
+    effect=None,
+    none=(),
+):
     """Register a simulation, whose docstring says how its studies are made and what the truth is.
 
     With an ``effect`` it is made twice: intervals where that is true, and as the test ``none`` (name, what is true, and
     where it is known not to hold) where nothing is.
     """
 
-    def register(simulate: Callable[..., Outcome]) -> Callable:
+    def register(simulate):
         truth = " ".join((simulate.__doc__ or "").split())
         CHECKS.append(
             Check(name, kind, functions, settings, truth, simulate, note, () if effect is None else (effect,))
@@ -114,7 +114,7 @@ def check(
 check_test = partial(check, kind="test")
 
 
-def rejects(found: Any) -> bool | None:
+def rejects(found):
     """Return whether a test rejects at 5 %; None where it has no p value."""
     return None if found is None or found.p_value is None else bool(found.p_value <= NOMINAL["test"])
 
@@ -151,44 +151,44 @@ class Model:
         return math.hypot(self.answers, self.residual)
 
 
-def model_of(made: Setting) -> Model:
+def model_of(made):
     """Return the model of a setting; ``mean`` and ``judge_SD`` are what a setting may change."""
     return Model(mean=made.get("mean", 3.0), judge=made.get("judge_SD", 0.25))
 
 
-def on_scale(scores: np.ndarray) -> np.ndarray:
+def on_scale(scores):
     """Return scores in half points within 0-5."""
     return np.clip(np.rint(scores / STEP) * STEP, 0.0, TOP)
 
 
-def mean_of(mean: np.ndarray | float, deviation: float) -> np.ndarray:
+def mean_of(mean, deviation):
     """Return the mean of normal scores once they are on the scale."""
     above = special.ndtr((np.asarray(mean)[..., None] - _EDGES) / deviation)
     return STEP * above.sum(axis=-1)
 
 
-def variance_of(mean: float, deviation: float) -> float:
+def variance_of(mean, deviation):
     """Return the variance of normal scores once they are on the scale."""
     above = special.ndtr((mean - _EDGES) / deviation)
     return float(STEP**2 * ((2 * _LEVELS - 1) @ above) - mean_of(mean, deviation) ** 2)
 
 
-def covariance_of(first: float, second: float, shared: float, own: float) -> float:
+def covariance_of(first, second, shared, own):
     """Return the covariance of two scores on the scale that share a normal part and each have one of their own."""
     one, other = (mean_of(mean + shared * _NODES, own) for mean in (first, second))
     return float(_WEIGHTS @ (one * other) - (_WEIGHTS @ one) * (_WEIGHTS @ other))
 
 
 def draw_ratings(
-    rng: np.random.Generator,
-    model: Model,
+    rng,
+    model,
     *,
-    bases: int,
-    answers: int = 1,
-    leniency: Sequence[float] | np.ndarray,
-    missing: float = 0.0,
-    crossed: bool = True,
-) -> pd.DataFrame:
+    bases,
+    answers=1,
+    leniency,
+    missing=0.0,
+    crossed=True,
+):
     """Draw ratings: target, base, judge and score, NaN where missing."""
     n, k = bases * answers, len(leniency)
     level = np.repeat(rng.normal(0, model.base, bases), answers) + rng.normal(0, model.answer, n)
@@ -206,21 +206,19 @@ def draw_ratings(
     )
 
 
-def of_bases(rng: np.random.Generator, made: Setting, leniency: Sequence[float] | np.ndarray) -> pd.DataFrame:
+def of_bases(rng, made, leniency):
     """Draw ratings of three answers of each base."""
     return draw_ratings(
         rng, model_of(made), bases=made["bases"], answers=3, leniency=leniency, missing=made["missing"]
     )
 
 
-def matrix_of(ratings: pd.DataFrame) -> RatingMatrix:
+def matrix_of(ratings):
     """Return drawn ratings as the table of targets by judges that statistics of agreement take."""
     return rating_matrix(ratings, sorted(ratings["target"].unique()), sorted(ratings["judge"].unique()))
 
 
-def draw_runs(
-    rng: np.random.Generator, model: Model, *, bases: int, effects: tuple[float, float, float], missing: float
-) -> pd.DataFrame:
+def draw_runs(rng, model, *, bases, effects, missing):
     """Draw one run for each base and length bin: base, length_bin and composite, NaN where missing."""
     level = rng.normal(0, model.base, (bases, 1)) + rng.normal(0, model.residual, (bases, 3))
     scores = on_scale(model.mean + np.array(effects)[None, :] + level)
@@ -234,7 +232,7 @@ def draw_runs(
     )
 
 
-def crossed_runs(scores: np.ndarray) -> pd.DataFrame:
+def crossed_runs(scores):
     """Return scores of bases x models a and b x length bins as runs."""
     base, model, length = (place.ravel() for place in np.indices(scores.shape))
     columns = {
@@ -246,7 +244,7 @@ def crossed_runs(scores: np.ndarray) -> pd.DataFrame:
 
 
 @cache
-def components_of_drawn_judges(model: Model) -> tuple[float, float, float]:
+def components_of_drawn_judges(model):
     """Return the variance components of answers, judges and the rest, where judges are drawn anew for every study."""
     answer, whole = model.answers, math.hypot(model.whole, model.judge)
     answers = covariance_of(model.mean, model.mean, answer, math.hypot(model.judge, model.residual))
@@ -255,7 +253,7 @@ def components_of_drawn_judges(model: Model) -> tuple[float, float, float]:
 
 
 @cache
-def icc_of_drawn_judges(model: Model, k: int) -> dict[str, float]:
+def icc_of_drawn_judges(model, k):
     """Return the intraclass correlations where judges are drawn anew for every study, crossed and nested.
 
     ICC(A,.) and ICC(C,.) are those of a crossed study, ICC(1,.) of one in which every rating has its own judge.
@@ -272,7 +270,7 @@ def icc_of_drawn_judges(model: Model, k: int) -> dict[str, float]:
     }
 
 
-def moments_of(model: Model, leniency: Sequence[float]) -> tuple[list[float], list[float], list[float]]:
+def moments_of(model, leniency):
     """Return means and variances of the scores of these judges, and the covariances of their pairs."""
     means = [model.mean + shift for shift in leniency]
     return (
@@ -283,7 +281,7 @@ def moments_of(model: Model, leniency: Sequence[float]) -> tuple[list[float], li
 
 
 @cache
-def icc_of_these_judges(model: Model, leniency: tuple[float, ...]) -> dict[str, float]:
+def icc_of_these_judges(model, leniency):
     """Return what the intraclass correlations of these judges come to with ever more answers (crossed)."""
     k, (means, variances, pairs) = len(leniency), moments_of(model, leniency)
     own, shared, between = float(np.mean(variances)), float(np.mean(pairs)), float(np.var(means, ddof=1))
@@ -298,7 +296,7 @@ def icc_of_these_judges(model: Model, leniency: tuple[float, ...]) -> dict[str, 
 
 
 @cache
-def coefficients_of_these_judges(model: Model, leniency: tuple[float, ...]) -> dict[str, float]:
+def coefficients_of_these_judges(model, leniency):
     r"""Return Krippendorff's alpha and weighted kappa of these judges, over ever more answers.
 
     With variances :math:`v_j`, covariances :math:`c_{ij}` and means :math:`m_j` of the scores, alpha (interval) is
@@ -313,7 +311,7 @@ def coefficients_of_these_judges(model: Model, leniency: tuple[float, ...]) -> d
     }
 
 
-def correlation_of(model: Model, first: float, second: float) -> float:
+def correlation_of(model, first, second):
     """Return Pearson's correlation of two judges who add ``first`` and ``second``, over ever more answers."""
     _, variances, (shared,) = moments_of(model, (first, second))
     return shared / math.sqrt(math.prod(variances))

@@ -12,9 +12,6 @@ import pandas as pd
 from draw import (
     BASES,
     CEILING,
-    Model,
-    Outcome,
-    Setting,
     at,
     check,
     check_test,
@@ -44,7 +41,7 @@ _NONE: Final = (0.0, 0.0, 0.0)
 
 
 @cache
-def _length_truth(model: Model) -> dict[str, float]:
+def _length_truth(model):
     """Return the means of S, M and L, their differences, and d_z, on the scale."""
     whole = math.hypot(model.base, model.residual)
     before = {name: model.mean + effect for name, effect in zip("SML", _EFFECTS, strict=True)}
@@ -58,7 +55,7 @@ def _length_truth(model: Model) -> dict[str, float]:
 
 
 @check("prompt lengths", "compare_lengths", BASES + CEILING + at(bases=12, missing=0.1))
-def _lengths(rng: np.random.Generator, made: Setting) -> Outcome:
+def _lengths(rng, made):
     """One run of each base and length bin, M 0.2 and L 0.5 points above S before rounding and cutting off."""
     model = model_of(made)
     runs = draw_runs(rng, model, bases=made["bases"], effects=_EFFECTS, missing=made["missing"])
@@ -75,7 +72,7 @@ def _lengths(rng: np.random.Generator, made: Setting) -> Outcome:
     note="Holm's bound holds for any dependence, and the three contrasts depend on each other: any of the three is "
     "found too seldom, which costs power and no truth.",
 )
-def _no_length_effect(rng: np.random.Generator, made: Setting) -> Outcome:
+def _no_length_effect(rng, made):
     """The same with no difference between the bins; Holm bounds the chance of any false finding."""
     runs = draw_runs(rng, model_of(made), bases=made["bases"], effects=_NONE, missing=made["missing"])
     contrasts = compare_lengths(runs).contrasts
@@ -98,7 +95,7 @@ _LENGTH: Final = dict(zip(TEXTS, (0.0, 0.2, 0.5, 0.2, 0.5, 0.2), strict=True))
     at(bases=(12, 30, 100), by_length=(0, 1)) + at(bases=30, by_length=0.5, missing=0.1),
     note="The rows farthest from 95 % (93.0 and 97.1) are chance: in 100,000 studies they have 95.1 and 95.0.",
 )  # fmt: skip
-def _length_and_information(rng: np.random.Generator, made: Setting) -> Outcome:
+def _length_and_information(rng, made):
     """One run of each base and of its six prompts; M adds 0.2 and L 0.5 points, by its facts or by its length (by
     length 1), before scores are rounded and cut off
     """
@@ -122,7 +119,7 @@ def _length_and_information(rng: np.random.Generator, made: Setting) -> Outcome:
     return {row.name: (row, pairs[row.name]) for row in (*result.length, *result.information, *result.total)}
 
 
-def _clusters(rng: np.random.Generator, made: Setting) -> tuple[np.ndarray, list[int], float]:
+def _clusters(rng, made):
     """Draw scores of bases with 1 to 5 answers each, and what their mean is."""
     model, bases = model_of(made), made["bases"]
     sizes = 1 + np.arange(bases) % 5
@@ -132,7 +129,7 @@ def _clusters(rng: np.random.Generator, made: Setting) -> tuple[np.ndarray, list
 
 
 @check("means", "clustered_mean, mean_interval", BASES + CEILING)
-def _means(rng: np.random.Generator, made: Setting) -> Outcome:
+def _means(rng, made):
     """Bases of one to five answers."""
     scores, bases, truth = _clusters(rng, made)
     first = np.flatnonzero(np.diff([-1, *bases]))
@@ -143,14 +140,14 @@ def _means(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 @check("means on a scale", "bounded_mean", BASES + CEILING + at(bases=(8, 12, 30), mean=4.6))
-def _means_on_a_scale(rng: np.random.Generator, made: Setting) -> Outcome:
+def _means_on_a_scale(rng, made):
     """Bases of one to five answers whose scores end at 5."""
     scores, bases, truth = _clusters(rng, made)
     return {"mean on the scale": (bounded_mean(Estimate("mean", None), scores, bases, (0.0, 5.0)), truth)}
 
 
 @check_test("mean, no difference", "clustered_mean", BASES + CEILING)
-def _no_mean(rng: np.random.Generator, made: Setting) -> Outcome:
+def _no_mean(rng, made):
     """The same answers less their true mean."""
     scores, bases, truth = _clusters(rng, made)
     return {"clustered mean": clustered_mean(scores - truth, bases)}
@@ -160,7 +157,7 @@ def _no_mean(rng: np.random.Generator, made: Setting) -> Outcome:
     "slope, clustered by base", "clustered_slope", BASES,
     effect=0.3, none=("slope, none", "The same where length does nothing."),
 )  # fmt: skip
-def _slope(rng: np.random.Generator, made: Setting, slope: float) -> Outcome:
+def _slope(rng, made, slope):
     """Three answers of each base whose lengths and scores both depend on the base."""
     bases = made["bases"]
     lengths = rng.normal(0, 0.7, (bases, 1)) + rng.normal(0, 0.7, (bases, 3))
@@ -173,7 +170,7 @@ def _slope(rng: np.random.Generator, made: Setting, slope: float) -> Outcome:
     "paired permutation", "sign_flip", at(pairs=(8, 12, 20)),
     effect=1.0, none=("paired permutation, no difference", "The same around 0."),
 )  # fmt: skip
-def _flips(rng: np.random.Generator, made: Setting, mean: float) -> Outcome:
+def _flips(rng, made, mean):
     """Differences with long tails (Student t with 4 degrees of freedom) around 1."""
     return {"mean difference": (sign_flip(rng.standard_t(4, made["pairs"]) + mean), mean)}
 
@@ -182,7 +179,7 @@ def _flips(rng: np.random.Generator, made: Setting, mean: float) -> Outcome:
     "probes of a judge", "probe_shifts", BASES,
     effect=0.3, none=("probes of a judge, no shift", "The same with no shift on average."),
 )  # fmt: skip
-def _probe(rng: np.random.Generator, made: Setting, shift: float) -> Outcome:
+def _probe(rng, made, shift):
     """Three replies of each base that a probe moves by 0.3 points on average."""
     bases = made["bases"]
     original = 3 + np.repeat(rng.normal(0, 0.5, bases), 3)
@@ -206,7 +203,7 @@ _MARGIN: Final = 0.25
 
 
 @check_test("any difference between lengths, none", "repeated_measures", BASES + CEILING)
-def _alike(rng: np.random.Generator, made: Setting) -> Outcome:
+def _alike(rng, made):
     """One run of each base and length bin, no difference between the bins."""
     runs = draw_runs(rng, model_of(made), bases=made["bases"], effects=_NONE, missing=0.0)
     scores = runs["composite_strict"].to_numpy().reshape(-1, 3)
@@ -214,7 +211,7 @@ def _alike(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 @check_test("equivalence, at the margin", "equivalence", BASES)
-def _at_the_margin(rng: np.random.Generator, made: Setting) -> Outcome:
+def _at_the_margin(rng, made):
     """Differences whose mean is the margin itself, where equivalence is just not true."""
     differences = rng.normal(_MARGIN, 0.25, made["bases"])
     return {"two one-sided tests": equivalence("L-S", differences, _MARGIN)}
@@ -224,7 +221,7 @@ def _at_the_margin(rng: np.random.Generator, made: Setting) -> Outcome:
     "length bias", "length_bias", BASES,
     effect=0.1, none=("length bias, none", "The same where the length does nothing to the score."),
 )  # fmt: skip
-def _length_bias(rng: np.random.Generator, made: Setting, slope: float) -> Outcome:
+def _length_bias(rng, made, slope):
     """Two models; the reply's length depends on bin and base, the score on length and bin."""
     shape = (made["bases"], 2, 3)
     length = np.array(_TOKENS) + rng.normal(0, 100, (shape[0], 1, 1)) + rng.normal(0, 100, shape)
@@ -242,7 +239,7 @@ def _length_bias(rng: np.random.Generator, made: Setting, slope: float) -> Outco
     "paired_difference, rate_difference",
     at(bases=(12, 30)) + at(bases=12, mean=4.5),
 )
-def _two_models(rng: np.random.Generator, made: Setting) -> Outcome:
+def _two_models(rng, made):
     """Three prompts of each base, the first model 0.3 points better; a rate is the share of scores of 4 or
     more.
     """
@@ -263,7 +260,7 @@ def _two_models(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 @cache
-def _promised(bases: int) -> tuple[float, float]:
+def _promised(bases):
     """Return the effect that a paired t test finds, and the margin within which TOST finds equivalence, in 4 of 5."""
     found = detectable_effect(bases, 1.0, power=draw.NOMINAL["power"]).estimate
     error = 1.0 / math.sqrt(bases)
@@ -272,7 +269,7 @@ def _promised(bases: int) -> tuple[float, float]:
 
 
 @check("power as computed", "detectable_effect, tost_power", BASES, kind="power")
-def _power(rng: np.random.Generator, made: Setting) -> Outcome:
+def _power(rng, made):
     """The effect that the paired t test, and the margin that two one-sided tests, are said to find in 80 % of
     studies with as many bases.
     """
@@ -296,7 +293,7 @@ _PLUS: Final = 0.3
 _OF_MODEL: Final = 0.25
 
 
-def layout(seed: int = 8) -> dict[str, np.ndarray]:
+def layout(seed=8):
     """Return the text that each of 100 bases has at each length, as numbers; those of S are the clusters."""
     rng = np.random.default_rng(seed)
     clusters = rng.permutation(np.concatenate([np.arange(32), rng.integers(0, 32, _COPIES - 32)]))
@@ -311,7 +308,7 @@ def layout(seed: int = 8) -> dict[str, np.ndarray]:
     return found
 
 
-def draw_copies(rng: np.random.Generator, model: Model, effects: tuple[float, float, float]) -> pd.DataFrame:
+def draw_copies(rng, model, effects):
     """Draw one run for each base, length bin and model; bases that share a text have one score of each model for it.
 
     Situations (clusters) and texts add what they add to all models and to one; nothing of it depends on scenario, and
@@ -340,12 +337,12 @@ def draw_copies(rng: np.random.Generator, model: Model, effects: tuple[float, fl
     return pd.concat(rows, ignore_index=True)
 
 
-def _deviation(model: Model) -> float:
+def _deviation(model):
     return math.hypot(model.base, model.residual, _OF_MODEL, _OF_MODEL)
 
 
 @check_test("shared texts: tests", "over_clusters", at(bases=100))
-def _no_effects(rng: np.random.Generator, made: Setting) -> Outcome:
+def _no_effects(rng, made):
     """100 bases with 164 distinct texts of 300 (S 32, M 60, L 72), three models with one score each for a text;
     lengths, scenarios and models are alike
     """
@@ -360,7 +357,7 @@ def _no_effects(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 @check("shared texts: means", "over_clusters", at(bases=100))
-def _effects(rng: np.random.Generator, made: Setting) -> Outcome:
+def _effects(rng, made):
     """100 bases with 164 distinct texts of 300 (S 32, M 60, L 72), three models with one score each for a text;
     M is 0.15 and L 0.3 above S before scores are rounded
     """
@@ -377,7 +374,7 @@ def _effects(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 @check("shared texts: agreement", "over_clusters", at(bases=100))
-def _agreement(rng: np.random.Generator, made: Setting) -> Outcome:
+def _agreement(rng, made):
     """100 bases with 72 distinct texts of L in 32 clusters, three judges; these judges over ever more
     answers
     """

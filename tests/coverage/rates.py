@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import combinations, product
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
-from draw import Outcome, Setting, at, check, check_test, rejects
+from draw import at, check, check_test, rejects
 
 from toolkit.scoring import one_shot_score
 from toolkit.stats.comparisons.accuracy import accuracy
@@ -40,7 +40,7 @@ _ALIKE: Final = 0.3
 
 
 @check("share, cases alone", "share", at(cases=(12, 36, 100), share=(0.1, 0.5, 0.9)), note=_COARSE)
-def _alone(rng: np.random.Generator, made: Setting) -> Outcome:
+def _alone(rng, made):
     """Independent cases."""
     hits = rng.random(made["cases"]) < made["share"]
     return {"share": (share("share", hits.tolist()), made["share"])}
@@ -52,7 +52,7 @@ def _alone(rng: np.random.Generator, made: Setting) -> Outcome:
     at(bases=(12, 30, 100), share=(0.1, 0.5, 0.9)),
     note=_COARSE,
 )
-def _in_bases(rng: np.random.Generator, made: Setting) -> Outcome:
+def _in_bases(rng, made):
     """Three cases of each base with a correlation of 0.3."""
     bases, p = made["bases"], made["share"]
     strength = 1 / _ALIKE - 1
@@ -61,7 +61,7 @@ def _in_bases(rng: np.random.Generator, made: Setting) -> Outcome:
     return {"share": (share("share", hits.tolist(), np.repeat(np.arange(bases), 3).tolist()), p)}
 
 
-def _decisions(rng: np.random.Generator, labels: np.ndarray, se: float, sp: float) -> np.ndarray:
+def _decisions(rng, labels, se, sp):
     return rng.random(len(labels)) < np.where(labels, se, 1 - sp)
 
 
@@ -71,7 +71,7 @@ def _decisions(rng: np.random.Generator, labels: np.ndarray, se: float, sp: floa
     at(items=(72, 200), sensitivity=0.8, specificity=0.7) + at(items=72, sensitivity=0.95, specificity=0.9),
     note=_COARSE,
 )
-def _rates(rng: np.random.Generator, made: Setting) -> Outcome:
+def _rates(rng, made):
     """Items drawn at random, half of them cases."""
     n, se, sp = made["items"], made["sensitivity"], made["specificity"]
     labels = rng.random(n) < 0.5
@@ -96,7 +96,7 @@ def _rates(rng: np.random.Generator, made: Setting) -> Outcome:
         "The exact test never rejects too often and, with few discordant items, too seldom.",
     ),
 )  # fmt: skip
-def _two(rng: np.random.Generator, made: Setting, better: float) -> Outcome:
+def _two(rng, made, better):
     """The same items, two of five of them hard for both; the first is better on hard ones."""
     n = made["items"]
     labels = rng.random(n) < 0.5
@@ -109,12 +109,12 @@ def _two(rng: np.random.Generator, made: Setting, better: float) -> Outcome:
 
 
 @lru_cache(maxsize=4096)
-def _score(expected: int, unexpected: int, hallucinated: int) -> Any:
+def _score(expected, unexpected, hallucinated):
     """Return one score; a thousand studies of ten experiments meet 66 outcomes, each of which costs 5 ms."""
     return one_shot_score(expected, unexpected, hallucinated)
 
 
-def _outcomes(made: Setting) -> np.ndarray:
+def _outcomes(made):
     return np.array([made["expected"], made["unexpected"], made["hallucinated"]])
 
 
@@ -124,7 +124,7 @@ def _outcomes(made: Setting) -> np.ndarray:
     _TEN,
     note="Conservative on purpose: ten experiments have few outcomes, and none may be covered too seldom.",
 )
-def _one_shot(rng: np.random.Generator, made: Setting) -> Outcome:
+def _one_shot(rng, made):
     """One method; the interval extends an exact one and covers at least 95 % whatever the shares."""
     shares = _outcomes(made)
     found = _score(*map(int, rng.multinomial(made["experiments"], shares)))
@@ -132,11 +132,11 @@ def _one_shot(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 @lru_cache(maxsize=4096)
-def _pair(first: tuple[int, ...], second: tuple[int, ...]) -> Estimate:
+def _pair(first, second):
     return compare_two_methods(first, second)
 
 
-def _two_methods(rng: np.random.Generator, made: Setting, shares: np.ndarray) -> Estimate:
+def _two_methods(rng, made, shares):
     n = made["experiments"]
     first, second = (tuple(map(int, rng.multinomial(n, each))) for each in (_outcomes(made), shares))
     return _pair(first, second)
@@ -151,7 +151,7 @@ _BETTER: Final = np.array([0.8, 0.1, 0.1])
     _TEN[:1],
     note="Made from two exact intervals, and as conservative.",
 )
-def _pair_interval(rng: np.random.Generator, made: Setting) -> Outcome:
+def _pair_interval(rng, made):
     """The second method expected .8, unexpected .1, hallucinated .1."""
     truth = float((_BETTER - _outcomes(made)) @ WEIGHTS)
     return {"difference": (_two_methods(rng, made, _BETTER), truth)}
@@ -163,19 +163,19 @@ def _pair_interval(rng: np.random.Generator, made: Setting) -> Outcome:
     _TEN[:2],
     note="The exact test never rejects too often and, with few outcomes, too seldom.",
 )
-def _pair_test(rng: np.random.Generator, made: Setting) -> Outcome:
+def _pair_test(rng, made):
     """Both methods alike."""
     return {"difference": _two_methods(rng, made, _outcomes(made))}
 
 
-def _answered(rng: np.random.Generator, questions: int, better: float) -> np.ndarray:
+def _answered(rng, questions, better):
     """Draw the counts of ten experiments a question for a method; questions differ in how hard they are."""
     easy = rng.beta(4 + better, 2, questions)
     return np.array([rng.multinomial(10, (p, 0.6 * (1 - p), 0.4 * (1 - p))) for p in easy])
 
 
 @check("mean over questions of the one-shot test", "overall", at(questions=(12, 30)))
-def _overall(rng: np.random.Generator, made: Setting) -> Outcome:
+def _overall(rng, made):
     """Ten experiments of each of the questions, which differ in how hard they are."""
     counts = _answered(rng, made["questions"], 0.0)
     methods = [
@@ -192,7 +192,7 @@ def _overall(rng: np.random.Generator, made: Setting) -> Outcome:
     at(questions=(8, 12)),
     note="Holm's bound holds for any dependence; the contrasts depend on each other, so findings are too rare.",
 )
-def _variants(rng: np.random.Generator, made: Setting) -> Outcome:
+def _variants(rng, made):
     """Three variants that answer every question equally well; Holm bounds the chance of any false finding."""
     questions = made["questions"]
     easy = rng.beta(4, 2, questions)
@@ -207,7 +207,7 @@ def _variants(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 @check_test("Holm", "holm", at(tests=(3, 10)))
-def _holm(rng: np.random.Generator, made: Setting) -> Outcome:
+def _holm(rng, made):
     """Independent tests of true null hypotheses."""
     corrected = holm(rng.random(made["tests"]).tolist())
     return {"any test": any(p is not None and p <= 0.05 for p in corrected)}
@@ -219,7 +219,7 @@ def _holm(rng: np.random.Generator, made: Setting) -> Outcome:
     at(bases=(12, 30, 100), share=(0.1, 0.5, 0.97)),
     note=_COARSE,
 )
-def _accuracies(rng: np.random.Generator, made: Setting) -> Outcome:
+def _accuracies(rng, made):
     """One to seven questions on each document, with a correlation of 0.2."""
     p, strength = made["share"], 1 / 0.2 - 1
     sizes = rng.integers(1, 8, made["bases"])
@@ -241,7 +241,7 @@ def _accuracies(rng: np.random.Generator, made: Setting) -> Outcome:
     note="A large document is worth little more than one question: intervals are .2 to .6 wide where it has half of "
     "all questions, .4 to .8 where it has nine tenths.",
 )
-def _large(rng: np.random.Generator, made: Setting) -> Outcome:
+def _large(rng, made):
     """Five questions on each document but one, which has half or nine tenths of all; a correlation of 0.2."""
     p, strength, others = made["share"], 1 / 0.2 - 1, 5 * (int(made["bases"]) - 1)
     sizes = [round(others * made["largest"] / (1 - made["largest"])), *[5] * (int(made["bases"]) - 1)]
@@ -255,7 +255,7 @@ def _large(rng: np.random.Generator, made: Setting) -> Outcome:
     "compare_pairs",
     (*at(bases=(12, 30), models=3), *at(bases=12, models=3, unbeaten=1)),
 )
-def _strengths(rng: np.random.Generator, made: Setting) -> Outcome:
+def _strengths(rng, made):
     """Every pair of models on each base in both orders, by a judge that prefers the first reply by 0.4 logits; a
     third of the votes on a base repeat another one on the same pair. An unbeaten model more wins every vote.
     """

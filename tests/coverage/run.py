@@ -14,7 +14,6 @@ import os
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +77,7 @@ class Tally:
         )
 
 
-def simulate(check: Check, setting: Setting, seed: int, block: int, studies: int) -> list[dict | str]:
+def simulate(check, setting, seed, block, studies):
     """Return what became of each study of one block; the text of an error or a warning where there was one."""
     rng = np.random.default_rng(
         [seed, *(zlib.crc32(name.encode()) for name in (check.name, setting.label)), block]
@@ -94,7 +93,7 @@ def simulate(check: Check, setting: Setting, seed: int, block: int, studies: int
     return outcomes
 
 
-def tallies(check: Check, setting: Setting, studies: Sequence[dict | str]) -> list[Tally]:
+def tallies(check, setting, studies):
     """Count one setting, a row a quantity."""
     errors = tuple(study for study in studies if isinstance(study, str))
     outcomes = [study for study in studies if not isinstance(study, str)]
@@ -105,9 +104,7 @@ def tallies(check: Check, setting: Setting, studies: Sequence[dict | str]) -> li
     return rows
 
 
-def verify(
-    checks: Sequence[Check], studies: int = STUDIES, seed: int = SEED, processes: int = 1
-) -> list[Tally]:
+def verify(checks, studies=STUDIES, seed=SEED, processes=1):
     """Simulate every check; spawned processes, because pandas has threads that a fork would lock for ever."""
     tasks = [
         (check, setting, seed, block, min(BLOCK, studies - block * BLOCK))
@@ -131,7 +128,7 @@ def verify(
     ]
 
 
-def page(rows: Sequence[Tally], studies: int, seed: int) -> str:
+def page(rows, studies, seed):
     """Return the page: how it was made, the counts, and every row."""
     verdicts = ", ".join(
         f"{count} {name}" for name, count in sorted(Counter(row.verdict for row in rows).items())
@@ -149,7 +146,7 @@ def page(rows: Sequence[Tally], studies: int, seed: int) -> str:
     return text
 
 
-def stored() -> list[Tally]:
+def stored():
     """Read the counts of the last full run."""
     checks = {check.name: check for check in CHECKS}
     rows = []
@@ -161,7 +158,7 @@ def stored() -> list[Tally]:
     return rows
 
 
-def summary(rows: Sequence[Tally], studies: int, seed: int) -> str:
+def summary(rows, studies, seed):
     """Return the page in docs: one line a check, then everything outside of what is promised."""
     verdicts = Counter(row.verdict for row in rows)
     text = SUMMARY.format(studies=studies, seed=seed, rows=len(rows), **verdicts)
@@ -241,7 +238,7 @@ REASONS = {
 """Why a check is outside, where its note does not say it."""
 
 
-def main() -> None:
+def main():
     """Simulate and write counts and pages; print the page where only some checks or few studies were made."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=STUDIES)

@@ -12,18 +12,18 @@ import means
 import numpy as np
 import pytest
 import run
-from draw import Check, Setting, at
+from draw import Check, at
 
 from toolkit.stats.comparisons.models import compare_models
 
 
-def normal_for_five(rng: np.random.Generator, made: Setting) -> dict:
+def normal_for_five(rng, made):
     """The mean of five with the normal quantile in place of Student's: covers 87.8 %, not 95 %."""
     x = rng.normal(size=int(made["values"]))
     return {"mean": bool(abs(x.mean()) <= 1.96 * x.std(ddof=1) / math.sqrt(len(x)))}
 
 
-def failing(rng: np.random.Generator, _: Setting) -> dict:
+def failing(rng, _):
     """An error in one study of ten, no interval in half, and a warning in some."""
     if rng.random() < 0.1:
         raise ZeroDivisionError("no variance")
@@ -32,7 +32,7 @@ def failing(rng: np.random.Generator, _: Setting) -> dict:
     return {"half": None if rng.random() < 0.5 else True}
 
 
-def check(simulate, name: str = "one") -> Check:
+def check(simulate, name="one"):
     return Check(name, "interval", "none", at(values=5), "None.", simulate)
 
 

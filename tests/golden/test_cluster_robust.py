@@ -9,9 +9,7 @@ from scipy import linalg, stats
 from toolkit.stats import cluster_robust
 
 
-def written_out(
-    x: np.ndarray, y: np.ndarray, clusters: np.ndarray, c: np.ndarray
-) -> tuple[float, float, float]:
+def written_out(x, y, clusters, c):
     """Return estimate, error and degrees of freedom from the n x n matrices of Bell & McCaffrey."""
     bread = np.linalg.inv(x.T @ x)
     hat = x @ bread @ x.T
@@ -29,7 +27,7 @@ def written_out(
     return float(c @ bread @ x.T @ y), np.sqrt(total), np.trace(b) ** 2 / np.trace(b @ b)
 
 
-def sample(seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def sample(seed=1):
     rng = np.random.default_rng(seed)
     clusters = np.repeat(np.arange(7), [2, 3, 4, 5, 3, 6, 2])
     x = np.column_stack([np.ones(25), rng.normal(0, 1, 25), rng.normal(0, 1, 7)[clusters]])

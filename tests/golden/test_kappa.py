@@ -14,20 +14,19 @@ from statsmodels.stats.inter_rater import cohens_kappa
 from statsmodels.stats.inter_rater import fleiss_kappa as fleiss_of_statsmodels
 
 from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa
-from toolkit.stats.result import Estimate
 
 FOLDER = Path(__file__).parent
 GOLDEN = json.loads((FOLDER / "kappa.json").read_text("utf-8"))
 FOUR = json.loads((FOLDER / "weighted_kappa.json").read_text("utf-8"))
 
 
-def spread(table: list[list[int]]) -> tuple[list[int], list[int]]:
+def spread(table):
     """Return the two columns of ratings behind a table of counts."""
     pairs = [(i, j) for i, row in enumerate(table) for j, count in enumerate(row) for _ in range(count)]
     return [i for i, _ in pairs], [j for _, j in pairs]
 
 
-def error_of(found: Estimate, quantile: float) -> float:
+def error_of(found, quantile):
     """Return the standard error behind an interval on Fisher's z scale."""
     half = (math.atanh(found.high) - math.atanh(found.low)) / 2
     return half / quantile * (1 - found.estimate**2)

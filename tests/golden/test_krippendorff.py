@@ -12,7 +12,7 @@ from toolkit.stats.agreement.alpha import krippendorff_alpha
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "krippendorff_2011.json").read_text("utf-8"))
 
 
-def gappy(seed: int, answers=14, judges=4) -> np.ndarray:
+def gappy(seed, answers=14, judges=4):
     rng = np.random.default_rng(seed)
     scores = np.clip(
         np.round(2 * (3 + rng.normal(0, 1, (answers, 1)) + rng.normal(0, 0.5, (answers, judges)))) / 2, 0, 5

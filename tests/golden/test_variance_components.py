@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from toolkit.stats.generalizability.components import (
     EMS,
     UNEQUAL,
-    VarianceComponents,
     fit_components,
     variance_components,
 )
-from toolkit.stats.generalizability.design import ComponentsTable, Design, components_table
+from toolkit.stats.generalizability.design import Design, components_table
 from toolkit.stats.generalizability.g_study import generalizability_study
 from toolkit.stats.generalizability.study_scores import ANSWERS
 
@@ -25,14 +24,14 @@ NESTED = Design(("base", "model", "judge", "repeat"), {"repeat": ("base", "model
 NAMES = ("base", "model", "judge", "repeat")
 
 
-def tidy(values: np.ndarray, names=NAMES) -> pd.DataFrame:
+def tidy(values, names=NAMES):
     """One row per cell; NaN stays as a missing score."""
     index = np.indices(values.shape).reshape(values.ndim, -1)
     codes = {name: [f"{name[0]}{one:03d}" for one in row] for name, row in zip(names, index, strict=False)}
     return pd.DataFrame({**codes, "score": values.ravel()})
 
 
-def drawn(design: Design, levels, variances, rng) -> np.ndarray:
+def drawn(design, levels, variances, rng):
     """Scores of a random design with known components, in the order of its effects."""
     values = np.full(levels, 3.0)
     for effect, variance in zip(design.effects, variances, strict=True):
@@ -41,15 +40,15 @@ def drawn(design: Design, levels, variances, rng) -> np.ndarray:
     return values
 
 
-def table_of(values: np.ndarray, design: Design) -> ComponentsTable:
+def table_of(values, design):
     return components_table(tidy(values, design.factors), design)
 
 
-def raw(found: VarianceComponents) -> np.ndarray:
+def raw(found):
     return np.array(list(found.raw.values()), dtype=float)
 
 
-def long_of(nested: dict, outer: str, inner: str) -> pd.DataFrame:
+def long_of(nested, outer, inner):
     rows = [
         (f"p{person}", one, other, score)
         for one, columns in nested.items()

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from notebook_files import write_notebook
@@ -56,7 +55,7 @@ def start(tmp_path):
     """
     (tmp_path / "grid.toml").write_text(f"[product]\nx = {list(range(NOTEBOOKS))}\n")
 
-    def call(free: int, workers: int = 2, body: str = BODY) -> subprocess.Popen[bytes]:
+    def call(free, workers=2, body=BODY):
         write_notebook(tmp_path / "t.ipynb", "x: int", body.replace("{free}", str(free)))
         arguments = ["batch", "t.ipynb", "grid.toml", "--workers", str(workers), "--out", "out", "--json"]
         command = [sys.executable, "-c", COMMAND, *arguments]
@@ -65,11 +64,11 @@ def start(tmp_path):
     return call
 
 
-def lines(path: Path) -> list[int]:
+def lines(path):
     return [int(line) for line in path.read_text().split()] if path.exists() else []
 
 
-def records(folder: Path) -> list[dict]:
+def records(folder):
     """Return what each record says."""
     return [json.loads(path.read_text()) for path in (folder / "out" / "records").glob("*.json")]
 

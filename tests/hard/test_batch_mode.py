@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from multiprocessing.context import ForkServerProcess
 
 import pytest
 from processes import FORKS, kill
@@ -46,7 +45,7 @@ def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path):
     """Every third line fails, is missing or expires: those calls alone are sent singly, at the full price."""
     lines: list[str] = []
 
-    def fault(custom_id: str) -> str | None:
+    def fault(custom_id):
         lines.append(custom_id)
         return (None, "error", "missing", "expired")[len(lines) % 4]
 
@@ -92,31 +91,31 @@ def test_a_process_that_ends_leaves_its_batch_to_the_next(tmp_path, provider, se
         assert not any(call.unsure_aud for call in runs)
 
 
-def unjudged(study: Study, aud: float | None = None, **settings: object) -> Study:
+def unjudged(study, aud=None, **settings):
     """Return the six runs of a study without its judges, with a budget."""
     changes = {"judges": Judges(primary=None, secondary=None, tertiary=None), "budget": Budget(aud=aud)}
     return Study(study.file.model_copy(update={**changes, **settings}), study.path)
 
 
-def bill(server: StubServer) -> float:
+def bill(server):
     """Return what a server bills, in AUD: batches at half the price, single requests at the whole."""
     halves = [batch.tokens for batch in server.batches]
     sent, got = (sum(part) / 2 for part in zip(*halves, strict=True))
     return (server.input_tokens - sent + 2 * (server.output_tokens - got)) * AUD_PER_TOKEN
 
 
-def booked(study: Study) -> float:
+def booked(study):
     """Return what a study has spent or may have spent, in AUD."""
     status = study.status()
     return float(status["spent_aud"] + status["unsure_aud"])
 
 
-def polls(server: StubServer) -> int:
+def polls(server):
     """Return how often batches were asked for."""
     return sum(batch.polls for batch in server.batches)
 
 
-def collect(study: Study, server: StubServer) -> None:
+def collect(study, server):
     """Run a study to its end: its one open batch brings all replies, each paid for once, and nothing is sent."""
     outcome = study.execute(progress=False)
     assert (outcome.budget, outcome.succeeded, server.count, len(server.batches)) == (None, 6, 0, 1)
@@ -125,27 +124,27 @@ def collect(study: Study, server: StubServer) -> None:
     assert [(len(call.attempts), call.unsure_aud or 0.0) for call in calls] == [(1, 0.0)] * 6
 
 
-def held_for_an_open_batch(study: Study) -> float:
+def held_for_an_open_batch(study):
     """Return what of the budget is held for the batch, of which nothing is spent or unsure."""
     status = study.status()
     assert (status["unsure_calls"], status["unsure_aud"], status["spent_aud"]) == (0, 0.0, 0.0)
     return float(status["budget_aud"] - status["budget_left_aud"])
 
 
-def go(study: Study) -> None:
+def go(study):
     """Run a study in a process of its own."""
     os.environ["BATCH_KEY"] = "sk-batch-of-a-test"
     study.execute(progress=False)
 
 
-def start(study: Study) -> ForkServerProcess:
+def start(study):
     """Start a study in a process of its own."""
     process = FORKS.Process(target=go, args=(Study(study.file, study.path),))
     process.start()
     return process
 
 
-def leave_open(study: Study, server: StubServer) -> float:
+def leave_open(study, server):
     """Run a study that may not ask for its batch, so that it ends with the batch open; return what is held for it."""
     server.batch_http_fault = lambda method, path: (
         Fault(status=400) if method == "GET" and "/batch_" in path else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import time
 from functools import partial
-from pathlib import Path
 
 import pytest
 from processes import (
@@ -35,30 +34,30 @@ RUNS = 240
 MAX_TOKENS = 60
 
 
-def answer(body: dict) -> str:
+def answer(body):
     """Return nearly the longest reply there may be: fifty words, each a token to the stub."""
     return "word " * 50
 
 
-def capped(study: Study, aud: float) -> Study:
+def capped(study, aud):
     """Return a study with a budget."""
     return Study(study.file.model_copy(update={"budget": Budget(aud=aud)}), study.path)
 
 
-def study_at(folder: Path, server: StubServer, **settings: object) -> Study:
+def study_at(folder, server, **settings):
     """Return a study of 240 runs with short replies."""
     return unjudged_study(
         folder, server.openai_url, repeats=20, sampling=Sampling(max_tokens=MAX_TOKENS), **settings
     )
 
 
-def whole_cost(study: Study) -> float:
+def whole_cost(study):
     """Return what every run of a study costs by the stub's count, where each is sent once, in AUD."""
     sent = sum(len(run.request.messages[0].content.split()) for run in study.plan.runs)
     return billed(study, sent, len(answer({}).split()) * len(study.plan.runs))
 
 
-def bill(study: Study, server: StubServer) -> float:
+def bill(study, server):
     """Return the server's bill so far, in AUD."""
     return billed(study, server.input_tokens, server.output_tokens)
 
@@ -81,7 +80,7 @@ def test_one_process_stops_near_the_cap_and_a_larger_one_goes_on_to_the_end(tmp_
         assert (done.exit_code, done.succeeded, server.count) == (0, RUNS, RUNS)
 
 
-def unseen(reply: dict) -> dict:
+def unseen(reply):
     """Take the words out of a stub's reply, which ended at its limit, and count nothing of them."""
     shown = {"content": [], "stop_reason": "max_tokens"}
     if "choices" in reply:
@@ -115,10 +114,10 @@ def test_the_cap_holds_where_the_usage_is_a_row_of_zeros(tmp_path, monkeypatch, 
 OVER = 20  # times the tokens that a request may bring, which this server bills
 
 
-def overbilling(**settings: object) -> StubServer:
+def overbilling(**settings):
     """Return a server that answers in 50 words and bills twenty times the tokens that the longest reply may have."""
 
-    def dear(reply: dict) -> dict:
+    def dear(reply):
         return {**reply, "usage": {**reply["usage"], "completion_tokens": OVER * MAX_TOKENS}}
 
     return StubServer(answer=answer, change=dear, **settings)

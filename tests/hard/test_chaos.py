@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from contextlib import ExitStack, closing
 from functools import partial
-from typing import Any
 
 import pytest
 from processes import billed, unjudged_study
@@ -39,7 +38,7 @@ REASONS = {
 }
 
 
-def reason_of(fault: Fault | None) -> str:
+def reason_of(fault):
     """Return the word under which the ledger keeps an attempt that met a fault."""
     return REASONS[None if fault is None else fault.status if fault.kind == "status" else fault.kind]
 
@@ -121,7 +120,7 @@ def test_waiting_in_line_is_no_part_of_the_retry_deadline(tmp_path, store_folder
     monkeypatch.setattr(gateway, "RetryPolicy", policy)
     met: Counter[str] = Counter()
 
-    def twice(_: int, body: dict[str, Any]) -> Fault | None:
+    def twice(_, body):
         met[str(body["messages"])] += 1
         return Fault(status=503) if met[str(body["messages"])] <= 2 else None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from toolkit.errors import InputError
 from toolkit.models.prices import price_of
 from toolkit.runs import gateway
 from toolkit.runs.limits import RetryPolicy
-from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.study import Study
 
@@ -73,11 +71,11 @@ class Read(PromptResponseTest):
 '''
 
 
-def model(name: str, server: StubServer, more: str = "") -> str:
+def model(name, server, more=""):
     return f'{{ name = "{name}", provider = "compatible", base_url = "{server.openai_url}", {PRICE}{more} }}'
 
 
-def own_study(folder: Path, models: list[str], judges: list[str], more: str = "") -> Path:
+def own_study(folder, models, judges, more=""):
     (folder / "my_test.py").write_text(OWN)
     path = folder / "own.toml"
     roles = "\n".join(
@@ -90,12 +88,12 @@ def own_study(folder: Path, models: list[str], judges: list[str], more: str = ""
     return path
 
 
-def kept(store: Store) -> list[str]:
+def kept(store):
     """Return the ids that the server gave to the replies in the ledger, sorted."""
     return sorted(json.loads(call.raw)["id"] for call in store.objects(Call).filter(state="done"))
 
 
-def answered(server: StubServer, faults: DrawnFaults | None = None) -> list[str]:
+def answered(server, faults=None):
     drawn = faults.drawn if faults else {}
     return sorted(f"chatcmpl-{number}" for number in range(server.count) if drawn.get(number) is None)
 
@@ -161,7 +159,7 @@ def test_keys_are_missed_before_the_first_request(
     for key in keys:
         monkeypatch.delenv(key, raising=False)
 
-    def toolkit(*arguments: str) -> tuple[int | str | None, str, str]:
+    def toolkit(*arguments):
         with pytest.raises(SystemExit) as left:
             main(list(arguments))
         return left.value.code, *capsys.readouterr()
@@ -297,10 +295,10 @@ def test_what_is_booked_is_at_least_what_was_billed(tmp_path, monkeypatch, gap, 
     monkeypatch.setenv("BATCH_KEY", "sk-canary-0123456789")
     change, besides = GAPS[gap]
 
-    def changed(reply: dict) -> dict:
+    def changed(reply):
         return {**reply, "usage": change(reply["usage"])}
 
-    def answer(body: dict) -> str:
+    def answer(body):
         return plain(body) if is_judge(body) else WORDS
 
     with StubServer(answer=answer, change=changed) as server:

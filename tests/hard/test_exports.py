@@ -8,9 +8,8 @@ import io
 import json
 import random
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -38,7 +37,7 @@ WRONG = json.loads(r"""[
 ]""")
 
 
-def contents(folder: Path) -> dict[Path, bytes]:
+def contents(folder):
     """Return the files of a folder."""
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
 
@@ -64,17 +63,17 @@ def out(exported, tmp_path):
     return Path(shutil.copytree(exported, tmp_path / "out"))
 
 
-def named(expected: Collection[str], told: list[str]) -> bool:
+def named(expected, told):
     """Return whether for each line that is expected one begins so."""
     return all(any(line.startswith(begin) for line in told) for begin in expected)
 
 
-def differences(folder: Path) -> list[str]:
+def differences(folder):
     """Return what is said of a folder, without its name."""
     return [line.removeprefix("out/") for line in verify_export(folder).fields["differences"]]
 
 
-def summed_again(folder: Path) -> None:
+def summed_again(folder):
     """Write every sum again, as whoever knows how it is made would."""
     with (folder / RECORD_SUMS).open("w") as sums:
         for kind, key in KEYS.items():
@@ -87,7 +86,7 @@ def summed_again(folder: Path) -> None:
     write_manifest(folder, {name: value for name, value in facts.items() if name != "seal"}, files)
 
 
-def edit_cell(path: Path, row: int, column: str) -> str:
+def edit_cell(path, row, column):
     """Change one cell of a CSV file and return the line that names it."""
     rows = list(csv.reader(io.StringIO(path.read_text(), newline="")))
     at = rows[0].index(column)
@@ -97,7 +96,7 @@ def edit_cell(path: Path, row: int, column: str) -> str:
     return f"{path.name}: row {row}, column {column}: "
 
 
-def edit_record(path: Path, number: int, change: Callable[[dict[str, Any]], object]) -> None:
+def edit_record(path, number, change):
     """Change the record of one line."""
     lines = path.read_text().splitlines(keepends=True)
     record = json.loads(lines[number - 1])
@@ -308,7 +307,7 @@ def test_calls_that_another_study_paid_for_are_in_it_all(tmp_path, store_folder)
     assert differences(tmp_path / "out") == []
 
 
-def damaged(folder: Path, dice: random.Random) -> bool:
+def damaged(folder, dice):
     """Flip, cut, swap, rename or remove a file, or change a value of a record; return whether anything changed."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     path, other = dice.sample(files, 2)

@@ -28,7 +28,7 @@ HOSTILE = (
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|-?inf", re.IGNORECASE)
 
 
-def formulas(path: Path) -> list[str]:
+def formulas(path):
     """Return the cells of a CSV file that a spreadsheet would run."""
     signs = tuple("=+-@\t\r\n\0＝＋－＠")
     with path.open(encoding="utf-8", newline="") as stream:
@@ -71,7 +71,7 @@ def test_a_negative_number_is_no_text():
     assert " ".join(cells) == 'a -5 -0.5 -2.0 \'-x "" True'
 
 
-def hostile_ratings() -> pd.DataFrame:
+def hostile_ratings():
     """Return ratings in which every name is a formula."""
     rng = np.random.default_rng(4)
     rows = [

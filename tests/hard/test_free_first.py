@@ -14,7 +14,7 @@ from toolkit.study import Study
 from toolkit.study_file import Budget
 
 
-def unwritten(study: Study) -> list[str]:
+def unwritten(study):
     """Return the calls in the ledger whose reply or judgement is in no record."""
     records = [*study.store.objects(Run)]
     written = {record.call_id for record in records}
@@ -27,7 +27,7 @@ def unwritten(study: Study) -> list[str]:
     ]
 
 
-def at_budget(study: Study, aud: float) -> Study:
+def at_budget(study, aud):
     return Study(study.file.model_copy(update={"budget": Budget(aud=aud)}), study.path)
 
 

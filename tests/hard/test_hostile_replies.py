@@ -36,7 +36,7 @@ REPLIES = (*HOSTILE, REPLY, FENCED, "x" * 5000)
 PLACES = ("start", "middle", "end")
 
 
-def attacked(reply: str, attack: Attack, prior: str = "0") -> str:
+def attacked(reply, attack, prior="0"):
     """The reply with the attack inside; an empty one has no probe, and then the attack alone."""
     (probe,) = KINDS["attacked"](Altering(reply, 1, (attack,), prior))
     return probe.text if reply.strip() else attack.text

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -19,17 +18,17 @@ import pytest
 from processes import lone_file, unjudged_study
 from stub_server import StubServer
 from waiting import wait_for
-from wire import Told, Wire
+from wire import Wire
 
 from toolkit import Study
 from toolkit.cli import main
 from toolkit.errors import StoreError
-from toolkit.models.base import ModelReply, ModelRequest, Usage
+from toolkit.models.base import ModelReply, Usage
 from toolkit.runs.ledger import Ledger
 from toolkit.store import embedded
 
 
-def replies_in(command: Told) -> list[str]:
+def replies_in(command):
     """Return the calls whose replies a command writes."""
     if command.get("update") != "calls":
         return []
@@ -37,7 +36,7 @@ def replies_in(command: Told) -> list[str]:
     return [change["_id"] for change in changes if change.get("state") == "done"]
 
 
-def runs_in(command: Told) -> list[str]:
+def runs_in(command):
     """Return the calls of the runs that a command writes."""
     return [run["call_id"] for run in command.get("documents", ())] if command.get("insert") == "runs" else []
 
@@ -45,7 +44,7 @@ def runs_in(command: Told) -> list[str]:
 IN_FULL = pytest.mark.full
 
 
-def lone_study(folder: Path, server: StubServer, repeats: int = 2) -> Path:
+def lone_study(folder, server, repeats=2):
     """Write a study of four prompts by one model, asked one after the other."""
     settings = f'scenarios = ["CTI_ANALYSIS"]\nrepeats = {repeats}'
     return lone_file(folder, server.openai_url, settings)
@@ -58,18 +57,18 @@ def test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it(
     """Claim, request, flushed reply, acknowledgement, and only then the next request and the run that rests on it."""
     events: list[tuple[str, str]] = []
 
-    def slowly(command: Told, reply: Told) -> Told:
+    def slowly(command, reply):
         if replies_in(command) or command.get("insert") == "calls":
             time.sleep(0.1)  # nobody has been told yet; whoever does not wait gets ahead here
         return reply
 
-    def note(command: Told, reply: Told) -> None:
+    def note(command, reply):
         events.extend(("claimed", one["_id"]) for one in command.get("documents", ()) if "worst_aud" in one)
         flushed = command.get("writeConcern", {}).get("j") is True and reply["ok"] == 1
         events.extend(("kept" if flushed else "not flushed", call) for call in replies_in(command))
         events.extend(("told", call) for call in runs_in(command))
 
-    def answer(body: dict[str, Any]) -> str:
+    def answer(body):
         events.append(("asked", ""))
         return "A reply."
 
@@ -97,12 +96,12 @@ def test_an_answer_is_handed_out_when_its_reply_is_acknowledged(tmp_path, store_
     """The ledger waits for the store, however long that takes, before anybody has the answer."""
     events: list[str] = []
 
-    def slowly(command: Told, reply: Told) -> Told:
+    def slowly(command, reply):
         time.sleep(0.2 * bool(replies_in(command)))
         events.extend("saved" for _ in replies_in(command))
         return reply
 
-    async def complete(ledger: Ledger, request: ModelRequest) -> None:
+    async def complete(ledger, request):
         claim = await ledger.claim(request, purpose="run", worst_aud=0.0)
         reply = ModelReply("A reply.", "stop", Usage(1, 1), "m", {})
         await ledger.complete(claim, reply, aud_cost=0.0, latency_ms=1.0, attempts=[])
@@ -125,7 +124,7 @@ def test_a_write_that_may_be_lost_is_no_success(tmp_path, store_folder, monkeypa
     """The server says ok and that the write concern failed: one line, exit code 2, and no run rests on it."""
     told: list[str] = []
 
-    def unsafe(command: Told, reply: Told) -> Told:
+    def unsafe(command, reply):
         claims = command.get("insert") == "calls"
         if {"replies": replies_in(command), "claims": claims, "owners": command.get("insert") == "owners"}[
             what
@@ -177,7 +176,7 @@ def test_ctrl_c_does_not_hide_that_the_store_took_nothing_more(tmp_path, store_f
     """What was in flight comes home to a store that refuses it: that is said, and not "what was answered is kept"."""
     refusing = threading.Event()
 
-    def full(command: Told, reply: Told) -> Told:
+    def full(command, reply):
         return (
             {"ok": 0, "errmsg": "database or disk is full"}
             if refusing.is_set() and replies_in(command)
@@ -251,19 +250,19 @@ def test_a_full_disk_is_one_line(tmp_path, store_folder, repeats, under_way):
         assert server.count - runs <= under_way  # what was answered and could not be kept is asked again
 
 
-def emptied(path: Path) -> None:
+def emptied(path):
     path.write_bytes(b"")
 
 
-def halved(path: Path) -> None:
+def halved(path):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def overwritten(path: Path) -> None:
+def overwritten(path):
     path.write_bytes(os.urandom(path.stat().st_size))
 
 
-def holed(path: Path) -> None:
+def holed(path):
     whole = path.read_bytes()
     path.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096))
 
@@ -299,7 +298,7 @@ def test_studies_that_are_let_go_leave_no_thread_and_no_connection(study_file):
     """Twenty loads in a loop as a notebook does it, a `with`, and commands: afterwards all is as it was before."""
     path = study_file()
 
-    def commanded(*given: str) -> None:
+    def commanded(*given):
         with pytest.raises(SystemExit):
             main([*given])
 
@@ -324,5 +323,5 @@ def test_studies_that_are_let_go_leave_no_thread_and_no_connection(study_file):
         raise StoreError("from inside")
 
 
-def _connections() -> int:
+def _connections():
     return sum(one.status == psutil.CONN_ESTABLISHED for one in psutil.Process().net_connections("tcp"))

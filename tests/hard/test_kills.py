@@ -6,8 +6,6 @@ import json
 import random
 import socket
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 from processes import (
@@ -160,7 +158,7 @@ def test_a_call_that_was_refused_or_waits_in_a_pause_may_not_have_been_billed(tm
         process = in_a_process(study)
         calls = study.store.database["calls"]
 
-        def waiting() -> bool:
+        def waiting():
             refused = calls.count_documents({"sent": False})
             return server.count == refused > 0 == calls.count_documents({"sent": True})
 
@@ -175,7 +173,7 @@ def test_a_call_that_was_refused_or_waits_in_a_pause_may_not_have_been_billed(tm
 def test_what_may_have_been_billed_is_settled_once(tmp_path, store_folder, billed, capsys):
     """Refused while a process works; then spent or off the budget, with a record that goes with the study."""
 
-    def settle(path: Path) -> tuple[int, dict[str, Any]]:
+    def settle(path):
         which = "--billed" if billed else "--not-billed"
         with pytest.raises(SystemExit) as ended:
             main(["settle", str(path), which, "--note", "the bill of May", "--json"])

@@ -28,7 +28,7 @@ write_atomically(Path(sys.argv[1]), b"whole")
 """
 
 
-def writer(path: Path) -> tuple[subprocess.Popen[str], Path]:
+def writer(path):
     """Start a process that has written all of a file and not named it yet; return it and its draft."""
     process = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -77,7 +77,7 @@ def test_on_a_disk_without_locks_everything_is_written_and_nothing_removed(tmp_p
     draft = tmp_path / f".a.{mark()}-abcdefgh"
     draft.touch()
 
-    def unknown(*_: object) -> None:
+    def unknown(*_):
         raise OSError("no locks available")
 
     monkeypatch.setattr(fcntl, "flock", unknown)

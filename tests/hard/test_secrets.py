@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from toolkit.batch.plan import check_parameters
 from toolkit.cli import main
 from toolkit.errors import InputError, ModelError, StudyError
 from toolkit.models.base import Message, ModelRequest
-from toolkit.models.catalogue import ModelSpec, model_spec
+from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_batch_client, open_model
 from toolkit.runs import gateway
 from toolkit.runs.limits import RetryPolicy
@@ -39,7 +38,7 @@ FULL = pytest.mark.full
 QUICK = RetryPolicy(attempts=2, first_wait=0.0)
 
 
-def echo(status: int) -> Fault:
+def echo(status):
     """Return a refusal with the key in its body and in its headers, where a message is cut as well."""
     said = f"Incorrect API key provided: {'a ' * 126}{KEY}. Bearer {KEY}"
     headers = {"X-Request-Id": KEY, "WWW-Authenticate": f"Bearer {KEY}", "X-Echo": said}
@@ -49,13 +48,13 @@ def echo(status: int) -> Fault:
 
 
 def keyed_study(
-    folder: Path,
-    server: StubServer,
-    provider: str,
-    mode: str,
-    more: str = 'api_key_env = "CANARY_KEY"',
-    end: str = "",
-) -> Path:
+    folder,
+    server,
+    provider,
+    mode,
+    more='api_key_env = "CANARY_KEY"',
+    end="",
+):
     """Write a study of the six CTI prompts that sends the key; its judges ask nobody."""
     address = server.url if provider == "anthropic" else server.openai_url
     judges = "\n".join(f'{role} = {{ name = "{role}", provider = "scripted" }}' for role in JUDGE_ROLES)
@@ -75,7 +74,7 @@ def _quick_and_keyed(monkeypatch):
     monkeypatch.setattr(gateway, "RetryPolicy", lambda: QUICK)
 
 
-def run_and_look(path: Path, capfd: pytest.CaptureFixture[str]) -> str:
+def run_and_look(path, capfd):
     """Run a study with ``--debug``; the key must be in no output and no file; return what was said."""
     with pytest.raises(SystemExit) as ended:
         main(["--debug", "run", str(path), "--yes"])
@@ -128,7 +127,7 @@ WAYS: dict[str, Callable[[Any, ModelRequest], Awaitable[Any]]] = {
 }
 
 
-async def ask(way: str, spec: ModelSpec) -> None:
+async def ask(way, spec):
     """Open a client, ask in one of the ways, and close it."""
     client: Any = open_model(spec, seconds=5) if way == "asked singly" else open_batch_client(spec)
     try:
@@ -211,7 +210,7 @@ def _variables(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
-def study_of(folder: Path, extra: str, end: str = "", server: StubServer | None = None) -> Path:
+def study_of(folder, extra, end="", server=None):
     """Write such a study, with this extra of its model."""
     nobody = StubServer(url="http://127.0.0.1:9")
     return keyed_study(folder, server or nobody, "compatible", "single", f"extra = {extra}", end)
@@ -287,7 +286,7 @@ def test_a_secret_echoed_in_a_reply_that_was_paid_for_is_in_no_file_and_no_outpu
     """In model, id, text and fields beside them; the call is what it was, and the ledger gives the study again."""
     secrets = [secret for kind, secret in FORMS.items() if kind != "PEM"]
 
-    def echoing(reply: dict[str, Any]) -> dict[str, Any]:
+    def echoing(reply):
         said = f"{ORDINARY[0]} {' '.join(secrets)}"
         reply["choices"][0]["message"]["content"] = said
         reply |= {"id": f"id-{OF_A_VARIABLE}", "model": f"m {OF_A_VARIABLE}"}

@@ -20,7 +20,7 @@ SERVERS = os.environ.get("TOOLKIT_TEST_MONGODB_URIS", "").split()
 pytestmark = pytest.mark.skipif(not SERVERS, reason="TOOLKIT_TEST_MONGODB_URIS names no server")
 
 
-def at_database(uri: str, name: str) -> str:
+def at_database(uri, name):
     """Return the address of a database on a server."""
     server, _, options = uri.partition("?")
     scheme, _, hosts = server.partition("://")

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -27,17 +26,17 @@ from toolkit.study import Study
 FULL = pytest.mark.full
 
 
-def command(folder: Path, server: StubServer) -> tuple[Path, list[str]]:
+def command(folder, server):
     """Return the study of 24 runs, four at once, and what runs it."""
     path = lone_file(folder, server.openai_url, "repeats = 2\nconcurrency = 4")
     return path, [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
 
 
-def press() -> None:
+def press():
     os.kill(os.getpid(), signal.SIGINT)
 
 
-async def heard(stop: threading.Event) -> None:
+async def heard(stop):
     """Wait until the main thread has heard Ctrl-C."""
     while not stop.is_set():
         await asyncio.sleep(0.001)
@@ -48,7 +47,7 @@ def test_the_first_ctrl_c_waits_for_what_is_in_flight():
     stop, came = threading.Event(), []
     before = signal.getsignal(signal.SIGINT)
 
-    async def work() -> None:
+    async def work():
         press()
         await heard(stop)
         await asyncio.sleep(0.3)
@@ -68,7 +67,7 @@ def test_a_second_ctrl_c_cancels_unless_it_is_the_first_over_again(monkeypatch, 
     monkeypatch.setattr(execution, "ECHO_SECONDS", echo)
     stop, came = threading.Event(), []
 
-    async def work() -> None:
+    async def work():
         press()
         await heard(stop)
         # Heard before the second is sent: a signal that waits for its handler swallows the next.
@@ -89,7 +88,7 @@ def test_an_interrupted_cell_is_one_line(capsys):
     """A notebook shows that it was stopped and how to go on, and no traceback."""
     stop = threading.Event()
 
-    async def work() -> None:
+    async def work():
         press()
         await heard(stop)
 
@@ -106,7 +105,7 @@ def test_who_ignores_ctrl_c_goes_on_ignoring_it():
     try:
         stop = threading.Event()
 
-        async def work() -> str:
+        async def work():
             press()
             await asyncio.sleep(0.05)
             return "done"

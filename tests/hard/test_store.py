@@ -16,7 +16,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,7 +31,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pymongo import InsertOne, ReadPreference, ReplaceOne, UpdateOne
 from waiting import is_alive, wait_for
-from wire import Told, Wire
+from wire import Wire
 
 from toolkit.errors import StoreError
 from toolkit.judges.ensemble import ensemble_evaluation
@@ -70,7 +69,7 @@ def test_an_abandoned_store_is_closed_beside_who_collects_it(tmp_path, monkeypat
     held.writer.submit("calls", InsertOne({"_id": "queued"})).result()
     embedded.stop(folder)
 
-    async def collect() -> None:
+    async def collect():
         gc.collect()
 
     cycle: list[Any] = [held]
@@ -205,13 +204,13 @@ OF_FIELD = {
 }
 
 
-def fields_of(kind: type[me.Document]) -> st.SearchStrategy[dict[str, Any]]:
+def fields_of(kind):
     """Draw a value for every field of a document class but its identity."""
     fields = {field.db_field: type(field) for field in kind._fields.values() if field.db_field != "_id"}
     return st.fixed_dictionaries({name: OF_FIELD[field] for name, field in fields.items()})
 
 
-def bits(value: Any) -> Any:
+def bits(value):
     """Return what tells two values apart that compare equal: kinds of numbers, signs of zero, moments to the ms."""
     if isinstance(value, dict):
         return {name: bits(part) for name, part in value.items()}
@@ -223,7 +222,7 @@ def bits(value: Any) -> Any:
     return kind, repr(value)
 
 
-def save(store: Store, kind: type[me.Document], versions: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def save(store, kind, versions):
     """Save an object of mongoengine with these values, one version after the other, and return what is there then."""
     with pytest.MonkeyPatch.context() as patch:  # its classes know no store, see `Store.objects`
         patch.setattr(kind, "_collection", collection := store.database["saved"], raising=False)
@@ -245,7 +244,7 @@ def test_whatever_is_written_comes_back_bit_for_bit(store):
     """Every class of documents, every way of writing and of reading: floats, integers, truths, moments, texts."""
     things = store.database["things"]
 
-    def write_and_read(kind: type[me.Document], old: dict[str, Any], new: dict[str, Any], part: Any) -> None:
+    def write_and_read(kind, old, new, part):
         things.delete_many({})
         others = ("replaced", "set", "found", "bulk", "bulk replaced", "parts")
         things.insert_many([{"_id": name, **old} for name in ("many", *others)])
@@ -410,7 +409,7 @@ def test_a_bulk_tells_each_writer_of_its_own_fate(store):
     assert all(future.done() and future.exception() is None for future in futures)
 
 
-def text_record(number: int) -> Record:
+def text_record(number):
     """Return the record of a text that nobody waits for."""
     blob = {"blob_id": str(number), "content": "", "created_at": utc_now()}
     return Record("output_blobs", blob, {"blob_id": str(number)}, None)
@@ -426,14 +425,14 @@ def test_what_nobody_waits_for_gathers_beside_what_is_flushed(store, monkeypatch
     noted: list[tuple[str, bool, int]] = []  # of each bulk: collection, flushed, operations
     bulk = writer._bulk
 
-    def noting(collection: Any, operations: list[Any], again: bool = False) -> dict[int, Exception]:
+    def noting(collection, operations, again=False):
         noted.append((collection.name, collection.write_concern.document["j"], len(operations)))
         return bulk(collection, operations, again)
 
     monkeypatch.setattr(writer, "_bulk", noting)
     monkeypatch.setattr(writer, "POSTED_SECONDS", 1.0)
 
-    async def ask() -> float:
+    async def ask():
         began = time.monotonic()
         for number in range(30):
             await store.writer.write("calls", InsertOne({"_id": str(number)}), flush=True)
@@ -508,7 +507,7 @@ def test_the_concern_of_the_address_holds_and_reads_go_to_the_primary(store_fold
     """Every write is acknowledged as the address says and journaled; no read of ledger or budget asks a secondary."""
     seen: list[Any] = []
 
-    def note(command: Told, reply: Told) -> None:
+    def note(command, reply):
         if any(name in command for name in ("insert", "update", "delete", "findAndModify")):
             seen.append(command.get("writeConcern"))
 
@@ -574,7 +573,7 @@ def test_a_run_written_again_keeps_what_its_judges_found(store):
     """A second process that writes the same run late takes nothing away from it, and a success keeps no failure."""
     about = {"test_item": "p", "dataset_version": "v", "bias_controls": {}}
 
-    def keep(*records: Record) -> None:
+    def keep(*records):
         for record in records:
             store.writer.post(record)
         asyncio.run(store.writer.settled())

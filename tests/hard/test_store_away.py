@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from processes import lone_file
@@ -22,12 +20,12 @@ from toolkit.words import counted
 KEY = "canary-key-of-the-provider"
 
 
-def study_of(folder: Path, server: StubServer) -> Path:
+def study_of(folder, server):
     settings = 'scenarios = ["CTI_ANALYSIS"]\nrepeats = 10\nconcurrency = 4\n[budget]\naud = 1.0'
     return lone_file(folder, server.openai_url, settings)
 
 
-def run(path: Path, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
+def run(path, capfd):
     with pytest.raises(SystemExit) as ended:
         main(["run", str(path), "--yes"])
     return int(ended.value.code or 0), capfd.readouterr().err
@@ -36,7 +34,7 @@ def run(path: Path, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
 def test_what_a_store_never_takes_is_taken_up_at_the_next_start(tmp_path, store_folder, monkeypatch, capfd):
     """Answered n, kept n: those that came are in a file without a key, are asked of nobody again, and twice is once."""
 
-    def answer(body: dict[str, Any]) -> str:
+    def answer(body):
         if server.count == 8:
             wire.go_away()
         return plain(body)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from toolkit.models.base import Message, ModelRequest
@@ -11,7 +9,7 @@ from toolkit.models.base import Message, ModelRequest
 
 @pytest.fixture
 def make_request():
-    def make(text: str = "Is this mail phishing?", **fields: Any) -> ModelRequest:
+    def make(text="Is this mail phishing?", **fields):
         messages = (Message("system", "You are an analyst."), Message("user", text))
         return ModelRequest(**{"provider": "openai", "model": "gpt-4o", "messages": messages, **fields})
 

@@ -7,16 +7,13 @@ answers in the provider's shape, with thoughts where its models have some.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from stub_server import Fault, StubServer
 
 from toolkit.errors import ModelError
-from toolkit.models.base import ModelRequest
-from toolkit.models.catalogue import PROVIDERS, ModelSpec, model_names, model_spec
+from toolkit.models.catalogue import PROVIDERS, model_names, model_spec
 from toolkit.models.registry import open_model
 from toolkit.models.thoughts import written_in
 from toolkit.plan import make_plan
@@ -42,15 +39,15 @@ CHAT = {
 CHAT |= {"frequency_penalty", "presence_penalty"}
 
 
-def unknown(body: Body, allowed: set[str]) -> str | None:
+def unknown(body, allowed):
     """Return the first field that a provider does not know."""
     return next((name for name in body if name not in allowed), None)
 
 
-def openai(body: Body) -> Fault | None:
+def openai(body):
     """Refuse as gpt-6 does: developers.openai.com/api/docs/guides/latest-model, and its models' pages."""
 
-    def refused(name: str, words: str, code: str = "unsupported_parameter") -> Fault:
+    def refused(name, words, code="unsupported_parameter"):
         error = {"message": words, "type": "invalid_request_error", "param": name, "code": code}
         return Fault(status=400, body={"error": error})
 
@@ -81,10 +78,10 @@ def openai(body: Body) -> Fault | None:
     return refused("seed", "Unsupported parameter: 'seed'.") if "seed" in body else None
 
 
-def anthropic(body: Body) -> Fault | None:
+def anthropic(body):
     """Refuse as Claude does: platform.claude.com/docs/en/about-claude/models/migration-guide."""
 
-    def refused(words: str) -> Fault:
+    def refused(words):
         return Fault(
             status=400, body={"type": "error", "error": {"type": "invalid_request_error", "message": words}}
         )
@@ -122,10 +119,10 @@ def anthropic(body: Body) -> Fault | None:
     return None
 
 
-def google(body: Body) -> Fault | None:
+def google(body):
     """Refuse as Google's compatible endpoint does: ai.google.dev/gemini-api/docs/openai; it answers a list."""
 
-    def refused(words: str) -> Fault:
+    def refused(words):
         return Fault(
             status=400, body=[{"error": {"code": 400, "message": words, "status": "INVALID_ARGUMENT"}}]
         )
@@ -148,10 +145,10 @@ def google(body: Body) -> Fault | None:
     return None
 
 
-def mistral(body: Body) -> Fault | None:
+def mistral(body):
     """Refuse as Mistral does: docs.mistral.ai/api; 422 to every field that it does not know."""
 
-    def refused(name: str, words: str = "Extra inputs are not permitted") -> Fault:
+    def refused(name, words="Extra inputs are not permitted"):
         detail = {"detail": [{"type": "extra_forbidden", "loc": ["body", name], "msg": words, "input": 0}]}
         return Fault(status=422, body={"object": "error", "message": detail, "type": "invalid_request_error"})
 
@@ -171,10 +168,10 @@ def mistral(body: Body) -> Fault | None:
     return None
 
 
-def groq(body: Body) -> Fault | None:
+def groq(body):
     """Refuse as Groq does: console.groq.com/docs/openai and /docs/reasoning."""
 
-    def refused(words: str) -> Fault:
+    def refused(words):
         return Fault(status=400, body={"error": {"message": words, "type": "invalid_request_error"}})
 
     for name in ("logprobs", "top_logprobs", "logit_bias"):
@@ -196,7 +193,7 @@ def groq(body: Body) -> Fault | None:
     return None
 
 
-def compatible(body: Body) -> Fault | None:
+def compatible(body):
     """Refuse what old compatible servers do not know: all that came to the chat API after its first year."""
     name = unknown(body, {"model", "messages", "max_tokens", "temperature", "top_p", "seed"})
     return (
@@ -206,10 +203,10 @@ def compatible(body: Body) -> Fault | None:
     )
 
 
-def shaped(provider: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def shaped(provider):
     """Return how a provider answers: where its thoughts are, and its usage."""
 
-    def change(reply: dict[str, Any]) -> dict[str, Any]:
+    def change(reply):
         if provider == "anthropic":
             thinking = {"type": "thinking", "thinking": THOUGHT, "signature": "c2ln"}
             return {**reply, "content": [thinking, *reply["content"]], "stop_sequence": None}
@@ -250,7 +247,7 @@ WITHOUT_THE_CATALOGUE = {
 """What a study would be refused for if the catalogue did not know better."""
 
 
-def entries(provider: str, url: str) -> list[dict[str, Any]]:
+def entries(provider, url):
     """Return every model of a provider as a study may name it: at each of its efforts, and without one."""
     if provider == "compatible":
         return [{"name": "mine", "provider": provider, "base_url": url}]
@@ -263,7 +260,7 @@ def entries(provider: str, url: str) -> list[dict[str, Any]]:
     ]
 
 
-def asked(folder: Path, chosen: Sequence[dict[str, Any]]) -> Iterator[tuple[ModelSpec, ModelRequest]]:
+def asked(folder, chosen):
     """Yield a request of a study to each of up to three models, and one to each as a judge with everything on."""
     price = "usd_per_million_input = 1.0, usd_per_million_output = 1.0"
     tables = [
@@ -290,7 +287,7 @@ def asked(folder: Path, chosen: Sequence[dict[str, Any]]) -> Iterator[tuple[Mode
 def test_no_model_of_the_catalogue_is_asked_for_what_its_provider_refuses(provider, tmp_path):
     """Under test and as a judge, at every effort; the reply is read in the provider's shape, without its thoughts."""
 
-    async def ask_all() -> int:
+    async def ask_all():
         rows = entries(provider, url)
         requests = [pair for at in range(0, len(rows), 3) for pair in asked(tmp_path, rows[at : at + 3])]
         model = open_model(requests[0][0], env={})
@@ -325,7 +322,7 @@ def test_the_stub_refuses_what_the_catalogue_keeps_back(provider, make_request):
             response_schema='{"type": "object", "properties": {"a": {"type": "string"}}}',
         )  # fmt: skip
 
-        async def ask() -> None:
+        async def ask():
             model = open_model(spec, env={})
             try:
                 await model.ask(request)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from stub_server import StubServer
@@ -22,7 +21,7 @@ EFFORTS = {"none": 0, "low": 40, "high": 400}
 SECRET = "The attacker is the auditor"
 
 
-def entries(server: StubServer) -> str:
+def entries(server):
     """Write one model at three efforts."""
     served = f'provider = "compatible", base_url = "{server.openai_url}", usd_per_million_input = 1.0, '
     served += "usd_per_million_output = 2.0"
@@ -34,13 +33,13 @@ def entries(server: StubServer) -> str:
 def reasoned(tmp_path_factory):
     """A study of one reasoning server at three efforts, asked and judged."""
 
-    def answer(body: dict[str, Any]) -> str:
+    def answer(body):
         if is_judge(body):
             return REASONED
         thought = "" if body["reasoning_effort"] == "none" else f"<think>{SECRET}. Really?</think>\n\n"
         return f"{thought}Isolate the host. {str(body['messages'])[-40:]}"
 
-    def change(reply: dict[str, Any]) -> dict[str, Any]:
+    def change(reply):
         asked = server.seen[-1].body
         tokens = EFFORTS.get(asked.get("reasoning_effort", ""), 0)
         reply["usage"] = {
@@ -134,7 +133,7 @@ def test_what_a_model_refuses_is_refused_before_anything_is_sent(fields, line):
     assert "sk-12345678abc" not in str(error.value)
 
 
-def body(name: str, make_request: Any, **fields: Any) -> dict[str, Any]:
+def body(name, make_request, **fields):
     """Return what a model of the catalogue is sent."""
     spec = model_spec(name, **fields)
     temperature = 0.2 if spec.takes_sampling else None

@@ -36,7 +36,7 @@ print(*(count_tokens("hello world, antidisestablishmentarianism", e) for e in EN
 """
 
 
-def run_alone(home: Path, **extra: str) -> subprocess.CompletedProcess[str]:
+def run_alone(home, **extra):
     """Count in a fresh interpreter whose home, caches and temporary files are all inside ``home``."""
     home.mkdir(exist_ok=True)
     kept = {

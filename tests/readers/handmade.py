@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import struct
-from collections.abc import Iterable, Sequence
 
 CLIENT, SERVER = "192.0.2.10", "198.51.100.20"
 CLIENT6, SERVER6 = "2001:db8::10", "2001:db8:1::20"
@@ -12,7 +11,7 @@ CLIENT_MAC, SERVER_MAC = "02:00:00:00:00:0a", "02:00:00:00:00:14"
 SYN, ACK, PSH, FIN = 0x02, 0x10, 0x08, 0x01
 
 
-def pcap(frames: Iterable[bytes], *, step: float = 0.001, link: int = 1) -> bytes:
+def pcap(frames, *, step=0.001, link=1):
     parts = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, link)]
     for index, frame in enumerate(frames):
         seconds, rest = divmod(round(index * step * 1_000_000), 1_000_000)
@@ -20,8 +19,8 @@ def pcap(frames: Iterable[bytes], *, step: float = 0.001, link: int = 1) -> byte
     return b"".join(parts)
 
 
-def pcapng(frames: Sequence[bytes], *, step: float = 0.001) -> bytes:
-    def block(kind: int, body: bytes) -> bytes:
+def pcapng(frames, *, step=0.001):
+    def block(kind, body):
         size = len(body) + 12
         return struct.pack("<II", kind, size) + body + struct.pack("<I", size)
 
@@ -36,59 +35,53 @@ def pcapng(frames: Sequence[bytes], *, step: float = 0.001) -> bytes:
     return b"".join(parts)
 
 
-def mac(text: str) -> bytes:
+def mac(text):
     return bytes.fromhex(text.replace(":", ""))
 
 
-def ethernet(payload: bytes, kind: int, *, vlan: int | None = None, back: bool = False) -> bytes:
+def ethernet(payload, kind, *, vlan=None, back=False):
     ends = (CLIENT_MAC, SERVER_MAC) if back else (SERVER_MAC, CLIENT_MAC)
     tag = b"" if vlan is None else struct.pack("!HH", 0x8100, vlan)
     return mac(ends[0]) + mac(ends[1]) + tag + struct.pack("!H", kind) + payload
 
 
-def checksum(data: bytes) -> int:
+def checksum(data):
     total = sum(struct.unpack(f"!{(len(data) + 1) // 2}H", data + bytes(len(data) % 2)))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF
 
 
-def ipv4(
-    payload: bytes, protocol: int, source: str, destination: str, *, fragment: int = 0, number: int = 1
-) -> bytes:
+def ipv4(payload, protocol, source, destination, *, fragment=0, number=1):
     addresses = ipaddress.IPv4Address(source).packed + ipaddress.IPv4Address(destination).packed
     head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), number, fragment, 64, protocol, 0)
     return head[:10] + struct.pack("!H", checksum(head + addresses)) + addresses + payload
 
 
-def ipv6(payload: bytes, protocol: int, source: str, destination: str) -> bytes:
+def ipv6(payload, protocol, source, destination):
     addresses = ipaddress.IPv6Address(source).packed + ipaddress.IPv6Address(destination).packed
     return struct.pack("!IHBB", 6 << 28, len(payload), protocol, 64) + addresses + payload
 
 
-def tcp(
-    payload: bytes, source: int, destination: int, *, seq: int = 1, ack: int = 1, flags: int = ACK
-) -> bytes:
+def tcp(payload, source, destination, *, seq=1, ack=1, flags=ACK):
     """Return a TCP segment (no checksum: tshark does not check it by default)."""
     return struct.pack("!HHIIBBHHH", source, destination, seq, ack, 0x50, flags, 8192, 0, 0) + payload
 
 
-def udp(payload: bytes, source: int, destination: int) -> bytes:
+def udp(payload, source, destination):
     return struct.pack("!HHHH", source, destination, 8 + len(payload), 0) + payload
 
 
-def arp() -> bytes:
+def arp():
     body = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + mac(CLIENT_MAC) + ipaddress.IPv4Address(CLIENT).packed
     return ethernet(body + bytes(6) + ipaddress.IPv4Address(SERVER).packed, 0x0806)
 
 
-def flow(
-    request: bytes, reply: bytes, *, port: int = 40000, server_port: int = 80, **more: int
-) -> list[bytes]:
+def flow(request, reply, *, port=40000, server_port=80, **more):
     """Return a TCP stream of one request and its reply, by ``version`` of IP and perhaps on a ``vlan``."""
     version, vlan = more.get("version", 4), more.get("vlan")
 
-    def frame(payload: bytes, flags: int, seq: int, ack: int, back: bool = False) -> bytes:
+    def frame(payload, flags, seq, ack, back=False):
         ports = (server_port, port) if back else (port, server_port)
         segment = tcp(payload, *ports, seq=seq, ack=ack, flags=flags)
         if version == 6:
@@ -110,21 +103,21 @@ def flow(
     ]
 
 
-def get(uri: bytes = b"/", host: bytes = b"shop.example", agent: bytes = b"probe/1.0") -> bytes:
+def get(uri=b"/", host=b"shop.example", agent=b"probe/1.0"):
     return b"GET " + uri + b" HTTP/1.1\r\nHost: " + host + b"\r\nUser-Agent: " + agent + b"\r\n\r\n"
 
 
-def answer(status: bytes = b"200 OK", body: bytes = b"hello", kind: bytes = b"text/plain") -> bytes:
+def answer(status=b"200 OK", body=b"hello", kind=b"text/plain"):
     head = b"HTTP/1.1 %b\r\nContent-Type: %b\r\nContent-Length: %d" % (status, kind, len(body))
     return head + b"\r\n\r\n" + body
 
 
-def dns(source: int = 53000) -> bytes:
+def dns(source=53000):
     question = struct.pack("!HHHHHH", 7, 0x0100, 1, 0, 0, 0) + b"\x04shop\x07example\x00\x00\x01\x00\x01"
     return ethernet(ipv4(udp(question, source, 53), 17, CLIENT, SERVER), 0x0800)
 
 
-def fragments() -> list[bytes]:
+def fragments():
     whole = udp(bytes(2000), 5000, 6000)
     return [
         ethernet(ipv4(whole[:1480], 17, CLIENT, SERVER, fragment=0x2000, number=9), 0x0800),
@@ -132,14 +125,14 @@ def fragments() -> list[bytes]:
     ]
 
 
-def unreachable() -> bytes:
+def unreachable():
     """Return an ICMP error that quotes the UDP packet it answers; the quoted ports are not its own."""
     quoted = ipv4(udp(b"question", 5353, 9999), 17, CLIENT, SERVER)
     body = struct.pack("!BBHI", 3, 3, 0, 0) + quoted
     return ethernet(ipv4(body, 1, SERVER, CLIENT), 0x0800, back=True)
 
 
-def tunnels() -> dict[str, bytes]:
+def tunnels():
     """Return one HTTP request from 192.0.2.77 to 203.0.113.77 in each of four tunnels from client to server."""
     inner = ipv4(tcp(get(), 40077, 80, flags=PSH | ACK), 6, "192.0.2.77", "203.0.113.77")
     vxlan = udp(struct.pack("!II", 0x08000000, 5 << 8) + ethernet(inner, 0x0800), 55555, 4789)
@@ -151,7 +144,7 @@ def tunnels() -> dict[str, bytes]:
     }
 
 
-def client_hello(name: bytes = b"shop.example") -> bytes:
+def client_hello(name=b"shop.example"):
     entry = struct.pack("!BH", 0, len(name)) + name
     listed = struct.pack("!H", len(entry)) + entry
     extension = struct.pack("!HH", 0, len(listed)) + listed

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 from importlib.resources import files
-from pathlib import Path
 
 import handmade
 
@@ -18,7 +16,7 @@ from toolkit.traffic.tshark import SEVERAL, row_cells, tshark_fields, tshark_ver
 TEXTS = {position for position, kind in enumerate(COLUMNS.values()) if kind == "string"}
 
 
-def captures_to_break() -> dict[str, bytes]:
+def captures_to_break():
     """Return the shipped captures, and one of each kind of packet in both file formats."""
     data = files("toolkit.traffic") / "data"
     shipped = {name: (data / f"{name}.pcapng").read_bytes() for name in shipped_samples()}
@@ -26,7 +24,7 @@ def captures_to_break() -> dict[str, bytes]:
     return {**shipped, "mixed.pcap": handmade.pcap(mixed), "mixed.pcapng": handmade.pcapng(mixed)}
 
 
-def every_kind() -> list[bytes]:
+def every_kind():
     frames = handmade.flow(handmade.get(b'/a\tb,"c"'), handmade.answer())
     frames += handmade.flow(handmade.get(), handmade.answer(), version=6, vlan=7, port=40001)
     frames += handmade.flow(handmade.client_hello(), b"\x16\x03\x03\x00\x04abcd", server_port=443, port=40002)
@@ -34,7 +32,7 @@ def every_kind() -> list[bytes]:
     return frames + handmade.fragments()
 
 
-def mutated(content: bytes, numbers: random.Random) -> tuple[bytes, str]:
+def mutated(content, numbers):
     """Return a capture with bits turned, its end cut off, a piece doubled or overwritten by zeros, and which it is."""
     broken, way = bytearray(content), numbers.choice(("flip", "cut", "double", "zero"))
     if way == "flip":
@@ -54,7 +52,7 @@ def mutated(content: bytes, numbers: random.Random) -> tuple[bytes, str]:
     return bytes(broken), way
 
 
-def plain_records(capture: Path) -> list[tuple[str, ...]]:
+def plain_records(capture):
     """Return the records of a capture as ``tshark -T fields`` writes them, without PyShark."""
     words = [
         "tshark",
@@ -77,7 +75,7 @@ def plain_records(capture: Path) -> list[tuple[str, ...]]:
     return [tuple(line.split("\t")) for line in out.split("\n")[:-1]]
 
 
-def examine(content: bytes, folder: Path) -> str:
+def examine(content, folder):
     """Convert a capture and say what is not as it must be; empty when all is."""
     capture, place = folder / "broken.pcap", folder / "out"
     target = place / "broken.csv"

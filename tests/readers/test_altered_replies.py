@@ -39,11 +39,11 @@ def probes_of(text, seed, attacks=()):
     return made_of(Altering(text, seed, attacks))
 
 
-def lines(text: str) -> list[str]:
+def lines(text):
     return [line.rstrip() for line in text.split("\n") if line.strip()]
 
 
-def one(kind: str, text: str, seed: int = 1):
+def one(kind, text, seed=1):
     (probe,) = KINDS[kind](Altering(text, seed))
     return probe
 

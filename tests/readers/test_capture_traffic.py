@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 from waiting import wait_for
@@ -59,7 +58,7 @@ def free_port():
         yield int(found.getsockname()[1])
 
 
-def below(pid: int) -> list[str]:
+def below(pid):
     """The names of the processes below a process, all the way down."""
     out = subprocess.run(["ps", "-eo", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
     table = [line.split(maxsplit=2) for line in out.splitlines()]
@@ -79,7 +78,7 @@ def _nothing_left():
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("toolkit-")]
 
 
-def requests_in(path: Path) -> list[tuple[str, str]]:
+def requests_in(path):
     target = path.with_suffix(".csv")
     convert(path, target)
     frame = load_sample(target).frame.dropna(subset="method")

@@ -10,8 +10,6 @@ import signal
 import struct
 import subprocess
 import sys
-from collections.abc import Sequence
-from pathlib import Path
 
 import handmade
 import pandas as pd
@@ -198,7 +196,7 @@ def test_no_address_survives_pseudonymisation(tmp_path):
     assert (tmp_path / "p.csv").read_bytes() != first
 
 
-def reading(path: Path) -> bool:
+def reading(path):
     """Whether a tshark still reads this capture."""
     out = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True, check=True).stdout
     return any("tshark" in line and str(path) in line for line in out.splitlines() if "python" not in line)
@@ -265,7 +263,7 @@ def test_ended_in_the_middle_there_is_no_csv_and_again_it_is_whole(tmp_path, num
     assert target.read_bytes().count(b"\n") == packets + 1
 
 
-def cut_short(frames: Sequence[bytes], snap: int) -> bytes:
+def cut_short(frames, snap):
     """Return a capture as ``tcpdump -s`` writes it."""
     parts = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, snap, 1)]
     for index, frame in enumerate(frames):
@@ -275,7 +273,7 @@ def cut_short(frames: Sequence[bytes], snap: int) -> bytes:
     return b"".join(parts)
 
 
-def messages() -> list[bytes]:
+def messages():
     """Return a request and its reply, whose texts end at bytes that a test can count."""
     request = b"GET /admin/login HTTP/1.1\r\nHost: internal.example\r\nUser-Agent: curl/8.1\r\n\r\n"
     reply = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nok"

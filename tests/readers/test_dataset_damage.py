@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -19,10 +18,10 @@ from toolkit.prompts.similarity import jaccard
 Prompts = Sequence[Prompt]
 
 
-def said(more: str) -> Callable[[Prompts], Prompts]:
+def said(more):
     """Add a fact to all three lengths of the first base, so that nothing else is wrong with it."""
 
-    def add(prompts: Prompts) -> Prompts:
+    def add(prompts):
         return [
             replace(p, text=p.text.replace(TASK, f"\n- {more}{TASK}")) if p.base == prompts[0].base else p
             for p in prompts
@@ -31,20 +30,20 @@ def said(more: str) -> Callable[[Prompts], Prompts]:
     return add
 
 
-def text(number: int, change: Callable[[str], str]) -> Callable[[Prompts], Prompts]:
+def text(number, change):
     return lambda prompts: [
         replace(p, text=change(p.text)) if i == number else p for i, p in enumerate(prompts)
     ]
 
 
-def field(number: int, **fields: Any) -> Callable[[Prompts], Prompts]:
+def field(number, **fields):
     return lambda prompts: [replace(p, **fields) if i == number else p for i, p in enumerate(prompts)]
 
 
-def about(number: int, **fields: Any) -> Callable[[Prompts], Prompts]:
+def about(number, **fields):
     """Change what the base of a prompt tells; ``None`` takes it away."""
 
-    def change(prompts: Prompts) -> Prompts:
+    def change(prompts):
         base = prompts[number].base
         told = {
             key: value for key, value in {**prompts[number].metadata, **fields}.items() if value is not None
@@ -54,8 +53,8 @@ def about(number: int, **fields: Any) -> Callable[[Prompts], Prompts]:
     return change
 
 
-def copied(change: Callable[[str], str]) -> Callable[[Prompts], Prompts]:
-    def copy(prompts: Prompts) -> Prompts:
+def copied(change):
+    def copy(prompts):
         copies = [
             replace(p, prompt_id=f"copy_{p.prompt_id}", base="copy", text=change(p.text)) for p in prompts[:3]
         ]
@@ -64,11 +63,11 @@ def copied(change: Callable[[str], str]) -> Callable[[Prompts], Prompts]:
     return copy
 
 
-def renumbered(words: str) -> str:
+def renumbered(words):
     return words.replace("1", "8").replace("Example Health", "Example Care")
 
 
-def everywhere(prompts: Prompts) -> Prompts:
+def everywhere(prompts):
     line = "- The team on duty has read the whole runbook of the company twice.\n\nTask:\n"
     return [replace(p, text=p.text.replace("\n\nTask:\n", f"\n{line}")) for p in prompts]
 

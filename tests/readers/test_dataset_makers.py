@@ -7,7 +7,6 @@ import json
 import shutil
 import sys
 import warnings
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +15,7 @@ import pytest
 from wording_rules import too_many_sentences
 
 from toolkit.errors import InputError
-from toolkit.prompts.dataset import Dataset, Prompt, load_dataset
-from toolkit.report.figure import FigureWithCaption
+from toolkit.prompts.dataset import load_dataset
 from toolkit.report.style import COLUMN_MM, PAGE_HIGH_MM, PAGE_MM
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
@@ -35,7 +33,7 @@ def demo():
     return load_dataset("demo")
 
 
-def told(prompts: Iterable[Prompt]) -> tuple[Prompt, ...]:
+def told(prompts):
     """Return prompts whose bases have a CSF function, and kinds of facts that grow with the length."""
     kinds = {"S": ["asset"], "M": ["asset", "decoy"], "L": ["asset", "decoy", "decoy"]}
     return tuple(
@@ -44,7 +42,7 @@ def told(prompts: Iterable[Prompt]) -> tuple[Prompt, ...]:
     )
 
 
-def drawn(dataset: Dataset) -> dict[str, FigureWithCaption]:
+def drawn(dataset):
     return {one.name: one for one in dataset_figures(dataset)}
 
 

@@ -7,10 +7,8 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cases import cases
@@ -39,7 +37,7 @@ def rows(demo):
     return [{column: getattr(p, column) for column in COLUMNS} for p in demo.prompts[:3]]
 
 
-def write_table(path: Path, rows: list[dict[str, Any]]) -> Path:
+def write_table(path, rows):
     if path.suffix == ".jsonl":
         path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
         return path
@@ -50,7 +48,7 @@ def write_table(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def one_base(folder: Path, *changes: tuple[str, str]) -> Path:
+def one_base(folder, *changes):
     """Copy one shipped base into a folder of its own, with pieces of its text replaced."""
     folder.mkdir()
     text = (SHIPPED / "academic_soc_001.toml").read_text(encoding="utf-8")
@@ -61,7 +59,7 @@ def one_base(folder: Path, *changes: tuple[str, str]) -> Path:
     return folder
 
 
-def refused(source: Path, *pieces: str) -> None:
+def refused(source, *pieces):
     """A dataset is refused in lines that name the source, and every piece is in them."""
     with pytest.raises(InputError) as caught:
         load_dataset(source)
@@ -207,7 +205,7 @@ def test_a_source_that_is_not_there_says_what_can_be_given(tmp_path):
 # --- flaws that would confound prompt lengths -----------------------------------------------------------------------
 
 
-def changed(demo: Dataset, prompt_id: str, change: Callable[[str], str] = str, **fields: str) -> Dataset:
+def changed(demo, prompt_id, change=str, **fields):
     """The dataset with the text of one prompt changed, or some of its fields replaced."""
     return replace(
         demo,

@@ -31,7 +31,7 @@ _WORDS = {
 }
 
 
-def values(word: str) -> st.SearchStrategy:
+def values(word):
     """Return every value that a column of a dtype may hold, missing ones too."""
     return _WORDS[word] if word in _WORDS else st.none() | st.sampled_from(list(dtype_of(word).categories))
 
@@ -42,7 +42,7 @@ def test_any_frame_comes_back_as_it_was(tmp_path):
 
     @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
     @given(st.lists(st.fixed_dictionaries(columns), min_size=1, max_size=4))
-    def holds(some: list[dict]) -> None:
+    def holds(some):
         frame = typed(some, types_of("calls"))
         back = pd.read_parquet(save_frame(frame, tmp_path / "frame.parquet", "calls"))
         assert_frame_equal(as_kind(back, "calls"), frame, check_exact=True)

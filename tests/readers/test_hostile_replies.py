@@ -47,7 +47,7 @@ def test_a_reply_of_one_sign_is_read_in_time(name):
         assert time.process_time() - start < 1, text[:20]
 
 
-def _eval(text: str, path: Path) -> Any:
+def _eval(text, path):
     with zipfile.ZipFile(path, "w") as file:
         file.writestr(
             "header.json", f'{{"eval": {{"model": "m", "task": "t", "x": {text}}}, "status": "success"}}'
@@ -55,7 +55,7 @@ def _eval(text: str, path: Path) -> Any:
     return Scores.load(path)
 
 
-def _row(text: str, path: Path) -> Any:
+def _row(text, path):
     path.write_text(f'{{"question": "?", "choices": [{text}, 1], "answer": "A"}}')
     return load_keyed(path)
 

@@ -10,7 +10,7 @@ from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit.judges.parse import Parsed, Unreadable, parse_judgement
+from toolkit.judges.parse import Unreadable, parse_judgement
 from toolkit.judges.per_sentence import (
     MOST_FINDINGS,
     bounded_score,
@@ -32,17 +32,17 @@ THOUGHTS = (
 )  # fmt: skip
 
 
-def read(text: str, finish_reason: str = "stop") -> Parsed:
+def read(text, finish_reason="stop"):
     return parse_judgement(text, DEFAULT, finish_reason)
 
 
-def why(text: str, finish_reason: str = "stop", rubric=DEFAULT) -> str:
+def why(text, finish_reason="stop", rubric=DEFAULT):
     with pytest.raises(Unreadable) as caught:
         parse_judgement(text, rubric, finish_reason)
     return str(caught.value)
 
 
-def with_raw(value: str) -> str:
+def with_raw(value):
     """A full answer whose clarity is this raw text."""
     return GOOD.replace("4.6", value)
 
@@ -188,7 +188,7 @@ NAMES = ("technical_accuracy", "clarity")
 ONE = {"what": "Port 23 is telnet.", "dimension": "technical_accuracy", "severity": "major"}
 
 
-def said(*items: object) -> str:
+def said(*items):
     return json.dumps({"findings": items})
 
 

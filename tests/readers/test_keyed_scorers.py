@@ -6,7 +6,7 @@ import json
 import random
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from cases import cases
@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError, StudyError
-from toolkit.keyed.answers import Scorer
 from toolkit.keyed.scorers import SCORERS, scorer
 from toolkit.keyed.table import KeyedItem, keeps_order
 
@@ -25,11 +24,11 @@ OPTIONS = ("Audit", "Execution Prevention", "Configuration", "Account Control")
 SHOWN = ("Account Control", "Configuration", "Audit", "Execution Prevention")
 
 
-def item(answer: Any, options: tuple[str, ...] = ()) -> KeyedItem:
+def item(answer, options=()):
     return KeyedItem("i", "?", options, answer, row=3)
 
 
-def value(name: Scorer, text: str, keyed: KeyedItem, shown: tuple[str, ...] = ()) -> Any:
+def value(name, text, keyed, shown=()):
     read = name.read(text, keyed, shown or keyed.options)
     assert (read.value is None) is (read.reason is not None)
     return read.value if read.reason is None else [read.reason]
@@ -217,7 +216,7 @@ def test_numbers_are_read_strictly(text, key, expected):
 
 
 def test_tolerance(tmp_path):
-    def correct(answered: float, key: str, **settings: Any) -> float:
+    def correct(answered, key, **settings):
         return scorer("number", tmp_path, **settings).score(answered, item(key))["correct"]
 
     assert correct(5.0, "5") == 1

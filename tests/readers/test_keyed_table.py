@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from cases import cases
 
 from toolkit.errors import InputError
 from toolkit.keyed.scorers import SCORERS, check_table
-from toolkit.keyed.table import KeyedItem, KeyedTable, keeps_order, load_keyed
+from toolkit.keyed.table import KeyedItem, keeps_order, load_keyed
 
 CASES = cases(__file__)
 
@@ -26,7 +24,7 @@ MCQ = (
 VECTOR = "CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H"
 
 
-def load(folder: Path, name: str, content: Any, columns: Mapping[str, Any] | None = None) -> KeyedTable:
+def load(folder, name, content, columns=None):
     path = folder / name
     if isinstance(content, bytes | str):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -35,7 +33,7 @@ def load(folder: Path, name: str, content: Any, columns: Mapping[str, Any] | Non
     return load_keyed(path, columns)
 
 
-def fault(folder: Path, name: str, content: Any, columns: Mapping[str, Any] | None = None) -> str:
+def fault(folder, name, content, columns=None):
     with pytest.raises(InputError) as caught:
         load(folder, name, content, columns)
     message = str(caught.value)
@@ -100,7 +98,7 @@ def test_seceval(tmp_path):
 
 
 def test_nist_mappings_are_collected_by_control(tmp_path):
-    def mapping(control: str, technique: str | None) -> dict[str, Any]:
+    def mapping(control, technique):
         return {
             "capability_id": control,
             "capability_group": "AC",

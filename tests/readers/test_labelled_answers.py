@@ -20,7 +20,7 @@ TRUTHFUL = ["Type", "Category", "Question", "Best Answer", "Correct Answers", "I
 
 @pytest.fixture
 def written(tmp_path):
-    def write(content: str | list[dict], name: str = "set.jsonl") -> Path:
+    def write(content, name="set.jsonl"):
         path = tmp_path / name
         text = content if isinstance(content, str) else "".join(json.dumps(row) + "\n" for row in content)
         path.write_bytes(text.encode("utf-8"))
@@ -33,7 +33,7 @@ def written(tmp_path):
 def truthful(tmp_path):
     """Return a function that writes a file like TruthfulQA.csv: question, best, correct and incorrect answers."""
 
-    def write(*rows: tuple[str, str, str, str]) -> Path:
+    def write(*rows):
         path = tmp_path / "TruthfulQA.csv"
         with path.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream)
@@ -121,7 +121,7 @@ def security():
     return read_items("security")
 
 
-def area(item: LabelledItem) -> str:
+def area(item):
     return item.item_id.split("-")[0]
 
 

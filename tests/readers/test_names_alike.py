@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -24,24 +23,24 @@ TWINS = ["sou\u200brce", "so\u00a0urce", "so\u00adurce", "sou\u0308rce"]
 MODEL = '{ name = "NAME", provider = "scripted" }'
 
 
-def study_of(lines: str):
-    def load(folder: Path, name: str) -> None:
+def study_of(lines):
+    def load(folder, name):
         (folder / "study.toml").write_text(f'name = "a"\n{lines.replace("NAME", name)}\n')
         load_study_file(folder / "study.toml")
 
     return load
 
 
-def row_of(read, key: str, **row: str):
-    def load(folder: Path, name: str) -> None:
+def row_of(read, key, **row):
+    def load(folder, name):
         (folder / "t.jsonl").write_text(json.dumps(row | {key: name, "question": "What?", "answer": "x"}))
         read(folder / "t.jsonl")
 
     return load
 
 
-def prompt_of(key: str):
-    def load(folder: Path, name: str) -> None:
+def prompt_of(key):
+    def load(folder, name):
         row = {
             "prompt_id": "a_s",
             "text": "What?",
@@ -56,8 +55,8 @@ def prompt_of(key: str):
     return load
 
 
-def frame_of(column: str, analysis):
-    def compare(folder: Path, name: str) -> None:
+def frame_of(column, analysis):
+    def compare(folder, name):
         rows = [(f"b{n}", model, float(n % 3)) for n in range(6) for model in ("source", "b")]
         frame = pd.DataFrame(rows, columns=["base", "model", "composite_strict"]).assign(length_bin="S")
         frame.loc[3, column], frame.loc[5, column] = name, visible_name(name)

@@ -13,20 +13,20 @@ from toolkit.traffic.convert import convert
 from toolkit.traffic.sample import load_sample
 
 
-def block(order: str, kind: int, body: bytes) -> bytes:
+def block(order, kind, body):
     """Return a block of a pcapng in one order of bytes (draft-ietf-opsawg-pcapng, section 3.1)."""
     body += bytes(-len(body) % 4)
     length = len(body) + 12
     return struct.pack(f"{order}II", kind, length) + body + struct.pack(f"{order}I", length)
 
 
-def section(order: str) -> bytes:
+def section(order):
     """Return the head of a section with one interface of Ethernet."""
     head = block(order, 0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1))
     return head + block(order, 1, struct.pack(f"{order}HHI", 1, 0, 262144))
 
 
-def packet(order: str, number: int) -> bytes:
+def packet(order, number):
     """Return a packet of UDP from 192.0.2.NUMBER, so many milliseconds after the first second."""
     data = struct.pack(">HHHH", 1000 + number, 9999, 13, 0) + b"hello"
     ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(data), number, 0, 64, 17, 0) + bytes([192, 0, 2, number])

@@ -19,7 +19,7 @@ NETWORKS = [
 addresses = st.ip_addresses()
 
 
-def shared_bits(one: str, other: str, width: int) -> int:
+def shared_bits(one, other, width):
     difference = int(ipaddress.ip_address(one)) ^ int(ipaddress.ip_address(other))
     return width - difference.bit_length()
 

@@ -8,9 +8,7 @@ import random
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import handmade
 import pytest
@@ -24,12 +22,12 @@ from toolkit.traffic.tshark import packet_records, row_cells, tshark_fields
 CASES = cases(__file__)
 
 
-def rows(capture: Path, display_filter: str | None = None) -> list[dict[str, str | None]]:
+def rows(capture, display_filter=None):
     records = packet_records(capture, display_filter)
     return [{name: cell or None for name, cell in zip(NAMES, row_cells(r), strict=True)} for r in records]
 
 
-def tsharks_of(pid: int) -> list[str]:
+def tsharks_of(pid):
     """The running tsharks below a process; one that was ended and is not yet reaped counts too."""
     out = subprocess.run(["ps", "-eo", "ppid=,comm="], capture_output=True, text=True, check=True).stdout
     return [line for line in out.splitlines() if line.split() == [str(pid), "tshark"]]
@@ -37,7 +35,7 @@ def tsharks_of(pid: int) -> list[str]:
 
 @pytest.fixture
 def capture(tmp_path):
-    def write(frames: list[bytes], form: Callable[[list[bytes]], bytes] = handmade.pcap) -> Path:
+    def write(frames, form=handmade.pcap):
         path = tmp_path / "made.pcap"
         path.write_bytes(form(frames))
         return path
@@ -138,7 +136,7 @@ def test_a_running_loop_and_the_watcher_of_the_user_are_left_alone(capture):
     path = capture(every_kind())
     expected, watcher = rows(path), asyncio.get_child_watcher()
 
-    async def cell() -> list[dict[str, str | None]]:
+    async def cell():
         return rows(path)
 
     assert asyncio.run(cell()) == expected

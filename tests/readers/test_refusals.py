@@ -21,13 +21,13 @@ LABELLED = Path(__file__).parent / "refusals.csv"
 PAGE = Path(__file__).parents[2] / "docs" / "explain" / "refusals.md"
 
 
-def rows() -> list[tuple[str, bool, str]]:
+def rows():
     """Return every labelled reply with its label and its kind; forms were mended on the odd ones alone."""
     with LABELLED.open(encoding="utf-8", newline="") as file:
         return [(row["reply"], row["refused"] == "1", row["kind"]) for row in csv.DictReader(file)]
 
 
-def share(hits: list[bool]) -> str:
+def share(hits):
     low, high = wilson(sum(hits), len(hits))
     return f"{sum(hits)} of {len(hits)}, {sum(hits) / len(hits):.2f} [{low:.2f}, {high:.2f}]"
 

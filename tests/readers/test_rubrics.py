@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from importlib import resources
-from pathlib import Path
 
 import pytest
 from cases import cases
@@ -48,13 +47,13 @@ DEFAULT, SEED_V1 = load_rubric("default"), load_rubric("seed-v1")
 TEXT = (resources.files("toolkit.judges") / "data" / "default.toml").read_text("utf-8")
 
 
-def own(folder: Path, text: str) -> Path:
+def own(folder, text):
     path = folder / "mine.toml"
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def scoped(**scopes: str) -> str:
+def scoped(**scopes):
     text = TEXT
     for name, scope in scopes.items():
         text = text.replace(f'name = "{name}"', f'name = "{name}"\nscope = "{scope}"')

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from cases import cases
 from hypothesis import given
@@ -16,7 +14,7 @@ from toolkit.traffic.sample import load_sample
 CASES = cases(__file__)
 
 
-def write(folder: Path, text: str, about: str | None = None) -> Path:
+def write(folder, text, about=None):
     path = folder / "mine.csv"
     path.write_bytes(text.encode())
     if about is not None:

@@ -138,12 +138,12 @@ TABLE = [
 ]
 
 
-def text_of(separator=",", rows=TABLE, end="\n") -> str:
+def text_of(separator=",", rows=TABLE, end="\n"):
     """Return the table as text."""
     return end.join(separator.join(map(str, row)) for row in rows) + end
 
 
-def workbook(rows=TABLE, *sheets) -> bytes:
+def workbook(rows=TABLE, *sheets):
     """Return the table as a workbook."""
     book, sink = Workbook(), io.BytesIO()
     for row in rows:
@@ -306,12 +306,12 @@ def test_repeats_of_promptfoo_are_repeats(version):
     assert found.n == {"prompts": 4, "bases": 4}
 
 
-def result_of(test, provider="m-a", score=1.0, **fields) -> dict:
+def result_of(test, provider="m-a", score=1.0, **fields):
     """Return a result of promptfoo."""
     return {"provider": {"id": provider}, "vars": {"q": f"t{test}"}, "score": score, **fields}
 
 
-def promptfoo_of(path: Path, results: list[dict]) -> Scores:
+def promptfoo_of(path, results):
     """Return the scores of a file of promptfoo, and of the same results as JSON lines, which are one."""
     path.write_text(json.dumps({"results": {"version": 3, "results": results}}))
     lines = path.with_suffix(".jsonl")
@@ -378,14 +378,14 @@ def test_graders_of_promptfoo_itself():
     assert "2 of 8 scores are missing because their grader failed" in scores.summary().text
 
 
-def saved(path: Path, *samples, **head) -> Path:
+def saved(path, *samples, **head):
     """Write a log of inspect_ai."""
     log = {"status": "success", "eval": {"task": "t", "model": "m", **head}, "samples": samples}
     path.write_text(json.dumps(log))
     return path
 
 
-def scored(number, epoch=1, /, error=None, **values) -> dict:
+def scored(number, epoch=1, /, error=None, **values):
     """Return a sample with a value of each scorer."""
     given = {name: {"value": value} for name, value in values.items()}
     return {"id": number, "epoch": epoch, "scores": given, **({"error": {"message": error}} if error else {})}
@@ -478,7 +478,7 @@ def test_logs_with_other_settings_of_generation_are_other_methods(tmp_path):
     assert set(Scores.load(logs[0], same).runs()["model"]) == {"m"}
 
 
-def lm_eval_of(path: Path, *rows) -> Path:
+def lm_eval_of(path, *rows):
     """Write samples of lm-eval."""
     path.write_text("\n".join(json.dumps({"doc": {}, "doc_id": number, **row}) for number, row in rows))
     return path

@@ -26,7 +26,7 @@ ODD: tuple[Any, ...] = (
 )
 
 
-def changed(value: Any, rng: random.Random) -> Any:
+def changed(value, rng):
     """Return JSON with something in it replaced, taken out or put in; the deeper, the more often."""
     if isinstance(value, dict) and value and rng.random() < 0.85:
         key = rng.choice(list(value))
@@ -41,7 +41,7 @@ def changed(value: Any, rng: random.Random) -> Any:
     return rng.choice(ODD)
 
 
-def damaged(content: bytes, rng: random.Random) -> bytes:
+def damaged(content, rng):
     """Flip, cut, double or put in bytes."""
     at = rng.randrange(len(content))
     piece = rng.choice((b'"', b"\0", b"\xff", b",,", b"\r", b"[" * 100_000, rng.randbytes(9), content[:at]))
@@ -50,7 +50,7 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
     )
 
 
-def rows_of(rng: random.Random) -> list[dict[str, Any]]:
+def rows_of(rng):
     """Return a small table of scores, most often with a few odd values in it."""
     rows = [
         {"item": f"i{i}", "judge": judge, "dimension": part, "score": (i * 7 + len(judge)) % 5, "repeat": 0}
@@ -64,12 +64,12 @@ def rows_of(rng: random.Random) -> list[dict[str, Any]]:
     return rows
 
 
-def text_of(value: Any) -> str:
+def text_of(value):
     """Return a cell of a spreadsheet."""
     return "" if value is None else str(value).encode(errors="replace").decode()
 
 
-def cells_of(rng: random.Random) -> list[list[str]]:
+def cells_of(rng):
     """Return header and cells of a table; some rows may be short, and names of columns doubled."""
     rows = [row if isinstance(row, dict) else {"item": row} for row in rows_of(rng)]
     names = list(dict.fromkeys(name for row in rows for name in row)) or ["item"]
@@ -81,7 +81,7 @@ def cells_of(rng: random.Random) -> list[list[str]]:
     return cells
 
 
-def csv_file(rng: random.Random) -> bytes:
+def csv_file(rng):
     """Return CSV with any separator, quoting, encoding and line ends."""
     separator = rng.choice(",,;\t|")
     quoted = [
@@ -93,7 +93,7 @@ def csv_file(rng: random.Random) -> bytes:
     return text.encode(rng.choice(("utf-8", "utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp500")), "replace")
 
 
-def excel_file(rng: random.Random) -> bytes:
+def excel_file(rng):
     """Return a workbook, now and then with a formula or a second sheet."""
     book, sink = Workbook(), io.BytesIO()
     for row in cells_of(rng):
@@ -105,7 +105,7 @@ def excel_file(rng: random.Random) -> bytes:
     return sink.getvalue()
 
 
-def parquet_file(rng: random.Random) -> bytes:
+def parquet_file(rng):
     """Return Parquet of one column of odd values among plain ones."""
     frame = pd.DataFrame([("a", "j", 1.0), ("b", "j", 2.0)], columns=["item", "judge", "score"])
     odd = rng.choice([b"4", True, 10**18, "1_0", "x", 1e300, [1], {"a": 1}, pd.Timestamp(0), None])
@@ -116,22 +116,22 @@ def parquet_file(rng: random.Random) -> bytes:
     return frame.to_parquet()
 
 
-def doubled(text: str, rng: random.Random) -> str:
+def doubled(text, rng):
     """Return JSON text in which now and then a key stands twice."""
     return text.replace('"score":', '"score": 1, "score":', 1) if rng.random() < 0.15 else text
 
 
-def json_lines(rng: random.Random) -> bytes:
+def json_lines(rng):
     """Return rows as JSON lines."""
     return doubled("\n".join(json.dumps(row) for row in rows_of(rng)), rng).encode()
 
 
-def json_list(rng: random.Random) -> bytes:
+def json_list(rng):
     """Return rows as a JSON list."""
     return doubled(json.dumps(rows_of(rng)), rng).encode()
 
 
-def promptfoo(rng: random.Random) -> bytes:
+def promptfoo(rng):
     """Return results of promptfoo with something changed."""
     rows = [
         {"testIdx": i, "promptIdx": 0, "provider": {"id": name}, "score": i % 2, "gradingResult": {"pass": True}}
@@ -141,7 +141,7 @@ def promptfoo(rng: random.Random) -> bytes:
     return json.dumps(changed({"results": {"version": 3, "results": rows}}, rng)).encode()
 
 
-def inspect_json(rng: random.Random) -> bytes:
+def inspect_json(rng):
     """Return a log of inspect_ai with something changed."""
     log = json.loads((FOREIGN / "inspect_sums.json").read_text())
     whole = {"status": log["status"], "eval": log["eval"], "samples": log["samples"]}
@@ -149,7 +149,7 @@ def inspect_json(rng: random.Random) -> bytes:
     return json.dumps(inside if rng.random() < 0.7 else changed(whole, rng)).encode()
 
 
-def inspect_zip(rng: random.Random) -> bytes:
+def inspect_zip(rng):
     """Return a packed log with a member changed, encrypted, or of a size that it has not."""
     log, sink = json.loads((FOREIGN / "inspect_sums.json").read_text()), io.BytesIO()
     with zipfile.ZipFile(
@@ -168,7 +168,7 @@ def inspect_zip(rng: random.Random) -> bytes:
     return bytes(content)
 
 
-def lm_eval(rng: random.Random) -> bytes:
+def lm_eval(rng):
     """Return samples of lm-eval with something changed."""
     rows = [
         {"doc_id": i, "doc": {}, "filter": "none", "metrics": ["acc"], "acc": float(i % 2)} for i in range(4)

@@ -24,11 +24,11 @@ from toolkit.judges.segments import Segment, segments
 CASES = cases(__file__)
 
 
-def cut(text: str) -> list[str]:
+def cut(text):
     return [piece.of(text) for piece in segments(text)]
 
 
-def kinds(text: str) -> list[str]:
+def kinds(text):
     return [piece.kind for piece in segments(text)]
 
 
@@ -121,7 +121,7 @@ def test_hostile_text_is_cut_in_linear_time(unit, size):
     """1 MB takes about a second at the most; twice what is measured here, for a machine that is busy."""
     text = (unit * (size // len(unit) + 1))[:size]
 
-    def seconds() -> float:
+    def seconds():
         started = time.process_time()
         segments(text)
         return time.process_time() - started
@@ -143,7 +143,7 @@ ping the host network
 Lunch is at noon."""
 
 
-def chosen(text: str, count: int) -> list[str]:
+def chosen(text, count):
     return [sentence.of(text) for sentence in focus_sentences(text, count)]
 
 
@@ -176,7 +176,7 @@ def test_headings_and_code_are_never_named_and_nothing_depends_on_the_task():
     assert list(inspect.signature(reply_metadata).parameters) == ["text"]
 
 
-def by_the_formula(text: str, count: int) -> list[str]:
+def by_the_formula(text, count):
     """The sentences that the formula of `focus_sentences` names, word by word and pair by pair."""
     script = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
     said = [piece.of(text) for piece in segments(text) if piece.kind in READABLE]
@@ -184,12 +184,12 @@ def by_the_formula(text: str, count: int) -> list[str]:
     every = [word for one in words for word in one]
     idf = {word: math.log(len(said) / sum(word in one for one in words)) for word in every}
 
-    def centrality(one: list[str]) -> float:
+    def centrality(one):
         norm = math.sqrt(math.fsum((one.count(word) * idf[word]) ** 2 for word in set(one)))
         shared = math.fsum(one.count(word) * every.count(word) * idf[word] ** 2 for word in set(one))
         return shared / norm if norm else 0.0
 
-    def alike(one: list[str], other: list[str]) -> float:
+    def alike(one, other):
         shared = sum(one.count(word) * other.count(word) for word in set(one))
         squares = math.prod(sum(who.count(word) ** 2 for word in set(who)) for who in (one, other))
         return shared / math.sqrt(squares) if squares else float(one == other)

@@ -10,7 +10,7 @@ import struct
 from functools import cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -18,7 +18,7 @@ import toolkit.traffic
 from toolkit.hallucination.labelled import read_items
 from toolkit.prompts.dataset import load_dataset
 from toolkit.traffic.convert import convert
-from toolkit.traffic.sample import Sample, load_sample, shipped_samples
+from toolkit.traffic.sample import load_sample, shipped_samples
 
 DATA: Final = Path(toolkit.traffic.__file__).parent / "data"
 SCRIPT: Final = Path(__file__).resolve().parents[2] / "scripts" / "make_samples.py"
@@ -28,16 +28,16 @@ every_sample = pytest.mark.parametrize("name", NAMES)
 
 
 @cache
-def sample(name: str) -> Sample:
+def sample(name):
     return load_sample(name)
 
 
 @cache
-def script() -> dict[str, Any]:
+def script():
     return runpy.run_path(str(SCRIPT), run_name="make_samples")
 
 
-def blocks(capture: bytes) -> list[tuple[int, bytes]]:
+def blocks(capture):
     found, at = [], 0
     while at < len(capture):
         kind, length = struct.unpack_from("<II", capture, at)
@@ -46,7 +46,7 @@ def blocks(capture: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
-def options(body: bytes, at: int) -> dict[int, bytes]:
+def options(body, at):
     found = {}
     while at + 4 <= len(body):
         code, length = struct.unpack_from("<HH", body, at)

@@ -171,7 +171,7 @@ def test_the_second_wall_stands_alone(monkeypatch):
 
 
 def test_a_parser_that_fails_leaves_the_text(monkeypatch):
-    def broken() -> None:
+    def broken():
         raise RecursionError
 
     monkeypatch.setattr(markdown, "_markdown", broken)

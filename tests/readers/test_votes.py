@@ -83,7 +83,7 @@ def test_what_two_readings_decide_differently_counts_for_nothing():
     check('Verdict: "no" is what it asks for.', "cot", "no verdict")
 
 
-def check(text: str, mode: str, expected: float | str, finish_reason: str = "stop") -> None:
+def check(text, mode, expected, finish_reason="stop"):
     vote = read_vote(text, mode, finish_reason)
     if isinstance(expected, float):
         assert (vote.value, vote.reason) == (expected, None), text[:80]

@@ -20,7 +20,7 @@ from toolkit.batch.engine import NotebookFailed, ToolkitEngine
 papermill_engines.register("toolkit", ToolkitEngine)  # as the entry point does in an installation
 
 
-def run(template: Path, parameters: dict | None = None, **options: object) -> nbformat.NotebookNode:
+def run(template, parameters=None, **options):
     """Run a notebook as a user of papermill does."""
     out = str(template.with_name("out.ipynb"))
     return papermill.execute_notebook(
@@ -99,7 +99,7 @@ def test_what_a_killed_process_left_of_its_kernels_is_removed_by_the_next(tmp_pa
     for folder in others:
         folder.mkdir()
 
-    def begin() -> tuple[subprocess.Popen[str], Path]:
+    def begin():
         process = subprocess.Popen(
             [sys.executable, "-c", SOCKETS],
             env={**os.environ, "TMPDIR": str(tmp_path)},
@@ -110,7 +110,7 @@ def test_what_a_killed_process_left_of_its_kernels_is_removed_by_the_next(tmp_pa
         assert process.stdout is not None
         return process, Path(process.stdout.readline().strip())
 
-    def there() -> set[Path]:
+    def there():
         return set(tmp_path.iterdir()) - set(others)
 
     (first, left), (second, own) = begin(), begin()

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import threading
-from pathlib import Path
 from urllib.parse import unquote
 
 import nbformat
@@ -15,7 +14,7 @@ import pytest
 from notebook_files import write_notebook
 from waiting import is_alive, wait_for
 
-from toolkit.batch import BatchResult, run_batch
+from toolkit.batch import run_batch
 
 ENDS = """
 import os, signal, sys
@@ -39,7 +38,7 @@ KINDS = ["fine", "failing", "sys.exit", "exit", "killed", "endless"]
 EXPECTED = ["done", "failed", "exited", "exited", "dead kernel", "timeout"]
 
 
-def record_of(path: Path) -> dict:
+def record_of(path):
     return json.loads(path.read_text())
 
 
@@ -50,7 +49,7 @@ def batch(tmp_path_factory):
     write_notebook(folder / "ends.ipynb", "kind = 'fine'", ENDS, "kind", "print('last')")
     (folder / "grid.toml").write_text(f"[product]\nkind = {json.dumps(KINDS)}\n")
 
-    def call() -> BatchResult:
+    def call():
         return run_batch(
             folder / "ends.ipynb", folder / "grid.toml", workers=3, cell_timeout=6, progress=False
         )
@@ -147,8 +146,8 @@ def test_a_worker_that_dies_fails_its_notebook_only(tmp_path):
     template = write_notebook(tmp_path / "t.ipynb", "x = 0", "import time", "time.sleep(60 * (x == 1))")
     out = tmp_path / "out"
 
-    def kill() -> None:
-        def running() -> list[dict]:
+    def kill():
+        def running():
             known = map(record_of, (out / "records").glob("*.json"))
             return [one for one in known if one["status"] == "running" and one["parameters"]["x"] == 1]
 

@@ -19,7 +19,7 @@ from notebook_files import write_notebook
 from stub_server import StubServer
 from waiting import wait_for
 
-from toolkit.batch import BatchResult, run_batch
+from toolkit.batch import run_batch
 from toolkit.batch.cluster import Cluster, differences, facts
 from toolkit.errors import InputError, ToolkitError
 from toolkit.store import embedded
@@ -57,18 +57,18 @@ s.execute(progress=False)
 """
 
 
-def answer(body: dict) -> str:
+def answer(body):
     return f"{len(body['messages'][-1]['content'])} characters were asked"
 
 
-def write_study(folder: Path, address: str, name: str, settings: str = "") -> Path:
+def write_study(folder, address, name, settings=""):
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}.toml"
     path.write_text(STUDY.format(name=name, address=address, settings=settings))
     return path
 
 
-def what_came(study: Study) -> dict[tuple[str, int], str]:
+def what_came(study):
     calls = {call.call_id: call.text for call in study.store.objects(Call)}
     return {
         (run.prompt_id, run.repeat): calls[run.call_id]
@@ -77,7 +77,7 @@ def what_came(study: Study) -> dict[tuple[str, int], str]:
     }
 
 
-def spent(study: Study, *names: str) -> float:
+def spent(study, *names):
     return sum(call.aud_cost or 0 for call in study.store.objects(Call) if call.study in names)
 
 
@@ -108,7 +108,7 @@ if __name__ == "__main__":
         process.communicate(timeout=120)
 
 
-def kill_a_worker_of(records: Path, server: StubServer, killed: list[int], over: threading.Event) -> None:
+def kill_a_worker_of(records, server, killed, over):
     """SIGKILL the Dask worker whose notebook asks, once the server has seen some requests; it answers none before."""
     try:
         wait_for(lambda: server.count >= 4)
@@ -226,7 +226,7 @@ def test_a_cluster_that_is_gone_loses_nothing_and_the_batch_does_not_wait_for_ev
     template = write_notebook(tmp_path / "t.ipynb", "x = 0")
     out = tmp_path / "out"
 
-    def batch() -> BatchResult:
+    def batch():
         return run_batch(template, {"list": [{}]}, out=out, cluster="gone", progress=False)
 
     with pytest.raises(ToolkitError, match=f"{says}; the same call goes on from here"):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import browser
 import nbformat
@@ -17,7 +16,6 @@ import pytest
 from cases import cases
 from notebook_files import write_notebook
 from PIL import Image
-from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -134,21 +132,21 @@ def whole(lab):
             embedded.stop(store)
 
 
-def _pointed(book: nbformat.NotebookNode, lines: dict[str, str]) -> nbformat.NotebookNode:
+def _pointed(book, lines):
     for cell in book.cells:
         for old, new in lines.items():
             cell.source = cell.source.replace(old, new)
     return book
 
 
-def _shown(cells: tuple[dict[str, Any], ...]) -> str:
+def _shown(cells):
     """Return everything that the cells of code show as text."""
     outputs = [output for cell in cells for output in cell["outputs"]]
     parts = [o.get("text", o.get("data", {}).get("text/plain", "")) for o in outputs]
     return "\n".join("".join(part) for part in parts)
 
 
-def _see(lab: browser.Lab, name: str, **more: Any) -> browser.NotebookInBrowser:
+def _see(lab, name, **more):
     """Run a notebook, and check what holds for every one that ends well."""
     seen = browser.run_notebook(lab, lab.root / f"{name}.ipynb", lab.root / f"{name}.png", **more)
     assert seen.errors == ()
@@ -188,11 +186,11 @@ def test_all_notebooks_that_there_are_were_opened():
     assert found == {*FINDS, "03_rate_answers"}
 
 
-def _rate_two_replies(page: webdriver.Chrome) -> None:
+def _rate_two_replies(page):
     """Press a score for each dimension and save; rate the second reply without a mouse."""
     wait = WebDriverWait(page, 120, ignored_exceptions=[StaleElementReferenceException])
 
-    def reached(text: str) -> None:
+    def reached(text):
         wait.until(lambda _: text in page.find_element(By.CSS_SELECTOR, ".jp-OutputArea .widget-vbox").text)
 
     browser.scroll_to(page, "s.rate(")

@@ -35,7 +35,7 @@ def address():
         yield server.url
 
 
-def judged_by(folder: Path, judge: str, *, top: str = "", judges: str = "", max_tokens: int = 120) -> Study:
+def judged_by(folder, judge, *, top="", judges="", max_tokens=120):
     """Return a study of one run with a scripted reply of two sentences and one local judge."""
     path = folder / "judged.toml"
     replies = '["Block 192.0.2.7 at the firewall. Keep the logs."]'
@@ -49,7 +49,7 @@ def judged_by(folder: Path, judge: str, *, top: str = "", judges: str = "", max_
     return Study.load(path)
 
 
-def through(client: str, address: str) -> str:
+def through(client, address):
     """Return how a study names the local server behind one of the two clients."""
     price = "usd_per_million_input = 0.0, usd_per_million_output = 0.0"
     if client == "anthropic":

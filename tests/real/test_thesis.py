@@ -142,7 +142,7 @@ def whole_bundle(bundled):
 def write_study(tmp_path):
     """Write a study file into a folder of its own, whose server is stopped at the end."""
 
-    def write(text: str) -> Path:
+    def write(text):
         path = tmp_path / "study.toml"
         path.write_text(text, encoding="utf-8")
         return path
@@ -151,7 +151,7 @@ def write_study(tmp_path):
     embedded.stop(tmp_path / "results" / ".store")
 
 
-def latex(folder: Path, name: str) -> tuple[str, str]:
+def latex(folder, name):
     """Compile a document and return the log of LaTeX and the text of every page."""
     assert shutil.which("pdflatex"), "no pdflatex: scripts/apt_install.sh in `make test` installs it"
     log = folder / f"{name}.log"
@@ -166,12 +166,12 @@ def latex(folder: Path, name: str) -> tuple[str, str]:
     return log.read_text(encoding="latin-1"), shown.stdout.decode()
 
 
-def compiled(bundle: Path, folder: Path) -> tuple[str, str]:
+def compiled(bundle, folder):
     """Compile a copy of a bundle as it is."""
     return latex(Path(shutil.copytree(bundle, folder / "compiled")), "bundle")
 
 
-def thesis_of(bundle: Path, folder: Path) -> tuple[str, str]:
+def thesis_of(bundle, folder):
     """Compile a thesis that takes up a bundle: its own packages and width, a path with a blank."""
     shutil.copytree(bundle, folder / "the bundle")
     shutil.copy(bundle / "references.bib", folder)
@@ -179,7 +179,7 @@ def thesis_of(bundle: Path, folder: Path) -> tuple[str, str]:
     return latex(folder, "thesis")
 
 
-def assert_clean(log: str, points: float = 5) -> None:
+def assert_clean(log, points=5):
     """Nothing undefined, nothing missing, nothing twice, nothing out of the page."""
     for bad in ("LaTeX Warning", "undefined", "multiply", "Missing character"):
         assert bad not in log
@@ -374,7 +374,7 @@ def test_a_folder_that_holds_another_manifest_is_left_alone(demo_like_study, tmp
                 study.bundle(folder)
 
 
-def _bundle(folder: Path, name: str, seed: int) -> Path:
+def _bundle(folder, name, seed):
     """Write a bundle of one figure, one table, and one table over pages."""
     held, plan = make_study(bases=3, missing=0.0, seed=seed)
     plan.study = plan.study.model_copy(update={"name": name})

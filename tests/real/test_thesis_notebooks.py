@@ -24,7 +24,7 @@ from toolkit.store import embedded
 NOTEBOOKS = sorted(path.stem for path in (Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 
 
-def call(line: str) -> None:
+def call(line):
     with pytest.raises(SystemExit) as end:
         main(shlex.split(line)[1:])
     assert not end.value.code, line
@@ -54,7 +54,7 @@ def thesis(tmp_path_factory):
         embedded.stop(store)
 
 
-def printed(path: Path) -> str:
+def printed(path):
     """Run a notebook by a kernel of its own in the folder it lies in; returns what it shows as text."""
     book = nbformat.read(path, 4)
     where = {"metadata": {"path": str(path.parent)}}
@@ -78,7 +78,7 @@ def test_a_notebook_of_a_fresh_folder_runs(thesis, name):
         _is_a_study_file(thesis, written)
 
 
-def _is_a_study_file(thesis: Path, text: str) -> None:
+def _is_a_study_file(thesis, text):
     """It loads, has as many bases as its margin takes, or all that there are, and runs once models answer."""
     (thesis / "printed.toml").write_text(text, encoding="utf-8")
     scripted = re.sub(r'"(gpt|claude)-[^"]+"', r'{ name = "\g<0>", provider = "scripted" }', text)

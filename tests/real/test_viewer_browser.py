@@ -8,7 +8,7 @@ import json
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import browser
@@ -59,7 +59,7 @@ def study(tmp_path_factory):
 
 
 @contextlib.contextmanager
-def open_browser(folder: Path) -> Iterator[webdriver.Chrome]:
+def open_browser(folder):
     """Open Chromium with a profile of its own."""
     programs = (
         browser._need("chromium", browser.CHROMIUM),
@@ -124,7 +124,7 @@ class Person:
         self.wait.until(lambda _: text in self.root.text, f"{text!r} never stood there: {self.root.text}")
 
 
-def use(person: Person) -> None:
+def use(person):
     """Filter, sort, pick, step by keys, search, compare, look at the matrix: on a page as in a notebook."""
     person.reached("4 of 4 runs")
     person.choose("bin", "M")
@@ -200,7 +200,7 @@ def test_answers_are_read_in_jupyterlab_and_none_of_them_acts(lab, study, tmp_pa
     cells = "return window.jupyterapp.shell.currentWidget.content.widgets.map(cell => cell.model.type)"
     active = "return window.jupyterapp.shell.currentWidget.content.activeCellIndex"
 
-    def person(page: webdriver.Chrome) -> None:
+    def person(page):
         browser.scroll_to(page, "s.view()")
         kinds, place = page.execute_script(cells), page.execute_script(active)
         cell = "//div[contains(@class,'jp-Cell')][.//div[contains(@class,'cm-line')][normalize-space()='s.view()']]"
@@ -290,7 +290,7 @@ LONG = (
 )
 
 
-def longest(left: list[str], right: list[str]) -> int:
+def longest(left, right):
     """Return the length of the longest common subsequence by the table of every textbook."""
     above = [0] * (len(right) + 1)
     for word in left:

@@ -44,7 +44,7 @@ def bundle(scores, tmp_path_factory):
     once = functools.cache(lambda name, kind: render(drawn_now[name], kind))
     drawn_now: dict[str, figure.FigureWithCaption] = {}
 
-    def seldom(shown: figure.FigureWithCaption, kind: str, **more: int) -> bytes:
+    def seldom(shown, kind, **more):
         """Draw one picture each time and the others once: that they stay the same is seen by `test_figure_files`."""
         drawn_now[shown.name] = shown
         return render(shown, kind, **more) if more or shown.name == "model_means" else once(shown.name, kind)
@@ -55,13 +55,13 @@ def bundle(scores, tmp_path_factory):
         yield folder
 
 
-def document_of(folder) -> str:
+def document_of(folder):
     """Return the document with its marks."""
     with zipfile.ZipFile(folder / "bundle.docx") as file:
         return file.read("word/document.xml").decode()
 
 
-def text_of(folder) -> str:
+def text_of(folder):
     """Return what the document says, without its marks."""
     root = ET.fromstring(document_of(folder))
     return "\n".join(
@@ -69,7 +69,7 @@ def text_of(folder) -> str:
     )
 
 
-def plain(text: str) -> str:
+def plain(text):
     """Return letters and digits alone: quotes, dashes and blanks are typeset."""
     return re.sub(r"[\W_]+", "", text)
 

@@ -42,7 +42,7 @@ from toolkit.words import visible_name
 THREE = ("quality_by_length", "cost_quality", "judge_agreement")
 
 
-def three_figures(shuffle: int | None = None):
+def three_figures(shuffle=None):
     """Draw three figures of a small study, of its rows in any order."""
     held, plan = make_study(("gpt-4o", "claude-3-5-sonnet"), bases=3, missing=0.0)
     if shuffle is not None:
@@ -57,7 +57,7 @@ def three():
     return three_figures()
 
 
-def hashes(figures) -> list[str]:
+def hashes(figures):
     """Return the digest of every picture."""
     return [hashlib.sha256(render(f, kind)).hexdigest() for f in figures for kind in ("pdf", "svg", "png")]
 
@@ -183,7 +183,7 @@ def test_figures_and_tables_of_what_is_gone_are_taken_away(tmp_path):
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == {*files, *stay}
 
 
-def write_all(folder: Path) -> list[Path]:
+def write_all(folder):
     """Write figures and tables of a study."""
     held, plan = make_study(("m",), bases=3)
     return write_figures(held, about_study(held, plan), folder)
@@ -271,7 +271,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path, monkeyp
     target = write_atomically(tmp_path / "a.txt", b"old")
     assert target.stat().st_mode & 0o777 == 0o644
 
-    def refuse(self: Path, other: Path) -> None:
+    def refuse(self, other):
         raise OSError("disk full")
 
     monkeypatch.setattr(Path, "replace", refuse)

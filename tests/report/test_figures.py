@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from PIL import Image
 from whole_study import NOTE, drawn, make_study, texts
@@ -31,7 +30,7 @@ NINE = tuple(f"vendor_{'x' * 26}_100%_R&D_{letter}" for letter in "abcdefghi")
 BINS = {"S": 0.0, "M": 1.0, "L": 2.0}
 
 
-def drawn_of(name: str, change=None, **options):
+def drawn_of(name, change=None, **options):
     """Return one figure of a study whose runs were changed first."""
     held, plan = make_study(**options)
     if change is not None:
@@ -52,7 +51,7 @@ def nine():
     return drawn(*make_study(NINE, bases=3, missing=0.0), *NAMES[:6], "judge_agreement")
 
 
-def border(figure) -> int:
+def border(figure):
     """Return the darkest of the outermost pixels of a figure."""
     picture = np.asarray(Image.open(io.BytesIO(render(figure, "png", dpi=100))).convert("L"))
     return int(np.concatenate([picture[0], picture[-1], picture[:, 0], picture[:, -1]]).min())
@@ -76,12 +75,12 @@ def test_a_study_with_everything_gets_every_figure(whole):
     assert too_many_sentences(figures.values(), NOTE) == {}
 
 
-def ends(rows: pd.DataFrame, *columns: str) -> list[list[float]]:
+def ends(rows, *columns):
     """Return some numbers of each row."""
     return rows[list(columns)].astype(float).to_numpy().tolist()
 
 
-def told(estimates) -> list[list[float]]:
+def told(estimates):
     """Return what these results estimate, with their intervals."""
     return [[one.estimate, one.low, one.high] for one in estimates]
 
@@ -157,13 +156,13 @@ def test_judges_dimensions_and_components_are_drawn_as_their_results_have_them(w
     assert here.tolist() == pytest.approx([held.generalizability().result.phi.estimate])
 
 
-def unscore(runs: pd.DataFrame, where) -> None:
+def unscore(runs, where):
     """Take the scores of some runs away."""
     runs.loc[where, ["composite", "composite_strict", *DIMENSIONS]] = np.nan
     runs.loc[where, "judged"] = False
 
 
-def set_failed(runs: pd.DataFrame) -> None:
+def set_failed(runs):
     """Let two runs fail and leave one without a score."""
     unscore(runs, runs.index[:3])
     runs.loc[runs.index[:2], "status"] = "failed"
@@ -193,7 +192,7 @@ def test_costs_get_the_axis_that_suits_them():
         return figure.figure.axes[0], figure.caption
 
     def cost(factor, model="a"):
-        def change(runs: pd.DataFrame) -> None:
+        def change(runs):
             runs.loc[runs["model"] == model, "aud_cost"] *= factor
 
         return change
@@ -213,7 +212,7 @@ def test_costs_get_the_axis_that_suits_them():
     )
     assert mixed.get_xticks().min() == 0
 
-    def only_c(runs: pd.DataFrame) -> None:
+    def only_c(runs):
         runs.loc[runs["model"] != "c", "aud_cost"] = 0.0
 
     several, _ = axis(only_c, ("a", "b", "c"))

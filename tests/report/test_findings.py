@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -43,11 +41,11 @@ EQUAL = ("no difference", "no effect", "are equal", "the same", "does not differ
 HOSTILE = "<script>alert(1)</script>\n& \\input{x} 100%"
 
 
-def findings_of(analyses: Analyses, **reasons: str) -> Findings:
+def findings_of(analyses, **reasons):
     return Findings("whole", tuple(scored_findings(analyses, RATED | reasons)))
 
 
-def of(findings: Findings, question: str) -> pd.DataFrame:
+def of(findings, question):
     frame = findings.frame()
     return frame[frame["question"] == question].reset_index(drop=True)
 
@@ -174,7 +172,7 @@ def test_the_price_of_right_answers_has_its_interval(right, cost, price):
     assert "less what a guess scores" not in unknown.text
 
 
-def number(estimate: float | None, low: float | None, high: float | None, **more: Any) -> Estimate:
+def number(estimate, low, high, **more):
     return Estimate("x", estimate, low, high, **more)
 
 
@@ -315,7 +313,7 @@ def test_a_one_shot_test_tells_verdicts_scores_and_what_prompts_change():
     assert list(adaptive_findings(None, None)) == []
 
 
-def gains(gain: float, extra: float, noise: float = 0.1, **more: Any) -> pd.DataFrame:
+def gains(gain, extra, noise=0.1, **more):
     """Return runs of six bases, in which M scores and costs more than S by so much."""
     rows = [
         (f"b{i}", name, 3 + gain * on + noise * (i % 3 - 1) * on, 0.01 + extra * on * (1 + i % 2))
@@ -328,7 +326,7 @@ def gains(gain: float, extra: float, noise: float = 0.1, **more: Any) -> pd.Data
 def test_a_point_costs_what_the_longer_prompt_costs_more_over_what_it_gains():
     """By hand: 15 AUD more on 1,000 runs for 0.4 points; its interval is Fieller's."""
 
-    def price(runs: pd.DataFrame) -> Estimate:
+    def price(runs):
         (point,) = point_cost(runs)
         return point
 

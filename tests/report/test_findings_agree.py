@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from string import Formatter
 
 import numpy as np
@@ -20,13 +19,12 @@ from toolkit.thesis.findings import (
     SMALL,
     TEXTS,
     UNDECIDED,
-    Statement,
     one_shot_findings,
     scored_findings,
 )
 
 
-def rubric(rng: np.random.Generator, seed: int) -> Iterator[Statement]:
+def rubric(rng, seed):
     """Few or several bases; scores that vary, gain exactly as much in every base, tie, or are near the ceiling."""
     bases, gain = int(rng.integers(2, 13)), float(rng.choice([0.0, 0.1, 0.25, 1.0]))
     models = ["a", "b", "c"][: rng.integers(2, 4)]
@@ -45,7 +43,7 @@ def rubric(rng: np.random.Generator, seed: int) -> Iterator[Statement]:
     return scored_findings(study, {}, ("length", "compare_models", "reliability"))
 
 
-def keyed(rng: np.random.Generator, seed: int) -> Iterator[Statement]:
+def keyed(rng, seed):
     """Models that are always or never right, and others, on few or many items that come in clusters."""
     items, size = int(rng.integers(2, 9)) * 5, int(rng.choice([1, 5]))
     rates = rng.choice([0.0, 0.25, 0.5, 0.9, 1.0], 3)
@@ -62,7 +60,7 @@ def keyed(rng: np.random.Generator, seed: int) -> Iterator[Statement]:
     return scored_findings(study, {}, ("accuracy", "compare_models"))
 
 
-def one_shot(rng: np.random.Generator, seed: int) -> Iterator[Statement]:
+def one_shot(rng, seed):
     """Three prompts on two to twenty questions, alike, better on every one by as much, or by chance."""
     questions, rates = int(rng.integers(2, 21)), rng.choice([0.2, 0.5, 1.0], 3)
     rows = []
@@ -74,7 +72,7 @@ def one_shot(rng: np.random.Generator, seed: int) -> Iterator[Statement]:
     return one_shot_findings(score_methods(pd.DataFrame(rows, columns=[*KEYS, "verdict"])))
 
 
-def votes(rng: np.random.Generator, seed: int) -> Iterator[Statement]:
+def votes(rng, seed):
     """Models that win by chance, often or always; judges that prefer what is shown first, or do not."""
     strength = dict(zip("abc", rng.choice([-9.0, -1.0, 0.0, 0.5, 9.0], 3), strict=True))
     rows = [
@@ -93,7 +91,7 @@ def votes(rng: np.random.Generator, seed: int) -> Iterator[Statement]:
     return scored_findings(study, {}, ("compare_pairs",))
 
 
-def check(statement: Statement) -> None:
+def check(statement):
     """See that nothing of a finding contradicts the rest of it."""
     number, text, verdict = statement.estimate, statement.text, statement.verdict
     reference = 0.5 if number.statistic == "share of first" else 0.0

@@ -10,10 +10,10 @@ import pytest
 from whole_study import make_study
 
 from toolkit.analyses import Analyses
-from toolkit.thesis.findings import DIFFERENT, TEXTS, UNDECIDED, Statement, scored_findings
+from toolkit.thesis.findings import DIFFERENT, TEXTS, UNDECIDED, scored_findings
 
 
-def sentences_of(analyses: Analyses, question: str) -> list[Statement]:
+def sentences_of(analyses, question):
     return list(scored_findings(analyses, {"calibration": "nobody rated"}, only=(question,)))
 
 

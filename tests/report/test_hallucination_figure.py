@@ -8,13 +8,13 @@ from wording_rules import too_many_sentences
 
 from toolkit.hallucination.figures import RATES, hallucination_figure, hallucination_table
 from toolkit.report.style import PAGE_MM
-from toolkit.stats.detection.deciders import Decider, baselines, decider
+from toolkit.stats.detection.deciders import baselines, decider
 
 LABELS = [True, False] * 36
 JUDGES = (("primary", "gpt-4-turbo"), ("secondary", "claude-3-5-haiku"), ("tertiary", "llama-3.3-70b"))
 
 
-def make(judge: str, model: str, mode: str, right: float, seed: int) -> Decider:
+def make(judge, model, mode, right, seed):
     """Return a judge that is right so often, drawn by the seed, and leaves one item undecided."""
     chance = np.random.default_rng(seed)
     votes = [

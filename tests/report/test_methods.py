@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from methods_told import methods_of
@@ -29,7 +27,6 @@ from toolkit.study import Study
 from toolkit.study_file import Replies
 from toolkit.thesis.methods import Done, sentences
 from toolkit.thesis.references import (
-    Evidence,
     bibliography,
     data_file,
     evidence_of,
@@ -58,7 +55,7 @@ tertiary = false
 """
 
 
-def told_of(path: Path) -> tuple[str, list[Mapping[str, Any]]]:
+def told_of(path):
     """Run a study, and return its methods as text and every call of its store as the database has it."""
     with Study.load(path) as study:
         study.run(progress=False)
@@ -127,7 +124,7 @@ def test_a_study_of_one_model_one_judge_and_one_length_claims_nothing_more(store
     assert re.findall(r"\b1 (?!of )\w+s\b", text) == []
 
 
-def done_of(**changed: Any) -> Done:
+def done_of(**changed):
     """Return what a study did, with one of everything."""
     status = {
         "runs": {"planned": 3, "succeeded": 1, "failed": 1, "missing": 1},
@@ -262,12 +259,12 @@ def test_flaws_equal_texts_and_unsure_money_stand_in_the_methods(study_file, tmp
     assert "AUD 0.25 of 1 call without a reply was accepted as billed besides" in told
 
 
-def cited(evidence: Evidence) -> set[str]:
+def cited(evidence):
     """Return the keys that the sentences on statistics cite."""
     return {key for some in statistics_used(evidence).values() for one in some for key in one.cite}
 
 
-def evidence_of_table(folder: Path, *estimates: Estimate) -> Evidence:
+def evidence_of_table(folder, *estimates):
     """Return what the files of one table of results show."""
     table = estimates_table("some", "Wilson.", [("Wilson", one) for one in estimates])
     return evidence_of(save_table(table, folder).shown)

@@ -52,7 +52,7 @@ QUICK = ("one length", "few groups", "few questions", "two of scores")
 PARAMS = [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.full) for kind in KINDS]
 
 
-def study_of(kind: str) -> str:
+def study_of(kind):
     """Return the study file of a kind: a template, changed."""
     text = (
         (TEMPLATES / f"{KINDS[kind]['template']}.toml")
@@ -66,7 +66,7 @@ def study_of(kind: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.strip().startswith(left_out))
 
 
-def scores_in(folder: Path, models: int, judges: int) -> None:
+def scores_in(folder, models, judges):
     drawn = np.random.default_rng(1)
     rows = [
         (f"i{item}", f"m{model}", f"j{judge}", int(drawn.integers(1, 6)))
@@ -100,13 +100,13 @@ def bundle(request, tmp_path_factory):
     shutil.rmtree(folder)
 
 
-def paragraphs_of(folder: Path) -> dict[str, str]:
+def paragraphs_of(folder):
     """Return the paragraphs of the methods by their headings."""
     lines = (folder / "methods.txt").read_text(encoding="utf-8").replace("\u2212", "-").split("\n\n")
     return dict(line.strip().split(". ", 1) for line in lines)
 
 
-def numbers_of(folder: Path) -> list[dict[str, str]]:
+def numbers_of(folder):
     """Return every number of the tables that has an interval or a P value."""
     texts = [path.read_text(encoding="utf-8") for path in folder.glob("*/*.csv")]
     rows = [row for text in texts for row in csv.DictReader(io.StringIO(text))]

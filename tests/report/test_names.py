@@ -8,7 +8,6 @@ import io
 import json
 import re
 from difflib import unified_diff
-from pathlib import Path
 
 import matplotlib.text
 import numpy as np
@@ -39,7 +38,7 @@ PLAIN = re.compile(r"Q[a-z]z+")
 ROLES = {"model": 5, "judge": 3, "person": 3, "scenario": 2, "dimension": 2}
 
 
-def names_of(start: int) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+def names_of(start):
     """Return names for each role, and plain ones of the same order and length."""
     awkward, plain = {}, {}
     letters = iter("abcdefghijklmnopqrstuvwxy")
@@ -50,7 +49,7 @@ def names_of(start: int) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     return awkward, plain
 
 
-def rows(names: dict[str, list[str]]) -> pd.DataFrame:
+def rows(names):
     """Return scores of items in clusters by judges and people, some missing, on two dimensions."""
     rng = np.random.default_rng(5)
     table = []
@@ -87,12 +86,12 @@ def pictures(monkeypatch):
     return written
 
 
-def bare(latex: str) -> str:
+def bare(latex):
     """Return LaTeX without the places where a line may end."""
     return latex.replace(r"\allowbreak", "").replace("{}", "")
 
 
-def contents(folder: Path) -> dict[str, list[str]]:
+def contents(folder):
     """Return the lines of every text of a report."""
     found = {}
     for path in sorted(folder.rglob("*")):
@@ -106,7 +105,7 @@ def contents(folder: Path) -> dict[str, list[str]]:
     return found
 
 
-def differences(plain: dict[str, list[str]], other: dict[str, list[str]], names: dict[str, str]) -> list[str]:
+def differences(plain, other, names):
     """Return the lines of a report that differ from the plain one with the names put in."""
     assert plain.keys() == other.keys()
     wrong = []
@@ -129,12 +128,12 @@ def differences(plain: dict[str, list[str]], other: dict[str, list[str]], names:
     return wrong
 
 
-def pictured(name: str) -> str:
+def pictured(name):
     """Return a name as a picture shows it."""
     return style._line(name)
 
 
-def pairs(awkward: dict[str, list[str]], plain: dict[str, list[str]]) -> dict[str, str]:
+def pairs(awkward, plain):
     """Return the awkward name for each plain one."""
     return {p: a for role in plain for p, a in zip(plain[role], awkward[role], strict=True)}
 

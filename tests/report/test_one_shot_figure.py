@@ -23,7 +23,7 @@ from toolkit.traffic.figures import (
 VERDICTS = ("expected", "unexpected", "hallucinated", None)
 
 
-def scored(counts: dict[str, tuple[int, ...]], variants=("plain",), model="m"):
+def scored(counts, variants=("plain",), model="m"):
     """Return methods with these counts of expected, unexpected, hallucinated and missing verdicts."""
     rows = [
         (f"{v}/{q}", v, q, "shop", model, verdict)

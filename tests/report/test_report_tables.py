@@ -125,7 +125,7 @@ def held():
     return make_study(("m",), bases=6, missing=0.08)[0]
 
 
-def rows_of(table) -> list[str]:
+def rows_of(table):
     """Return the rows of a table with their head."""
     return [line.strip() for line in table.latex.splitlines() if line.endswith(r"\\")]
 
@@ -248,7 +248,7 @@ def test_a_minus_is_one_sign_everywhere_and_a_hyphen_stays_one(text, printed):
     assert readable(text) == printed
 
 
-def estimate(name: str, value: float, **more) -> Estimate:
+def estimate(name, value, **more):
     return Estimate(name, value, value - 0.1, value + 0.1, method="t", **{"n": {"bases": 9}, **more})
 
 

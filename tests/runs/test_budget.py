@@ -11,7 +11,6 @@ import pytest
 from toolkit.errors import BudgetReached
 from toolkit.runs.budget import Account
 from toolkit.runs.owner import Owner
-from toolkit.store.connection import Store
 
 
 @pytest.fixture
@@ -22,13 +21,13 @@ def owner(store):
     owner.close()
 
 
-def booked(store: Store) -> float:
+def booked(store):
     lock = store.database["owners"].find_one({"_id": "s"})
     assert lock is not None
     return float(lock["units"] / 1e9)
 
 
-def call(store: Store, number: int, owner: str, state: str, **money: float) -> None:
+def call(store, number, owner, state, **money):
     store.database["calls"].insert_one(
         {
             "_id": f"{number}",
@@ -47,10 +46,10 @@ def test_calls_that_cost_less_than_their_worst_use_the_budget_up(store, owner, s
     """Waiting for what is under way leaves at most one worst case unspent, and never spends more than there is."""
     account, rng = Account(owner, 1.0), random.Random(seed)
 
-    async def work() -> float:
+    async def work():
         total, endpoint = 0.0, asyncio.Semaphore(8)
 
-        async def spend() -> None:
+        async def spend():
             nonlocal total
             async with endpoint:
                 cost = rng.uniform(0.01, 0.05)
@@ -73,12 +72,12 @@ def test_calls_that_fit_one_after_the_other_all_have_their_turn(store, owner, pa
     """Many that ask at once while one worst case fits: nobody is told that the budget is reached."""
     account = Account(owner, 1.0)
 
-    async def spend() -> None:
+    async def spend():
         await account.reserve(0.9)
         await asyncio.sleep(pause)
         account.settle(0.9, 0.001)
 
-    async def work() -> None:
+    async def work():
         await asyncio.wait_for(asyncio.gather(*(spend() for _ in range(60))), 60)
 
     asyncio.run(work())
@@ -90,7 +89,7 @@ def test_a_call_that_is_cancelled_while_the_server_answers_takes_nothing(store, 
     """What was added for it is given back, once."""
     account = Account(owner, 1.0)
 
-    async def work() -> None:
+    async def work():
         for _ in range(20):
             waiting = asyncio.ensure_future(account.reserve(0.9))
             await asyncio.sleep(0)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-import pandas as pd
 import pytest
 
 from toolkit.judges.request import judge_request, repair_request
@@ -37,7 +35,7 @@ JUDGES_OF_OTHER_WORDS = ('provider = "scripted", usd', 'provider = "scripted", t
 def opened(study_file):
     """Open a study of six runs whose models have a price, with the file's text changed as told."""
 
-    def load(settings: str = "", judges: str = "", changes: Sequence[tuple[str, str]] = ()) -> Study:
+    def load(settings="", judges="", changes=()):
         path = study_file(settings, judges)
         text = path.read_text().replace('models = [{ name = "scripted" }]', PRICED)
         text = text.replace('provider = "scripted" }', f'provider = "scripted", {PRICE} }}')
@@ -50,11 +48,11 @@ def opened(study_file):
     return load
 
 
-def row(frame: pd.DataFrame, who: str) -> pd.Series:
+def row(frame, who):
     return frame.set_index("who").loc[who]
 
 
-def open_calls(study: Study) -> dict[str, tuple[int, int]]:
+def open_calls(study):
     """Return calls still to be asked and paid for, by who."""
     frame = study.estimate()
     return {who: (calls, paid) for who, calls, paid in frame[["who", "calls", "paid_calls"]].values.tolist()}
@@ -119,7 +117,7 @@ def test_prompts_beyond_a_limit_are_estimated_at_their_own_price(opened):
     study = opened("repeats = 2")
     longest = max(count_tokens(run.prompt.text) for run in study.plan.runs)
 
-    def estimated(tokens: int) -> pd.DataFrame:
+    def estimated(tokens):
         row = f"input = 1.0, output = 2.0, over = {{ tokens = {tokens}, input = 10.0, output = 20.0 }}"
         return opened("repeats = 2", changes=[(PRICE, f"prices = [{{ {row} }}]")]).estimate()
 

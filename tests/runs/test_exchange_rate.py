@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +21,7 @@ OWN = "aud_per_usd = { rate = 1.52, on = 2026-11-20 }"
 TABLE = table_exchange().aud_per_usd
 
 
-def priced(path: Path, budget: str = "", repeats: int = 1) -> Path:
+def priced(path, budget="", repeats=1):
     """Give every model of a study a price, and the study what its budget says."""
     text = path.read_text().replace('models = [{ name = "scripted" }]', "")
     text = text.replace('provider = "scripted" }', f'provider = "scripted", {PRICE} }}')
@@ -31,13 +30,13 @@ def priced(path: Path, budget: str = "", repeats: int = 1) -> Path:
     return path
 
 
-def rates_of(study: Study) -> dict[str, float]:
+def rates_of(study):
     """Return the rate of each call, by its id."""
     calls = study.calls()
     return dict(zip(calls["call_id"], calls["aud_per_usd"], strict=True))
 
 
-def cost_sentences(study: Study) -> str:
+def cost_sentences(study):
     """Return the paragraph of the methods about money."""
     done = what_was_done(study.plan, study.store, study.frames(), study.status(), study.manifest())
     return " ".join(str(sentence) for sentence in sentences("cost", done))

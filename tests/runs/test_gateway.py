@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 import pytest
 
 from toolkit.errors import BudgetReached, InputError, ModelError
-from toolkit.models.base import Answer, Message, ModelReply, ModelRequest, Usage
+from toolkit.models.base import Message, ModelReply, ModelRequest, Usage
 from toolkit.models.catalogue import model_spec
 from toolkit.models.prices import Price
 from toolkit.runs.execution import each, run_anywhere
 from toolkit.runs.gateway import Endpoint, Gateway
 from toolkit.runs.ledger import Busy, Claim, Ledger, Taken
 from toolkit.runs.limits import RetryPolicy
-from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.writer import is_as_sealed, utc_now
 
@@ -49,17 +46,17 @@ class Counted:
 
 
 def in_gateway(
-    store: Store,
-    model: Counted,
-    work: Callable[[Gateway], Awaitable[Any]],
+    store,
+    model,
+    work,
     *,
-    study: str = "s",
-    price: Price = PRICE,
-    **settings: Any,
-) -> Any:
+    study="s",
+    price=PRICE,
+    **settings,
+):
     """Open a gateway to one model, do the work, and close it."""
 
-    async def main() -> Any:
+    async def main():
         ledger = Ledger(store, study)
         endpoint = Endpoint(model_spec("scripted"), price, lambda: model, concurrency=4)
         gateway = Gateway(ledger, [endpoint], retry=QUICK, **settings)
@@ -76,7 +73,7 @@ def test_the_same_repeat_is_asked_once_and_another_repeat_again(store):
     """Identity includes the repeat index: ten repeats are ten calls, the same repeat twice is one."""
     model = Counted("Port 22.")
 
-    async def work(gateway: Gateway) -> list[Answer]:
+    async def work(gateway):
         requests = [replace(REQUEST, repeat=n) for n in range(10)] * 2
         return [await gateway.ask(request, purpose="run") for request in requests]
 
@@ -110,7 +107,7 @@ def test_a_call_costs_what_holds_on_its_day_and_a_count_that_is_not_believed_is_
             reply = await super().ask(request)
             return replace(reply, usage=replace(reply.usage, estimated=True, doubt="2^39 tokens"))
 
-    async def work(gateway: Gateway) -> list[Answer]:
+    async def work(gateway):
         answers = []
         for number, moment in enumerate(days):
             monkeypatch.setattr("toolkit.runs.gateway.utc_now", lambda now=moment: now)
@@ -147,10 +144,10 @@ def test_a_call_that_is_cancelled_while_it_is_claimed_leaves_no_claim(store, mon
     """Nothing was sent, so nothing may be counted against the budget; what a dead owner may have paid stays known."""
     model, claim = Counted("Port 22."), Ledger.claim
 
-    async def work(gateway: Gateway) -> None:
+    async def work(gateway):
         there, told = asyncio.Event(), asyncio.Event()
 
-        async def slow(ledger: Ledger, *request: Any, **settings: Any) -> Claim | Answer | Busy:
+        async def slow(ledger, *request, **settings):
             claimed = await claim(ledger, *request, **settings)
             there.set()
             await told.wait()
@@ -183,14 +180,14 @@ def test_a_slow_disk_lets_no_more_paid_replies_wait_than_a_kill_may_lose(store, 
     disk = asyncio.Event()
     complete = Ledger.complete
 
-    async def slow(ledger: Ledger, *said: Any, **more: Any) -> Answer:
+    async def slow(ledger, *said, **more):
         await disk.wait()
         return await complete(ledger, *said, **more)
 
     monkeypatch.setattr(Ledger, "complete", slow)
     model = Counted("A reply.")
 
-    async def work(gateway: Gateway) -> list[Answer]:
+    async def work(gateway):
         asked = [gateway.ask(replace(REQUEST, repeat=n), purpose="run") for n in range(30)]
         answers = asyncio.gather(*asked)
         while model.asked < 4:
@@ -207,8 +204,8 @@ def test_a_slow_disk_lets_no_more_paid_replies_wait_than_a_kill_may_lose(store, 
 def test_a_key_that_is_missing_leaves_no_claim(store):
     """Nothing was sent: the next run finds nothing that a dead process may have paid for."""
 
-    async def main() -> None:
-        def open_model() -> Counted:
+    async def main():
+        def open_model():
             raise InputError("set OPENAI_API_KEY")
 
         gateway = Gateway(
@@ -228,7 +225,7 @@ def test_what_cannot_succeed_is_not_repeated_and_is_asked_again_in_a_later_run(s
     """A bad request fails at once with its reason; running the study again gives it another chance."""
     model = Counted(ModelError("no such model", reason="not_found"), "Port 22.")
 
-    async def work(gateway: Gateway) -> Answer:
+    async def work(gateway):
         with pytest.raises(ModelError, match="no such model"):
             await gateway.ask(REQUEST, purpose="run")
         return await gateway.ask(REQUEST, purpose="run")
@@ -253,7 +250,7 @@ def test_a_wrong_key_stops_its_provider_after_the_first_reply(store):
     """Nine hundred runs are not sent to a provider that refuses the key."""
     model = Counted(ModelError("wrong key", reason="wrong_key", fatal_for_provider=True))
 
-    async def work(gateway: Gateway) -> list[Any]:
+    async def work(gateway):
         calls = (gateway.ask(replace(REQUEST, repeat=n), purpose="run") for n in range(30))
         return await asyncio.gather(*calls, return_exceptions=True)
 
@@ -267,7 +264,7 @@ def test_the_budget_is_a_cap_over_everything_ever_spent(store):
     model = Counted("Port 22.")
     budget = 0.0004  # each call costs 0.0000525 AUD
 
-    async def work(gateway: Gateway) -> int:
+    async def work(gateway):
         calls = [gateway.ask(replace(REQUEST, repeat=number), purpose="run") for number in range(20)]
         ends = await asyncio.gather(*calls, return_exceptions=True)
         return sum(isinstance(end, BudgetReached) and end.exit_code == 3 for end in ends)
@@ -280,7 +277,7 @@ def test_the_budget_is_a_cap_over_everything_ever_spent(store):
     assert model.asked == asked
 
 
-def in_ledgers(work: Callable[[], Coroutine[Any, Any, None]], *ledgers: Ledger) -> None:
+def in_ledgers(work, *ledgers):
     for ledger in ledgers:
         ledger.owner.start()
     run_anywhere(work, threading.Event())
@@ -292,10 +289,10 @@ def test_a_claim_of_a_dead_process_is_taken_over_and_a_living_one_is_not(store):
     """Also by another study; what was in flight when the owner died stays in the ledger as a lost attempt."""
     ledger, other = Ledger(store, "s"), Ledger(store, "t")
 
-    async def claimed(by: Ledger) -> Claim | Answer | Busy:
+    async def claimed(by):
         return await by.claim(REQUEST, purpose="run", worst_aud=0.5)
 
-    async def work() -> None:
+    async def work():
         first = await claimed(ledger)
         assert isinstance(first, Claim)
         assert (first.earlier, first.inherited_aud) == ((), 0.0)
@@ -321,7 +318,7 @@ def test_what_was_sent_under_a_claim_that_is_gone_is_kept(store, end):
     ledger, attempts = Ledger(store, "s"), [{"at": utc_now(), "outcome": "timeout", "ms": 1.0}]
     reply = ModelReply("Port 22.", "stop", Usage(3, 2), "m")
 
-    async def work() -> None:
+    async def work():
         claim = await ledger.claim(REQUEST, purpose="run", worst_aud=0.5)
         assert isinstance(claim, Claim)
         store.database["calls"].delete_many({})
@@ -344,10 +341,10 @@ def test_of_two_replies_to_a_call_the_first_stays_and_both_are_booked(store):
     slow, fast = Ledger(store, "s"), Ledger(store, "t")
     answers = []
 
-    def came(by: str) -> list[dict[str, Any]]:
+    def came(by):
         return [{"at": utc_now(), "outcome": "answered", "ms": 1.0, "by": by}]
 
-    async def work() -> None:
+    async def work():
         mine = await slow.claim(REQUEST, purpose="run", worst_aud=0.5)
         store.database["owners"].update_one({"_id": "s"}, {"$set": {"birth": "1"}})
         taken = await fast.claim(REQUEST, purpose="run", worst_aud=0.5)
@@ -375,14 +372,14 @@ def test_of_two_replies_to_a_call_the_first_stays_and_both_are_booked(store):
 def test_run_anywhere_works_where_a_loop_is_running():
     """In a notebook cell a loop is running already; the coroutine runs all the same and its error comes through."""
 
-    async def inner() -> str:
+    async def inner():
         await asyncio.sleep(0)
         return "done"
 
-    async def broken() -> str:
+    async def broken():
         raise ModelError("said no", reason="bad_request")
 
-    async def cell() -> str:
+    async def cell():
         with pytest.raises(ModelError, match="said no"):
             run_anywhere(broken, threading.Event())
         return run_anywhere(inner, threading.Event())
@@ -397,7 +394,7 @@ def test_each_begins_in_order_and_stops_when_told():
     most = 0
     stop = threading.Event()
 
-    async def work(number: int) -> None:
+    async def work(number):
         nonlocal running, most
         begun.append(number)
         running += 1

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
 
-from toolkit.runs.limits import LONGEST_WAIT, Limiter, Slot
+from toolkit.runs.limits import LONGEST_WAIT, Limiter
 
 
 class Jumping(asyncio.SelectorEventLoop):
@@ -19,7 +17,7 @@ class Jumping(asyncio.SelectorEventLoop):
         self._now = 0.0
         select = self._selector.select
 
-        def jump(timeout: float | None = None) -> Any:
+        def jump(timeout=None):
             assert timeout is not None, "everybody waits and nothing will ever happen"
             self._now += max(timeout, 1e-6)
             return select(0)
@@ -31,31 +29,31 @@ class Jumping(asyncio.SelectorEventLoop):
         return self._now
 
 
-def in_no_time(work: Coroutine[Any, Any, Any]) -> Any:
+def in_no_time(work):
     """Run a coroutine in such a loop: how busy the machine is changes nothing."""
     with asyncio.Runner(loop_factory=Jumping) as runner:
         return runner.run(work)
 
 
-def limited(most: int, **settings: float) -> Limiter:
+def limited(most, **settings):
     """Return a limiter by the clock of the loop that runs."""
     return Limiter(most, clock=asyncio.get_running_loop().time, **settings)
 
 
-def now() -> float:
+def now():
     """Return the time of the loop that runs."""
     return asyncio.get_running_loop().time()
 
 
-async def enter(limiter: Limiter, tokens: float = 0.0) -> Slot:
+async def enter(limiter, tokens=0.0):
     """Wait for a place, as the gateway does."""
     return await limiter.enter(tokens)
 
 
-def entered(limiter: Limiter, count: int) -> list[Slot]:
+def entered(limiter, count):
     """Enter as often as goes without waiting, at most ``count`` times."""
 
-    async def fill() -> list[Slot]:
+    async def fill():
         slots = []
         for _ in range(count):
             try:
@@ -76,7 +74,7 @@ def test_it_starts_with_ten_or_half_the_maximum(most, start):
 def test_it_grows_with_answers_up_to_the_maximum_and_never_above():
     """Thirty answers open thirty places more; a thousand do not pass the maximum."""
 
-    async def work() -> tuple[int, int]:
+    async def work():
         limiter = Limiter(100)
         for _ in range(30):
             limiter.leave(await enter(limiter), answered=True)
@@ -91,7 +89,7 @@ def test_it_grows_with_answers_up_to_the_maximum_and_never_above():
 def test_refusals_of_one_round_halve_it_once_and_the_next_round_again():
     """Ten requests refused together are one sign, not ten; it never falls below one."""
 
-    async def work() -> list[int]:
+    async def work():
         limiter = Limiter(16, clock=lambda: now[0])
         seen = []
         for _ in range(6):
@@ -110,7 +108,7 @@ def test_refusals_of_one_round_halve_it_once_and_the_next_round_again():
 def test_after_a_refusal_it_grows_by_one_a_round():
     """Additive increase: as many answers as there are places open one place."""
 
-    async def work() -> tuple[int, int]:
+    async def work():
         limiter = Limiter(20)
         limiter.leave(await enter(limiter), refused=True)
         shrunk = limiter.at_once
@@ -124,7 +122,7 @@ def test_after_a_refusal_it_grows_by_one_a_round():
 def test_retry_after_holds_back_everything():
     """A provider that asks for 0.2 s is sent nothing before, by nobody."""
 
-    async def work() -> float:
+    async def work():
         limiter = limited(10)
         limiter.leave(await enter(limiter), refused=True, retry_after=0.2)
         started = now()
@@ -137,7 +135,7 @@ def test_retry_after_holds_back_everything():
 def test_pauses_without_an_answer_end_after_ten_minutes():
     """Refusals of one round ask for one pause; an answer begins anew; a single wish of more is none to wait for."""
 
-    async def work() -> list[float]:
+    async def work():
         limiter, times = limited(10), []
         assert not limiter.waits_for(LONGEST_WAIT + 1)
         for answered in (True, False):
@@ -157,11 +155,11 @@ def test_pauses_without_an_answer_end_after_ten_minutes():
 def test_they_go_in_the_order_in_which_they_came_and_one_that_gives_up_holds_up_nobody():
     """Four wait for one place; the second is cancelled; the others go first to last."""
 
-    async def work() -> list[int]:
+    async def work():
         limiter = Limiter(1)
         order: list[int] = []
 
-        async def ask(number: int) -> None:
+        async def ask(number):
             slot = await enter(limiter)
             order.append(number)
             await asyncio.sleep(0)
@@ -179,17 +177,17 @@ def test_they_go_in_the_order_in_which_they_came_and_one_that_gives_up_holds_up_
     assert asyncio.run(work()) == [0, 2, 3]
 
 
-def moments(sizes: list[float], **settings: float) -> list[float]:
+def moments(sizes, **settings):
     """Return when each of these requests went, in seconds from the first, all asked at once."""
 
-    async def ask(limiter: Limiter, size: float) -> float:
+    async def ask(limiter, size):
         slot = await enter(limiter, size)
         went = now()
         await asyncio.sleep(0.001)
         limiter.leave(slot, answered=True)
         return went
 
-    async def work() -> list[float]:
+    async def work():
         limiter = limited(10, **settings)
         return sorted(await asyncio.gather(*(ask(limiter, size) for size in sizes)))
 
@@ -214,7 +212,7 @@ def test_no_window_of_a_minute_holds_more_tokens_than_allowed():
 def test_what_a_request_really_used_counts():
     """A request that was counted as 90 of 100 tokens and used 10 leaves room for the next at once."""
 
-    async def work() -> float:
+    async def work():
         limiter = limited(10, tokens_per_minute=100, minute=30.0)
         limiter.leave(await enter(limiter, 90.0), answered=True, tokens=10.0)
         started = now()
@@ -227,7 +225,7 @@ def test_what_a_request_really_used_counts():
 def test_a_place_in_which_nothing_was_sent_counts_for_no_minute():
     """Another study has the call: its place is given back at once, and the next request need not wait a minute."""
 
-    async def work() -> float:
+    async def work():
         limiter = limited(10, requests_per_minute=2.0)
         for _ in range(20):
             limiter.leave(await enter(limiter), unsent=True)

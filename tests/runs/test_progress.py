@@ -47,14 +47,14 @@ def clock(monkeypatch):
     return now
 
 
-def stderr(monkeypatch: pytest.MonkeyPatch, *, terminal: bool = False) -> Stream:
+def stderr(monkeypatch, *, terminal=False):
     """Put a stream in the place of standard error; in the test itself, because pytest changes it after fixtures."""
     stream = Stream(terminal)
     monkeypatch.setattr(sys, "stderr", stream)
     return stream
 
 
-def quick_log(monkeypatch: pytest.MonkeyPatch) -> Stream:
+def quick_log(monkeypatch):
     """Put a log in its place that gets ten lines a second."""
     monkeypatch.setitem(progress.SECONDS_BETWEEN, "log", 0.1)
     return stderr(monkeypatch)
@@ -320,7 +320,7 @@ def test_who_waits_for_a_batch_is_told(tmp_path, monkeypatch):
     said = "waiting: 6 calls for a batch of its provider]"
     until = time.monotonic() + 60
 
-    def polled(method: str, path: str) -> None:
+    def polled(method, path):
         server.batch_polls = 1 if said in log.getvalue() or time.monotonic() > until else 10**9
 
     with StubServer(answer=plain, batch_polls=10**9, batch_http_fault=polled) as server:

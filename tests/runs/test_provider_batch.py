@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from stub_server import Fault, StubServer
 
 from toolkit.errors import StoreError
 from toolkit.models.base import Message, ModelRequest
-from toolkit.models.catalogue import ModelSpec, model_spec
+from toolkit.models.catalogue import model_spec
 from toolkit.models.prices import Price
 from toolkit.models.registry import open_batch_client, open_model
 from toolkit.runs import provider_batch
@@ -20,7 +19,6 @@ from toolkit.runs.gateway import Endpoint, Gateway
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.limits import RetryPolicy
 from toolkit.runs.provider_batch import Batches
-from toolkit.store.connection import Store
 
 ENV = {"K": "sk-canary-0123456789"}
 PRICE = Price(1.0, 2.0, 1.5, "test", "test")
@@ -39,22 +37,22 @@ def server(monkeypatch):
         yield running
 
 
-def spec_for(provider: str, server: StubServer) -> ModelSpec:
+def spec_for(provider, server):
     url = server.url if provider == "anthropic" else server.openai_url
     return model_spec("m", provider=provider, base_url=url, api_key_env="K")
 
 
-def requests_for(spec: ModelSpec, count: int, text: str = "Which port?") -> list[ModelRequest]:
+def requests_for(spec, count, text="Which port?"):
     question = ModelRequest(
         spec.provider, spec.model, (Message("user", text),), 0.0, 9, endpoint=spec.endpoint
     )
     return [replace(question, repeat=number) for number in range(count)]
 
 
-def asked(store: Store, spec: ModelSpec, requests: list[ModelRequest], **settings: Any) -> list[str]:
+def asked(store, spec, requests, **settings):
     """Fill the ledger from batches, then ask as the pipeline does; return the texts, or why there are none."""
 
-    async def main() -> list[str]:
+    async def main():
         stop = threading.Event()
         endpoint = Endpoint(spec, PRICE, lambda: open_model(spec, env=ENV), concurrency=4, batch=True)
         gateway = Gateway(Ledger(store, "s"), [endpoint], stop=stop, **settings)
@@ -76,11 +74,11 @@ def asked(store: Store, spec: ModelSpec, requests: list[ModelRequest], **setting
     return asyncio.run(main())
 
 
-def states(store: Store) -> list[str]:
+def states(store):
     return sorted(batch["state"] for batch in store.database["batches"].find())
 
 
-def left_by_a_killed_process(store: Store, requests: list[ModelRequest]) -> None:
+def left_by_a_killed_process(store, requests):
     """Leave the document of a process that died between the submission and the provider's id."""
     document = {"_id": NAME, "state": "submitting", "study": "s", "worst_aud": 0.5, "created": 1.0}
     key = {name: getattr(requests[0], name) for name in ("provider", "model", "endpoint")}
@@ -88,8 +86,8 @@ def left_by_a_killed_process(store: Store, requests: list[ModelRequest]) -> None
     store.database["batches"].insert_one({**document, **key, "call_ids": call_ids})
 
 
-def submit(spec: ModelSpec, requests: list[ModelRequest], name: str) -> None:
-    async def main() -> None:
+def submit(spec, requests, name):
+    async def main():
         client = open_batch_client(spec, env=ENV)
         assert client is not None
         await client.submit({request.identity(): request for request in requests}, name)
@@ -156,7 +154,7 @@ def test_polling_goes_on_through_errors(provider, fault, store, server):
     """A provider that cannot be asked for a while has the batch all the same."""
     seen = {"state": 0, "results": 0}
 
-    def faulty(method: str, path: str) -> Fault | None:
+    def faulty(method, path):
         if method != "GET":
             return None
         step = "results" if path.endswith(("/content", "/results")) else "state"
@@ -174,7 +172,7 @@ def test_a_submission_whose_reply_is_lost_is_not_sent_twice(provider, fault, sto
     """Before it is tried again the provider is asked whether it arrived."""
     failed: list[str] = []
 
-    def faulty(method: str, path: str) -> Fault | None:
+    def faulty(method, path):
         if method == "POST" and path.endswith("/batches") and not failed:
             failed.append(path)
             return fault
@@ -191,7 +189,7 @@ def test_a_submission_that_may_have_arrived_is_never_called_a_failure(provider, 
     spec = spec_for(provider, server)
     requests = requests_for(spec, 3)
 
-    def faulty(method: str, path: str) -> Fault | None:
+    def faulty(method, path):
         return Fault("drop") if server.batches or path.endswith("/batches") else None
 
     server.batch_http_fault = faulty
@@ -205,7 +203,7 @@ def test_a_submission_that_may_have_arrived_is_never_called_a_failure(provider, 
 def test_a_store_that_takes_no_batch_is_told_before_anything_is_submitted(store, server, monkeypatch):
     """What is not written down first could be paid for and lost."""
 
-    async def refuse(*_: Any, **__: Any) -> None:
+    async def refuse(*_, **__):
         raise StoreError("batches: the store did not take a write")
 
     monkeypatch.setattr(store.writer, "write", refuse)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,7 @@ def study(study_file):
     opened.store.close()
 
 
-def call(study: Study, name: str, **fields: Any) -> None:
+def call(study, name, **fields):
     """Put a call into the ledger; a string of attempts stands for their outcomes."""
     attempts = [{"at": utc_now(), "outcome": outcome} for outcome in fields.pop("attempts", "").split()]
     document = {

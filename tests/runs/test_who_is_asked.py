@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from processes import unjudged_study
@@ -28,7 +27,7 @@ PRICE = "usd_per_million_input = 1.0, usd_per_million_output = 2.0"
 VERDICT = json.dumps(dict.fromkeys(DIMENSIONS, 3))
 
 
-def equal_study(folder: Path, server: StubServer, more: str = "", judges: str = "") -> Path:
+def equal_study(folder, server, more="", judges=""):
     """Write a study of 6 prompts of which every second is the text before it again, twice, with three judges."""
     texts = [prompt.text for prompt in load_dataset("demo").prompts if prompt.length_bin == "S"][:3]
     rows = [
@@ -54,7 +53,7 @@ def equal_study(folder: Path, server: StubServer, more: str = "", judges: str = 
     return path
 
 
-def by_model(server: StubServer, since: int = 0) -> list[int]:
+def by_model(server, since=0):
     """Return the requests that the server saw, of the model and of each judge."""
     seen = [one.body["model"] for one in server.seen[since:]]
     return [seen.count(name) for name in ("m", "primary", "secondary", "tertiary")]
@@ -80,7 +79,7 @@ def test_equal_replies_share_judges_that_do_not_see_the_task(tmp_path):
     """Before they came nobody knows; from then on the estimate is exact, and so is what is asked."""
     refused = [True]
 
-    def faults(number: int, body: dict) -> Fault | None:
+    def faults(number, body):
         return Fault(status=400) if refused[0] and body["model"] != "m" else None
 
     with StubServer(
@@ -125,7 +124,7 @@ def study(study_file):
     opened.store.close()
 
 
-def retire(study: Study, *, model: str = "", role: str = "", day: str = DAY) -> Study:
+def retire(study, *, model="", role="", day=DAY):
     """Return the study as if a provider had retired one of its models."""
     models, judges = dict(study.plan.models), dict(study.plan.judge_models)
     for specs, name in ((models, model), (judges, role)):

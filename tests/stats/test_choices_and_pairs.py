@@ -24,7 +24,7 @@ PUBLISHED = {
 """Abilities less Baltimore's with home advantage .3023, by R's BradleyTerry2 (Turner & Firth 2012, section 3.2)."""
 
 
-def games() -> pd.DataFrame:
+def games():
     """Return every game as a vote: the home team is the reply that is shown first."""
     votes = BASEBALL.melt(["first", "second"], ["won", "lost"], "vote")
     votes = votes.loc[votes.index.repeat(votes["value"])].replace({"won": "first", "lost": "second"})
@@ -32,7 +32,7 @@ def games() -> pd.DataFrame:
     return votes.reset_index(drop=True).assign(base=numbers, prompt=numbers, judge="league")
 
 
-def fitted(votes: pd.DataFrame, penalty: float) -> dict[str, float]:
+def fitted(votes, penalty):
     """Return strengths less Baltimore's by direct maximisation of the likelihood, with Firth's penalty or without."""
     names = sorted(set(votes["first"]) | set(votes["second"]) - {"Baltimore"})
     names.remove("Baltimore")
@@ -42,7 +42,7 @@ def fitted(votes: pd.DataFrame, penalty: float) -> dict[str, float]:
     )
     won = (votes["vote"] == "first").to_numpy(dtype=float)
 
-    def loss(beta: np.ndarray) -> float:
+    def loss(beta):
         linear = design @ beta
         chance = 1 / (1 + np.exp(-linear))
         information = (design * (chance * (1 - chance))[:, None]).T @ design
@@ -70,7 +70,7 @@ def test_the_published_league_is_found_and_the_penalised_fit_is_ours():
         assert estimate.low < estimate.estimate < estimate.high
 
 
-def votes_of(*duels: tuple[str, str, str], bases: int = 12) -> pd.DataFrame:
+def votes_of(*duels, bases=12):
     """Return votes in both orders on each base: of a pair, who wins on which (``+-=`` for the first, in turns)."""
     rows = []
     for a, b, winners in duels:

@@ -108,7 +108,7 @@ def test_what_cannot_be_estimated_is_said(labels, decisions, silent):
     assert {one.name for one in classify(labels, decisions).rates if not one.estimable} == silent
 
 
-def delong_by_hand(labels: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
+def delong_by_hand(labels, scores):
     """Return area and standard error by comparing every case with every non-case."""
     pairs = np.array([[np.sign(a - b) / 2 + 0.5 for b in scores[~labels]] for a in scores[labels]])
     variance = pairs.mean(axis=1).var(ddof=1) / len(pairs) + pairs.mean(axis=0).var(ddof=1) / pairs.shape[1]
@@ -155,7 +155,7 @@ def test_mcnemar_leaves_out_what_one_did_not_decide():
     assert (found.n["items"], found.missing, found.p_value) == (2, 1, 1.0)
 
 
-def slow_length_decisions(labels: list[bool], lengths: list[float]) -> tuple[bool | None, ...]:
+def slow_length_decisions(labels, lengths):
     """Try every threshold on all other items, one item after the other."""
     decided: list[bool | None] = []
     for out in range(len(labels)):
@@ -191,7 +191,7 @@ def test_length_alone_is_the_threshold_of_all_other_items():
     assert length_decisions([True, True, False], [1, 2, 3])[2] is None
 
 
-def make(mode: str, decisions: list[bool | None], **more: object):
+def make(mode, decisions, **more):
     return decider("primary", "m", mode, labels=LABELS, decisions=decisions, **more)  # type: ignore[arg-type]
 
 

@@ -22,7 +22,7 @@ from toolkit.stats.prompt_length.reply_length import length_bias
 from toolkit.stats.result import estimates_of
 
 
-def study(bases: int = 12) -> pd.DataFrame:
+def study(bases=12):
     """Two models at three lengths, two scenarios."""
     rng = np.random.default_rng(3)
     rows = [(f"b{b:02}", "XY"[b % 2], m, s) for b in range(bases) for m in "uv" for s in "SML"]
@@ -38,18 +38,18 @@ def study(bases: int = 12) -> pd.DataFrame:
     )
 
 
-def listed(runs: pd.DataFrame, times: int) -> pd.DataFrame:
+def listed(runs, times):
     """The same runs again under other bases, as a dataset lists a text several times."""
     copies = [runs.assign(base=runs["base"] + f"-{copy}", cluster=runs["base"]) for copy in range(times)]
     return pd.concat(copies, ignore_index=True)
 
 
-def focus(runs: pd.DataFrame) -> Any:
+def focus(runs):
     on = runs.assign(run_id=[f"r{n}" for n in range(len(runs))])
     return focus_contrast(on.assign(composite_strict=on["composite_strict"] + on["clarity"] / 10), on)
 
 
-def ratings(runs: pd.DataFrame) -> Any:
+def ratings(runs):
     judged = [
         runs.assign(judge=name, composite_strict=runs["composite_strict"] + plus)
         for name, plus in (("a", 0.0), ("b", 0.2))
@@ -71,14 +71,14 @@ ANALYSES: dict[str, Callable[[pd.DataFrame], Any]] = {
 }
 
 
-def numbers(found: Any) -> dict[str, list[float | None]]:
+def numbers(found):
     return {
         f"{where} {one.name}": [one.estimate, one.low, one.high, one.p_value]
         for where, one in estimates_of(found)
     }
 
 
-def about(found: dict[str, list[float | None]]) -> dict[str, list[Any]]:
+def about(found):
     return {
         what: [one if one is None else pytest.approx(one, rel=1e-6, abs=1e-9) for one in values]
         for what, values in found.items()

@@ -15,7 +15,7 @@ from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import holm
 
 
-def scores_of(seed=1, bases=12, answers=3, judges=3) -> np.ndarray:
+def scores_of(seed=1, bases=12, answers=3, judges=3):
     rng = np.random.default_rng(seed)
     shared = np.repeat(rng.normal(0, 0.8, bases), answers)[:, None] + rng.normal(0, 0.4, (bases * answers, 1))
     lenient = np.linspace(-0.5, 0.6, judges)
@@ -24,7 +24,7 @@ def scores_of(seed=1, bases=12, answers=3, judges=3) -> np.ndarray:
     )
 
 
-def long(scores, answers=3) -> pd.DataFrame:
+def long(scores, answers=3):
     rows = [
         (f"t{i}", f"b{i // answers}", f"j{j}", x) for i, row in enumerate(scores) for j, x in enumerate(row)
     ]
@@ -68,7 +68,7 @@ def test_a_gift_of_one_judge_is_its_leniency_and_unknown_bases_change_no_estimat
     assert after["j0"].estimate == pytest.approx(before["j0"].estimate - 0.65, abs=1e-9)
 
 
-def repeats(scores, judge="primary") -> pd.DataFrame:
+def repeats(scores, judge="primary"):
     frame = long(scores).rename(columns={"judge": "repeat"})
     return frame.assign(judge=judge)
 

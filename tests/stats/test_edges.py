@@ -110,7 +110,7 @@ def calibrated(human, judged, unrated):
 ONE_FACET = Design(("answer", "judge"))
 
 
-def long(scores, answers=1) -> pd.DataFrame:
+def long(scores, answers=1):
     rows = [
         (f"t{i}", f"b{i // answers}", f"j{j}", x) for i, row in enumerate(scores) for j, x in enumerate(row)
     ]

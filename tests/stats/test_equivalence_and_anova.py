@@ -11,7 +11,7 @@ from statsmodels.stats.weightstats import ttost_paired
 from toolkit.stats.prompt_length.contrasts import equivalence, judged_equivalent, repeated_measures
 
 
-def table(bases: int = 9, bins: int = 3, seed: int = 5) -> np.ndarray:
+def table(bases=9, bins=3, seed=5):
     rng = np.random.default_rng(seed)
     return 3 + rng.normal(0, 1, (bases, 1)) + rng.normal(0, 1, (bases, bins)) * np.linspace(0.2, 1.5, bins)
 

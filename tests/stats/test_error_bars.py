@@ -71,7 +71,7 @@ def test_near_the_end_of_the_scale_the_interval_holds_where_students_t_does_not(
     """Whole scores with a mean of 4.6, three answers a base whose difficulty is skewed: 600 studies."""
     rng = np.random.default_rng(20261125)
 
-    def studies(count: int, size: int) -> np.ndarray:
+    def studies(count, size):
         level = 4.8 - 0.4 * (rng.exponential(1, (count, size, 1)) - 1)
         return np.clip(np.round(level + rng.normal(0, 0.6, (count, size, 3))), 0, 5).mean(axis=2)
 
@@ -88,7 +88,7 @@ def test_near_the_end_of_the_scale_the_interval_holds_where_students_t_does_not(
 QUICK = settings(derandomize=True, deadline=None, max_examples=40)
 
 
-def runs() -> pd.DataFrame:
+def runs():
     dice = np.random.default_rng(1)
     rows = [
         (f"b{b}", length, model, float(3 + hard + gain + dice.normal(0, 0.3)))
@@ -181,7 +181,7 @@ def test_all_right_against_all_wrong_is_decided_in_five_clusters():
     assert found.p_value == pytest.approx(2 * stats.norm.sf(z))
 
 
-def gained(gain: float, bases: int) -> dict[str, Estimate]:
+def gained(gain, bases):
     """Return the estimates that rest on a score which is higher by as much in every base."""
     names, level = [f"b{base}" for base in range(bases)], np.arange(bases) / 7
     rows = [
@@ -254,7 +254,7 @@ def test_of_two_deciders_and_of_two_methods_interval_and_p_value_agree(b, c, rig
 
 
 @st.composite
-def uneven(draw: st.DrawFn) -> pd.DataFrame:
+def uneven(draw):
     """Return two models that answered the same items, each as often as it happened to."""
     rows = []
     for base in range(draw(st.integers(2, 6))):

@@ -14,7 +14,7 @@ from toolkit.stats.comparisons.focus import focus_contrast
 JUDGES = ("primary", "secondary", "tertiary")
 
 
-def judgements(bases: int = 8, seed: int = 1, gain: float = 0.0, l_gain: float = 0.0) -> pd.DataFrame:
+def judgements(bases=8, seed=1, gain=0.0, l_gain=0.0):
     """Judgements of one run per base, model and bin by three judges; the same truth for every seed of the noise."""
     levels = [[f"b{b}" for b in range(bases)], ["x", "y"], list("SML"), JUDGES]
     names = ["base", "model", "length_bin", "judge"]

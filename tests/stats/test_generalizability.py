@@ -17,12 +17,12 @@ SHROUT = json.loads((Path(__file__).parents[1] / "golden" / "shrout_fleiss_1979.
 ONE_FACET = Design(("answer", "judge"))
 
 
-def one_facet(values) -> pd.DataFrame:
+def one_facet(values):
     rows = [(f"a{i:03d}", f"j{j}", float(x)) for i, row in enumerate(values) for j, x in enumerate(row)]
     return pd.DataFrame(rows, columns=["answer", "judge", "score"])
 
 
-def judgements(bases=6, models=3, bins=("S", "M"), repeats=2, judges=3, times=1, seed=1) -> pd.DataFrame:
+def judgements(bases=6, models=3, bins=("S", "M"), repeats=2, judges=3, times=1, seed=1):
     """A study with every source of variance, in the columns of ``Study.judgements()``."""
     rng = np.random.default_rng(seed)
     shape = (bases, models, len(bins), repeats, judges, times)

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toolkit.stats.agreement.judge_comparison import JudgeComparison, compare_judges
+from toolkit.stats.agreement.judge_comparison import compare_judges
 from toolkit.stats.result import Estimate
 
 JUDGES = ("primary", "secondary", "tertiary")
 
 
-def study(bases: int = 8, seed: int = 1) -> tuple[pd.DataFrame, pd.DataFrame]:
+def study(bases=8, seed=1):
     """Return judgements and replies: primary is .5 milder and adds .3 points per 100 tokens."""
     chance = np.random.default_rng(seed)
     rows, replies = [], []
@@ -29,11 +29,11 @@ def study(bases: int = 8, seed: int = 1) -> tuple[pd.DataFrame, pd.DataFrame]:
     return pd.DataFrame(rows, columns=columns), pd.DataFrame(replies)
 
 
-def compared(judgements: pd.DataFrame, replies: pd.DataFrame) -> JudgeComparison:
+def compared(judgements, replies):
     return compare_judges(judgements, replies, leniency={})
 
 
-def of_primary(result: JudgeComparison) -> dict[str, Estimate]:
+def of_primary(result):
     return {one.statistic: one for one in result.estimates if one.facets["judge"] == "primary"}
 
 

@@ -24,7 +24,7 @@ def frames(then, now, *, bases=None, judge="primary", dimension="composite_stric
     return rows.assign(score=then), rows.assign(score=now)
 
 
-def moved(differences: np.ndarray, confidence: float = 0.95) -> tuple[float, float]:
+def moved(differences, confidence=0.95):
     """Return the interval of a shift of single bases: the wider of scipy's t and of both sides put together."""
     count = len(differences)
     test = scipy_stats.ttest_1samp(differences, 0).confidence_interval(confidence)

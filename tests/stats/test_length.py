@@ -22,7 +22,7 @@ from toolkit.stats.result import COLUMNS, Estimate
 GAINS = {"S": 0, "M": 0.3, "L": 0.5}
 
 
-def study(bases=8, models=("m1", "m2"), repeats=2, seed=4) -> pd.DataFrame:
+def study(bases=8, models=("m1", "m2"), repeats=2, seed=4):
     rng = np.random.default_rng(seed)
     rows = []
     for base in range(bases):
@@ -34,7 +34,7 @@ def study(bases=8, models=("m1", "m2"), repeats=2, seed=4) -> pd.DataFrame:
     return frame.assign(length_bin=frame["length_bin"].astype(bins))
 
 
-def base_means(runs: pd.DataFrame) -> pd.DataFrame:
+def base_means(runs):
     return runs.groupby(["base", "length_bin"], observed=True)["composite_strict"].mean().unstack()
 
 

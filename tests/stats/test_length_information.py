@@ -18,7 +18,7 @@ TRUTH = {
 }  # fmt: skip
 
 
-def runs_of(bases: int = 8, models: str = "a", noise: float = 0.2) -> pd.DataFrame:
+def runs_of(bases=8, models="a", noise=0.2):
     """Return a run of each base, model and prompt, with the gains above and noise that they do not share."""
     rng = np.random.default_rng(4)
     rows = [
@@ -38,7 +38,7 @@ def runs_of(bases: int = 8, models: str = "a", noise: float = 0.2) -> pd.DataFra
     return runs
 
 
-def differences(result) -> dict:
+def differences(result):
     """Return the estimates of the parts and sums by name."""
     return {row.name: row for row in (*result.length, *result.information, *result.total)}
 

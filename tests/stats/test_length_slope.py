@@ -13,9 +13,7 @@ from toolkit.stats.prompt_length.dimension_profile import dimension_profile
 from toolkit.stats.prompt_length.reply_length import length_bias
 
 
-def study(
-    bases: int = 12, models: str = "xy", seed: int = 1, slope: float = 0.1, noise: float = 0.3
-) -> pd.DataFrame:
+def study(bases=12, models="xy", seed=1, slope=0.1, noise=0.3):
     """Score 3 + base + 0.2 at M and 0.3 at L + slope x tokens / 100; replies are 80 and 160 tokens longer at M, L."""
     rng = np.random.default_rng(seed)
     levels = [[f"b{b}" for b in range(bases)], list(models), list("SML")]
@@ -119,7 +117,7 @@ def test_a_model_that_lacks_a_bin_does_not_pass_for_an_effect():
     assert any("lacks a length bin" in note for note in found.notes)
 
 
-def runs(*rows: tuple[str, str, str, float | None]) -> pd.DataFrame:
+def runs(*rows):
     """Return runs of base, model and bin with a score for clarity."""
     return pd.DataFrame(rows, columns=["base", "model", "length_bin", "clarity"])
 

@@ -16,7 +16,7 @@ from toolkit.stats.inference.proportions import share
 from toolkit.stats.prompt_length.contrasts import compare_lengths
 
 
-def scores(seed=1, top=0.4) -> pd.DataFrame:
+def scores(seed=1, top=0.4):
     rng = np.random.default_rng(seed)
     rows = product([f"b{i}" for i in range(12)], "SML", ("m1", "m2"), ("primary", "secondary"))
     frame = pd.DataFrame(rows, columns=["base", "length_bin", "model", "judge"])
@@ -68,7 +68,7 @@ def test_an_empty_group_and_a_frame_without_groups():
     assert len(bare.frame()) == 2
 
 
-def study(bases=10, seed=3) -> pd.DataFrame:
+def study(bases=10, seed=3):
     rng = np.random.default_rng(seed)
     rows = product([f"b{base}" for base in range(bases)], ("m1", "m2"), "SML")
     frame = pd.DataFrame(rows, columns=["base", "model", "length_bin"])

@@ -93,7 +93,7 @@ def test_the_interval_of_two_methods_covers_so_that_the_test_keeps_its_level():
     assert (one.low, one.high) == pytest.approx((below[5, 40], above[5, 40]))
 
 
-def experiments(**shares) -> pd.DataFrame:
+def experiments(**shares):
     """Return experiments of methods named ``variant_question``, with counts of the three verdicts and of none."""
     rows = []
     for name, counts in shares.items():
@@ -142,7 +142,7 @@ def test_the_mean_over_methods_stays_between_the_weights():
     assert (clamped.low, clamped.high) == (0.0, 1.0)
 
 
-def frame(scores: dict[tuple[str, str, str], float | None]) -> pd.DataFrame:
+def frame(scores):
     return pd.DataFrame(
         [(*key, value) for key, value in scores.items()], columns=["question", "variant", "model", "raw"]
     )

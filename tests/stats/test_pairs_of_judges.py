@@ -13,7 +13,7 @@ from toolkit.stats.agreement.kappa import cohen_kappa, weighted_kappa
 from toolkit.stats.agreement.ratings import rating_matrix
 
 
-def two(seed: int, n=30) -> tuple[np.ndarray, np.ndarray]:
+def two(seed, n=30):
     rng = np.random.default_rng(seed)
     x = rng.integers(0, 11, n) / 2
     return x, np.clip(x + rng.integers(-2, 4, n) / 2, 0, 5)

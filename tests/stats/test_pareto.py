@@ -14,9 +14,7 @@ from toolkit.stats.comparisons.cost_quality import front_probabilities, on_front
 from toolkit.stats.inference.jackknife import jackknife_interval
 
 
-def study(
-    points: dict[tuple[str, str], tuple[float, float]], bases: int = 12, spread: float = 0.1
-) -> pd.DataFrame:
+def study(points, bases=12, spread=0.1):
     """Runs whose mean quality and cost are those of the points, whatever the noise."""
     rng = np.random.default_rng(7)
     rows = []
@@ -123,7 +121,7 @@ def test_the_interval_of_quality_per_aud_is_the_jackknife_of_its_logarithm():
     assert (whole.low, whole.high) == pytest.approx(tuple(np.exp(ends)))
 
 
-def steps(gain: float, cost: float, bases: int = 8, noise: float = 0.1) -> pd.DataFrame:
+def steps(gain, cost, bases=8, noise=0.1):
     """Return runs of one model at S and M."""
     chance = np.random.default_rng(1)
     rows = [

@@ -61,7 +61,7 @@ def test_what_cannot_be_found_has_no_number_and_a_reason_and_nothing_is_rounded_
     assert bases_needed(1e6, 1.0).estimate == 2.0
 
 
-def pilot(bases: int = 20, repeats: int = 2, models: int = 2, seed: int = 1) -> pd.DataFrame:
+def pilot(bases=20, repeats=2, models=2, seed=1):
     """Runs whose differences have the variance .3**2 x 2 between bases and .4**2 of a repeat."""
     dice = np.random.default_rng(seed)
     rows = []

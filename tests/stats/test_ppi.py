@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from toolkit.stats.human.ppi import (
-    CalibratedMean,
     prediction_powered_contrasts,
     prediction_powered_mean,
 )
@@ -18,7 +17,7 @@ from toolkit.stats.inference.means import clustered_mean, clustered_slope
 TRIPLE = ([4, 3, 5, 2, 4, 3, 5, 4], [4.5, 3.5, 4.5, 3, 4, 3.5, 5, 4.5], [4, 4.5, 3.5, 5, 3, 4, 4.5, 3.5])
 
 
-def simulated(rng: np.random.Generator, bases: int, rated: int, top: bool, answers: int = 300):
+def simulated(rng, bases, rated, top, answers=300):
     """Return ratings, judges' scores, bases and who is rated; people and judges correlate .7 and share a ceiling."""
     base = np.arange(answers) % bases
     quality = rng.normal(size=answers)
@@ -30,7 +29,7 @@ def simulated(rng: np.random.Generator, bases: int, rated: int, top: bool, answe
     return people, judges, base, shown
 
 
-def calibrated(people, judges, base, shown) -> CalibratedMean:
+def calibrated(people, judges, base, shown):
     return prediction_powered_mean(
         "m", people[shown], judges[shown], judges[~shown], list(base[shown]), list(base[~shown])
     )
@@ -124,7 +123,7 @@ def test_every_answer_rated_and_all_unrated_in_one_base_work():
 PAIRS = {"M - S": ("M", "S"), "L - M": ("L", "M"), "L - S": ("L", "S")}
 
 
-def few_rated(seed: int, rated: int, noise: float = 0.35):
+def few_rated(seed, rated, noise=0.35):
     """Return ratings, judges' scores, bin, base and who is rated: S, M and L of 36 bases, some bases rated whole."""
     rng = np.random.default_rng(seed)
     base, side = np.repeat(np.arange(36), 3), np.array(list("SML") * 36)
@@ -134,7 +133,7 @@ def few_rated(seed: int, rated: int, noise: float = 0.35):
     return people, judges, side, base, base < rated
 
 
-def contrasted(contrasts, people, judges, side, base, shown) -> dict[str, CalibratedMean]:
+def contrasted(contrasts, people, judges, side, base, shown):
     rows = people[shown], judges[shown], judges[~shown], side[shown], side[~shown], base[shown], base[~shown]
     named = [(name, *pair) for name, pair in contrasts.items()]
     return dict(zip(contrasts, prediction_powered_contrasts(named, *rows), strict=True))

@@ -11,7 +11,7 @@ from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import holm
 
 
-def pairs(kind: str, shifts, *, judge: str = "primary", each: int = 1, original: float = 3.0) -> pd.DataFrame:
+def pairs(kind, shifts, *, judge="primary", each=1, original=3.0):
     """Return pairs of one kind: a shift that is None is a reply whose altered version has no score."""
     rows = []
     for number, shift in enumerate(shifts):

@@ -16,7 +16,7 @@ from toolkit.stats import jackknife_interval, krippendorff_alpha, reference_effe
 from toolkit.stats.agreement.alpha import krippendorff_difference
 
 
-def sides() -> tuple[pd.DataFrame, pd.DataFrame]:
+def sides():
     """Return judgements on and off, with two dimensions, of which one gains and one does not."""
     on, off = judgements(seed=2, gain=-0.3), judgements(seed=3)
     dice = np.random.default_rng(5)
@@ -26,7 +26,7 @@ def sides() -> tuple[pd.DataFrame, pd.DataFrame]:
     return on, off
 
 
-def t_test(on: pd.DataFrame, off: pd.DataFrame, score: str) -> tuple[float, float, float, float]:
+def t_test(on, off, score):
     """Return mean, ends and p value of scipy's paired test on base means."""
     means = [frame.groupby("base")[score].mean() for frame in (on, off)]
     test = stats.ttest_rel(*means)
@@ -69,7 +69,7 @@ def test_agreement_is_krippendorffs_alpha_of_what_both_sides_have_and_its_differ
     assert [one.estimate for one in found.agreement[:2]] == pytest.approx([one.estimate for one in alphas])
     assert [one.low for one in found.agreement[:2]] == pytest.approx([one.low for one in alphas])
 
-    def difference(chosen: pd.Series) -> float:
+    def difference(chosen):
         first, second = (krippendorff_alpha(table[chosen]).estimate for table in kept)
         assert first is not None
         assert second is not None

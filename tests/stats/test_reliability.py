@@ -20,8 +20,7 @@ from toolkit.stats.agreement.icc import (
     NEW_JUDGES,
     THESE_JUDGES,
 )
-from toolkit.stats.agreement.reliability import ROW_ORDER, Reliability, reliability
-from toolkit.stats.result import Estimate
+from toolkit.stats.agreement.reliability import ROW_ORDER, reliability
 from toolkit.words import DIMENSIONS
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "shrout_fleiss_1979.json").read_text("utf-8"))
@@ -34,12 +33,12 @@ tables = st.integers(2, 6).flatmap(
 )
 
 
-def long(table, **more) -> pd.DataFrame:
+def long(table, **more):
     rows = [(f"t{i}", f"j{j}", score) for i, row in enumerate(table) for j, score in enumerate(row)]
     return pd.DataFrame(rows, columns=["target", "judge", "score"]).assign(**more)
 
 
-def clustered_table(bases=12, answers=3, seed=7) -> pd.DataFrame:
+def clustered_table(bases=12, answers=3, seed=7):
     """Ratings of answers that share a base, by three judges of unequal leniency."""
     rng = np.random.default_rng(seed)
     shared = np.repeat(rng.normal(0, 0.8, bases), answers)[:, None]
@@ -49,21 +48,21 @@ def clustered_table(bases=12, answers=3, seed=7) -> pd.DataFrame:
     return ratings.assign(base=[f"b{int(name[1:]) // answers}" for name in ratings["target"]])
 
 
-def values(result: Reliability) -> dict[str, float | None]:
+def values(result):
     return {one.name: one.estimate for one in result.icc["score"]}
 
 
-def ends(one: Estimate) -> tuple[float | None, float | None]:
+def ends(one):
     return one.low, one.high
 
 
-def every(result: Reliability) -> list[Estimate]:
+def every(result):
     families = [*result.icc.values(), *result.icc_these_judges.values(), *result.pearson.values()]
     over = [result.alpha_over_dimensions] if result.alpha_over_dimensions else []
     return [one for family in families for one in family] + [*result.alpha_over_judges.values(), *over]
 
 
-def assert_never_made_up(result: Reliability) -> None:
+def assert_never_made_up(result):
     """No number is NaN or infinite, and whatever is absent says why."""
     leniency = [one for judges in result.leniency.values() for one in judges.values()]
     for one in (*every(result), *result.krippendorff.values(), *leniency):
@@ -94,7 +93,7 @@ def test_the_shrout_and_fleiss_table_gives_the_published_coefficients():
     assert_never_made_up(result)
 
 
-def two_way(table: np.ndarray) -> SimpleNamespace:
+def two_way(table):
     """Return the mean squares of a two-way table by their textbook formulas, an oracle of our sums over answers."""
     n, k = table.shape
     rows, columns = table.mean(axis=1, keepdims=True), table.mean(axis=0)

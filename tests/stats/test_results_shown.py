@@ -20,7 +20,7 @@ class OneResult(Result):
     found: tuple[Estimate, ...]
 
 
-def runs() -> pd.DataFrame:
+def runs():
     dice = np.random.default_rng(5)
     rows = [
         (m, f"b{b}", n, s) for m in ("one", "<b>two</b>") for b in range(12) for n in "SML" for s in ["SOC"]
@@ -31,7 +31,7 @@ def runs() -> pd.DataFrame:
     return frame.assign(repeat=1, aud_cost=0.01, text_cluster=frame["base"])
 
 
-def ratings() -> pd.DataFrame:
+def ratings():
     dice = np.random.default_rng(6)
     rows = [
         (f"b{a}", judge, d) for a in range(20) for judge in "xyz" for d in ("clarity", "composite_strict")

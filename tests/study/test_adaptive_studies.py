@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from stub_server import Fault, StubServer
 
@@ -28,14 +26,14 @@ tertiary = {{ name = "judge-c", provider = "scripted" }}
 NARROW = 'selection = "adaptive"\ntarget_width = {}'
 
 
-def study_in(folder: Path, selection: str, scenario: str = "SOC_INCIDENT") -> Study:
+def study_in(folder, selection, scenario="SOC_INCIDENT"):
     folder.mkdir()
     path = folder / "study.toml"
     path.write_text(ADAPTIVE.format(selection=selection, scenario=scenario))
     return Study.load(path)
 
 
-def bases(study: Study) -> list[str]:
+def bases(study):
     """Return the bases in the order in which they were first asked."""
     runs = study.runs().sort_values("created_at")
     return list(dict.fromkeys(runs["base"]))
@@ -60,7 +58,7 @@ def test_rounds_end_at_the_width_and_go_on_the_same_after_a_kill(tmp_path, monke
     stopped = study_in(tmp_path / "stopped", NARROW.format(0.3))
     run_plan, rounds = adaptive.run_plan, iter(range(3))
 
-    def killed(*args: object, **kwargs: object) -> object:
+    def killed(*args, **kwargs):
         if next(rounds, None) is None:
             raise KeyboardInterrupt
         return run_plan(*args, **kwargs)

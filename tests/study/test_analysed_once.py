@@ -6,7 +6,6 @@ import signal
 import traceback
 from collections import Counter
 
-import pandas as pd
 import pytest
 
 from tests.study.test_scores import ratings
@@ -64,7 +63,7 @@ def test_what_has_changed_is_calculated_again(study, calls, monkeypatch):
     missing, cards = study.missing(), study.compare_judges()
     judgements = Study.judgements
 
-    def changed(self, **filters) -> pd.DataFrame:
+    def changed(self, **filters):
         frame = judgements(self, **filters)
         frame.loc[0, "composite_strict"] = 0.0
         return frame
@@ -103,7 +102,7 @@ def test_an_interrupted_analysis_is_one_line_and_is_calculated_next_time():
     """The signal of an interrupted cell arrives in the middle of the calculation."""
     analyses, moments = Scores(ratings()).frames(), []
 
-    def calculate() -> str:
+    def calculate():
         moments.append(len(moments))
         if len(moments) == 1:
             signal.raise_signal(signal.SIGINT)

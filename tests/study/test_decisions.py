@@ -49,7 +49,7 @@ DEVIATIONS, FACTS = cases(__file__).values()
 TOGETHER = [name for name in DEVIATIONS if name not in ("rubric", "prompt lengths", "primary contrast")]
 
 
-def load(folder: Path, *changes: str) -> Study:
+def load(folder, *changes):
     """Return the study with some of its deviations."""
     text = TEXT
     for name in changes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from small_study import STUDY
@@ -34,7 +33,7 @@ def passing(monkeypatch):
     """A clock by which each new call of the demo study takes so many seconds; set the first to make it slow."""
     seconds, now, execute = [10.0], [0.0], Study.execute
 
-    def slowly(study: Study, **settings: Any) -> Any:
+    def slowly(study, **settings):
         outcome = execute(study, **settings)
         if study.name != "planted":
             now[0] += seconds[0] * outcome.new_calls
@@ -45,7 +44,7 @@ def passing(monkeypatch):
     return seconds
 
 
-def whole_bases(home: Path) -> int:
+def whole_bases(home):
     """Return how many bases of the demo are asked and judged, and see that nothing else is."""
     with Study.load(home / "templates" / "demo.toml") as study:
         runs = study.runs()

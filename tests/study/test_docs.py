@@ -40,7 +40,7 @@ QUICK = ("how_to/frames", "how_to/own_scorer")
 """What people do most, on a finished study; `make test-all` reads the other guides too."""
 
 
-def blocks(page: str, language: str) -> str:
+def blocks(page, language):
     return "".join(
         re.findall(rf"```{language}\n(.*?)```", PAGES[page].read_text(encoding="utf-8"), re.DOTALL)
     )
@@ -158,7 +158,7 @@ def test_every_block_of_every_page_is_run_by_a_test():
 
 
 @functools.cache
-def written_texts() -> dict[str, str]:
+def written_texts():
     """Return what a reader sees: pages, cells of notebooks that are no code, and what the code of the toolkit says."""
     pages = [*PAGES.values(), ROOT / "templates/thesis/README.md"]
     texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in pages}
@@ -172,7 +172,7 @@ def written_texts() -> dict[str, str]:
     return texts
 
 
-def spans(text: str) -> list[str]:
+def spans(text):
     """Return what stands between backticks in a text, and every line of its blocks of shell."""
     blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     lines = [re.sub(r" +#.*", "", line) for block in blocks for line in block.splitlines()]
@@ -180,7 +180,7 @@ def spans(text: str) -> list[str]:
     return [part for line in (*lines, *inline) for part in re.split(r" (?:&&|&) ", line)]
 
 
-def fit(command: click.Command, text: str) -> None:
+def fit(command, text):
     """Parse the words of a command as click would; ``[optional]`` and ``a|b`` as in a table of commands."""
     words = shlex.split(re.sub(r"(?<!\w)[\[\]]|\]+(?= |$)|\.\.\.|\\?\|\S+", "", text))
     context = click.Context(command)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -41,7 +40,7 @@ def judged(tmp_path):
     return study
 
 
-def asked_anew(study: Study, size: int = 5, day: date | None = None) -> dict[str, Any]:
+def asked_anew(study, size=5, day=None):
     return measure_drift(study, drift_job(study.plan, study.store, size, day), progress=False).fields
 
 
@@ -99,7 +98,7 @@ def test_what_answers_under_a_name_has_changed(tmp_path):
     """A server gives every score 4 at first and 3 a month later: each judge has moved by a point."""
     given = ["4.0"]
 
-    def answer(body: dict[str, Any]) -> str:
+    def answer(body):
         return REASONED.replace("4.0", given[0]) if is_judge(body) else str(body["messages"])
 
     with StubServer(answer=answer) as server:

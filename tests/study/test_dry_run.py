@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
-from pathlib import Path
 
 import pytest
 from page_reader import DOCS, ROOT
@@ -47,7 +46,7 @@ COST = r'provider = "scripted"(?=[, ])'
 PRICED = 'provider = "scripted", usd_per_million_input = 1.0, usd_per_million_output = 2.0'
 
 
-def lines_of(folder: Path, text: str, *, priced: bool = True) -> list[str]:
+def lines_of(folder, text, *, priced=True):
     """Return what a study will have no result of."""
     path = folder / "s.toml"
     path.write_text(f'name = "s"\n{re.sub(COST, PRICED, text) if priced else text}', encoding="utf-8")
@@ -126,7 +125,7 @@ ALLOWED = {
 """What a shipped file or page does without, because it is not what it is for."""
 
 
-def write_studies_of_pages(folder: Path) -> None:
+def write_studies_of_pages(folder):
     """Write the studies that pages print, whose datasets ship; the lines of a part stand in a study of two models."""
     for page in (DOCS / "how_to").glob("*.md"):
         for block in re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):

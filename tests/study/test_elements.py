@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,7 +26,7 @@ SHIPPED = Path(dataset_module.__file__).parent / "data" / "rq1_controlled"
 ELEMENTS = ("Names the host", "States the clock began on Monday")
 
 
-def verdicts(body: dict[str, Any]) -> str:
+def verdicts(body):
     """Answer a rubric by fours and elements by finding every second one; the third judge answers in prose."""
     asked = body["messages"][1]["content"] if len(body["messages"]) > 1 else ""
     names = re.findall(r"^(e\d+): ", asked, re.MULTILINE)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from stub_server import Fault, StubServer
+from stub_server import Fault
 from stub_study import REASONED, is_judge
 
 from toolkit.store.documents import Judgement, Rubric, Run
@@ -19,7 +19,7 @@ FOCUS = "[bias_controls]\nfsp_enabled = true\n"
 Begin = Callable[..., Study]
 
 
-def answer(body: dict) -> str:
+def answer(body):
     """Answer as a model or as a judge who gives four points."""
     return REASONED if is_judge(body) else f"{REPLY} {len(body['messages'][-1]['content'])}"
 
@@ -31,7 +31,7 @@ def begin(server, open_study):
     return lambda **more: open_study(also=AT, **more)
 
 
-def asked_of(server: StubServer) -> dict[str, int]:
+def asked_of(server):
     """Return how many requests each model got."""
     names = [seen.body["model"] for seen in server.seen]
     return {name: names.count(name) for name in dict.fromkeys(names)}
@@ -41,7 +41,7 @@ def test_one_judge_then_two_are_killed_in_the_middle_and_the_holes_are_filled_la
     """Aggregates rest on three, two and one judge; `toolkit judge` fills the holes and asks nothing that is there."""
     judged: list[str] = []
 
-    def faults(number: int, body: dict) -> Fault | None:
+    def faults(number, body):
         if not is_judge(body):
             return None
         judged.append(body["model"])
@@ -76,7 +76,7 @@ def test_judges_judge_three_times_and_count_once(server, begin):
     """Test-retest: every time is a call and a judgement of its own, and the ensemble takes each judge's mean."""
     scores = iter(range(10**6))
 
-    def wavering(body: dict) -> str:
+    def wavering(body):
         if not is_judge(body):
             return answer(body)
         score = 3 + next(scores) % 3 if body["model"] == "primary" else 4
@@ -151,7 +151,7 @@ def test_segment_by_segment_every_length_gets_the_same_requests_and_the_same_err
     short = "Block 192.0.2.7. Keep the logs. SSH is on port 443. Ask the owner."
     long = short + " Write down who did what." * 6
 
-    def sees(body: dict) -> str:
+    def sees(body):
         text = body["messages"][-1]["content"]
         if not is_judge(body):
             return long if "T1566" in text or len(text) > 2500 else short

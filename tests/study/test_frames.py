@@ -52,7 +52,7 @@ def one_shot(tmp_path_factory):
     embedded.stop(folder / "results" / ".store")
 
 
-def same_rows(frame: pd.DataFrame, whole: pd.DataFrame) -> bool:
+def same_rows(frame, whole):
     """Whether a frame is these rows of the whole."""
     assert_frame_equal(frame, whole.reset_index(drop=True), check_exact=True)
     return len(frame) > 0

@@ -10,7 +10,6 @@ import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cases import cases
@@ -24,7 +23,6 @@ from toolkit.hallucination.labelled import LabelledItem, some_items
 from toolkit.hallucination.votes import (
     MODES,
     MOST_VOTES,
-    HallucinationVerdict,
     conversation,
     hallucination_requests,
     judge_hallucination,
@@ -45,13 +43,11 @@ SPEC = JudgeSpec("primary", "judge-a", "scripted", "judge-a-2025", seed=7)
 # --- one judge on one answer ----------------------------------------------------------------------------------------
 
 
-def voted(
-    *said: str | ModelReply | BaseException, mode: str = "boolean"
-) -> tuple[HallucinationVerdict, list[ModelRequest]]:
+def voted(*said, mode="boolean"):
     """What a judge makes of the seed's item where it answers in this order."""
     requests: list[ModelRequest] = []
 
-    async def ask(request: ModelRequest) -> Answer:
+    async def ask(request):
         requests.append(request)
         one = said[request.repeat % MOST_VOTES]
         await asyncio.sleep(0)
@@ -171,7 +167,7 @@ def test_a_vote_without_reply_leaves_the_others_standing_and_other_errors_are_ra
 # --- the judges of a study on a labelled set ------------------------------------------------------------------------
 
 
-def items(count: int = 40, **changes: Any) -> list[LabelledItem]:
+def items(count=40, **changes):
     """Items of which every second is hallucinated, and says so where only the test's judge looks."""
     return [
         LabelledItem(
@@ -184,7 +180,7 @@ def items(count: int = 40, **changes: Any) -> list[LabelledItem]:
     ]
 
 
-def said_of(body: dict[str, Any], yes: bool) -> str:
+def said_of(body, yes):
     """Yes or no in the form that the mode of a request asks for."""
     asked = json.dumps(body["messages"])
     word = "yes" if yes else "no"
@@ -193,7 +189,7 @@ def said_of(body: dict[str, Any], yes: bool) -> str:
     return f"I thought about it.\nVerdict: {word}" if "Verdict" in asked else word
 
 
-def perfect(body: dict[str, Any]) -> str:
+def perfect(body):
     """Judge every item as its label says."""
     return said_of(body, "invented" in body["messages"][-1]["content"])
 
@@ -205,7 +201,7 @@ def study_at(server, tmp_path, store_folder):
     at = f'provider = "compatible", base_url = "{server.openai_url}", usd_per_million_input = 1.0'
     at += ", usd_per_million_output = 2.0"
 
-    def write(settings: str = "", second: bool = False) -> Path:
+    def write(settings="", second=False):
         other = f'{{ name = "stub-2", model = "other", {at} }}' if second else "false"
         path = tmp_path / "small.toml"
         text = STUDY.format(settings=settings, judges="").partition("[judges]")[0]
@@ -220,7 +216,7 @@ def study_at(server, tmp_path, store_folder):
 def command(tmp_path, toolkit):
     """Call ``toolkit hallucination`` on items, with one mode; returns exit code, standard output and standard error."""
 
-    def call(study: Path, given: list[LabelledItem], k: int, *more: object) -> tuple[int, str, str]:
+    def call(study, given, k, *more):
         path = tmp_path / "items.jsonl"
         path.write_text("".join(json.dumps(vars(item)) + "\n" for item in given))
         return toolkit("hallucination", path, "--study", study, "--mode", "boolean", "--k", k, *more)
@@ -255,7 +251,7 @@ def test_a_perfect_judge_is_measured_as_one(server, command, study_at, tmp_path)
 def test_a_judge_that_errs_is_measured(server, study_at):
     """Sensitivity .9 and specificity .7 by script: both lie in their intervals."""
 
-    def errs(body: dict[str, Any]) -> str:
+    def errs(body):
         text = body["messages"][-1]["content"]
         wrong = random.Random(text).random()  # by item, so that its votes agree
         return said_of(body, wrong < 0.9 if "invented" in text else wrong < 0.3)
@@ -343,7 +339,7 @@ def test_what_cannot_be_compared_is_one_line(command, study_file):
 def test_a_limit_keeps_the_prevalence_of_the_file_and_grows(server, command, study_at):
     """Every 4th, 5th or 10th item is hallucinated, in a part as in the file; a larger part asks only what is new."""
 
-    def given(share: int) -> list[LabelledItem]:
+    def given(share):
         words = ["It was invented." if n % share == 0 else f"It is {n}." for n in range(120)]
         return [
             LabelledItem(f"i{n}", f"What of {n}?", word, hallucinated=n % share == 0)
@@ -368,7 +364,7 @@ def test_a_limit_keeps_the_prevalence_of_the_file_and_grows(server, command, stu
 def test_answers_about_one_document_are_one_cluster_in_every_interval(server, command, study_at):
     """Each answer four times under its document knows no more than once: no interval shrinks, no p value falls."""
 
-    def errs(body: dict[str, Any]) -> str:
+    def errs(body):
         text = body["messages"][-1]["content"]
         wrong = random.Random(text.split("service ")[1].split()[0]).random() < 0.3
         return said_of(body, ("invented" in text) != wrong)

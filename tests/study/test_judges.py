@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -28,7 +27,7 @@ ONCE = Manner(repair=False)
 SEGMENTS = Manner(focus="per_sentence")
 
 
-def scored(score: float = 4, **changes: object) -> str:
+def scored(score=4, **changes):
     return json.dumps({**dict.fromkeys(DIMENSIONS, score), **changes})
 
 
@@ -48,12 +47,12 @@ class Asked:
         return Answer(request.identity(), reply, 0.002, 150.0, 1, False)
 
 
-def in_turn(*said: str | BaseException) -> Asked:
+def in_turn(*said):
     left = list(said)
     return Asked(lambda request: left.pop(0))
 
 
-def judged(ask: Asked, manner: Manner = ONCE, response: str = REPLY, **more: Any) -> Judgement:
+def judged(ask, manner=ONCE, response=REPLY, **more):
     options = {"judge": SPEC, "rubric": DEFAULT, "manner": manner, "ask": ask} | more
     return asyncio.run(judge(response, TASK, **options))
 
@@ -133,7 +132,7 @@ def test_a_repair_comes_once_at_the_most(said, manner, reason, answered):
 def test_who_will_not_answer_is_not_talked_into_it_and_silence_has_no_turn():
     """Anthropic refuses an empty turn of the assistant."""
 
-    async def refuses(request: ModelRequest) -> Answer:
+    async def refuses(request):
         reply = ModelReply("I will not.", "refusal", Usage(1, 1), "m")
         return Answer(request.identity(), reply, 0.0, 1.0, 1, False)
 
@@ -161,7 +160,7 @@ def test_seed_v1_is_one_message_and_the_default_puts_what_never_changes_first():
 
 @pytest.mark.parametrize("manner", [Manner(), SEGMENTS])
 def test_everything_of_the_spec_reaches_every_request(manner):
-    def requests(spec: JudgeSpec) -> tuple[ModelRequest, ...]:
+    def requests(spec):
         return judgement_requests(spec, DEFAULT, task=TASK, response=REPLY, manner=manner)
 
     spec = JudgeSpec(
@@ -189,18 +188,18 @@ PLACE = re.compile(
 )
 
 
-def planted(length: int, *places: int) -> str:
+def planted(length, *places):
     return " ".join(ERROR if number in places else CLEAN[number] for number in range(length))
 
 
-def finding(severity: str, dimension: str = "technical_accuracy") -> str:
+def finding(severity, dimension="technical_accuracy"):
     return json.dumps({"findings": [{"what": "?", "dimension": dimension, "severity": severity}]})
 
 
-def seeing(instead: Callable[[int, ModelRequest], str | BaseException | None] = lambda n, r: None) -> Asked:
+def seeing(instead=lambda n, r: None):
     """A judge that sees the planted error wherever it stands, and can be told what to do instead."""
 
-    def answer(request: ModelRequest) -> str | BaseException:
+    def answer(request):
         place = PLACE.search(request.messages[3].content)
         said = instead(int(place[1]) if place else 0, request)
         if said is not None:
@@ -212,7 +211,7 @@ def seeing(instead: Callable[[int, ModelRequest], str | BaseException | None] = 
     return Asked(answer)
 
 
-def parts(response: str, ask: Asked | None = None, manner: Manner = SEGMENTS, **more: Any) -> Judgement:
+def parts(response, ask=None, manner=SEGMENTS, **more):
     return judged(ask or seeing(), manner, response, **more)
 
 
@@ -240,7 +239,7 @@ def test_length_normalization_weighs_an_error_and_false_alarms_by_the_length():
         assert found.detail["per_100_tokens"]["technical_accuracy"] == pytest.approx(rate)
         assert found.scores["technical_accuracy"] == pytest.approx(5 * (1 - rate / 25))
 
-    def lost(length: int, manner: Manner) -> float:
+    def lost(length, manner):
         ask = seeing(lambda number, request: finding("minor", "clarity") if number % 4 == 1 else None)
         return 5 - parts(planted(length), ask, manner).scores["clarity"]
 
@@ -308,7 +307,7 @@ def test_the_first_two_go_alone_and_an_error_is_raised_once_the_others_have_come
     home, under_way, at_once = [], [], []
     seen = seeing(lambda number, request: error if number == 3 else None)
 
-    async def slow(request: ModelRequest) -> Answer:
+    async def slow(request):
         under_way.append(1)
         at_once.append(len(under_way))
         await asyncio.sleep(0.01)
@@ -329,13 +328,13 @@ ALL = {*DIMENSIONS, "composite", "composite_strict"}
 KEYS = ("mean_scores", "std_scores", "median_scores", "confidence_intervals")
 
 
-def said(role: str, score: float | None, **changes: float) -> Judgement:
+def said(role, score, **changes):
     """A judgement with one score everywhere, or a failed one."""
     ask = in_turn("no" if score is None else scored(score, **changes))
     return judged(ask, judge=replace(SPEC, role=role))
 
 
-def ensemble(*scores: float | None, judges: int = 0) -> dict:
+def ensemble(*scores, judges=0):
     judgements = [said(role, score) for role, score in zip(JUDGE_ROLES, scores, strict=False)]
     return ensemble_evaluation(judgements, judges=judges or len(judgements))
 

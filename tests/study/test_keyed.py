@@ -34,7 +34,7 @@ def planted(tmp_path_factory):
 RIGHT = '{ name = "m", provider = "scripted", replies = ["Answer: A"] }'
 
 
-def small(folder: Path, table: str, options: str = "", **keys: str) -> Study:
+def small(folder, table, options="", **keys):
     """Return a study of one scripted model over a table."""
     (folder / "set.csv").write_text(table)
     model = keys.pop("model", RIGHT)

@@ -6,7 +6,6 @@ import hashlib
 import json
 import random
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from length_arms import base_of, facts_of, write_bases
@@ -51,7 +50,7 @@ equivalence_margin = 0.3
 answer = scripted.planted_answer
 
 
-def by_facts_or_words(truth, request, example) -> str:
+def by_facts_or_words(truth, request, example):
     """Answer as a model that gains 1.5 points by all facts, or by 800 tokens, and by nothing else."""
     if example is not None:
         return answer(truth, request, example)
@@ -62,7 +61,7 @@ def by_facts_or_words(truth, request, example) -> str:
     return f"No language model wrote this reply (case {case}, planted quality {level:.2f})."
 
 
-def study_in(folder: Path, arms: str = "true", more: str = "", dataset: str = "") -> Path:
+def study_in(folder, arms="true", more="", dataset=""):
     """Write bases and a study of them."""
     source = dataset or write_bases(folder / "bases", BASES, WITHOUT)
     path = folder / "arms.toml"
@@ -236,7 +235,7 @@ def test_scores_of_arms_are_left_out_where_frames_are_read_again(tmp_path):
     assert any("4 rows of prompts of length arms are left out" in note for note in scores.notes)
 
 
-def problems_of(folder: Path, **changes) -> list[str]:
+def problems_of(folder, **changes):
     """Return kind and sentence of each problem of one base with arms."""
     folder.mkdir(exist_ok=True)
     (folder / "base.toml").write_text(base_of(1, **changes))

@@ -7,7 +7,6 @@ report (vllm-project/vllm, issue 20409). Nothing of the shipped files is changed
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ SECRET = "The attacker is the auditor"
 OLLAMA_TAKES = {*cases(__file__)["ollama_takes"]}
 
 
-def reply_to(body: dict[str, Any]) -> str:
+def reply_to(body):
     """Return the scores of a judge, or a reply of its own to each prompt."""
     prompt = body["messages"][-1]["content"]
     return (
@@ -36,7 +35,7 @@ def reply_to(body: dict[str, Any]) -> str:
 
 
 @contextmanager
-def opened(name: str, folder: Path, addresses: dict[str, str]) -> Iterator[Study]:
+def opened(name, folder, addresses):
     """Open a shipped study file with other addresses."""
     text = (TEMPLATES / f"{name}.toml").read_text(encoding="utf-8")
     for shipped, address in addresses.items():
@@ -52,12 +51,12 @@ def opened(name: str, folder: Path, addresses: dict[str, str]) -> Iterator[Study
         embedded.stop(folder / "results" / ".store")
 
 
-def tokens_of(text: str) -> int:
+def tokens_of(text):
     """Return the tokens of a text as these stubs count them."""
     return len(text.split())
 
 
-def has_results(study: Study) -> None:
+def has_results(study):
     """One judge, named alone: its scores are results, and only what is about several judges cannot be told."""
     status = study.status()
     assert (status["spent_aud"], status["runs"]["succeeded"], status["judgements"]["scored"]) == (0.0, 18, 18)
@@ -74,7 +73,7 @@ def has_results(study: Study) -> None:
 def test_the_study_of_ollama_runs_as_it_is(tmp_path):
     """Thoughts beside the reply and in it are no part of it; nothing is sent that Ollama ignores; nothing costs."""
 
-    def shaped(reply: dict[str, Any]) -> dict[str, Any]:
+    def shaped(reply):
         choice = reply["choices"][0]
         text = choice["message"]["content"]
         message = {"role": "assistant", "content": text}
@@ -91,7 +90,7 @@ def test_the_study_of_ollama_runs_as_it_is(tmp_path):
             "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
         }
 
-    def absent(number: int, body: dict[str, Any]) -> Fault | None:
+    def absent(number, body):
         words = f'model "{body["model"]}" not found, try pulling it first'
         error = {"message": words, "type": "not_found_error", "param": None, "code": None}
         return None if body["model"] in pulled else Fault(status=404, body={"error": error})
@@ -126,10 +125,10 @@ def test_the_study_of_vllm_runs_as_it_is(tmp_path):
     """With thoughts and without is two methods; what does not fit is a failed run, and asked again when it does."""
     context = [1100]
 
-    def thinks(body: dict[str, Any]) -> bool:
+    def thinks(body):
         return body.get("chat_template_kwargs", {}).get("enable_thinking", True)
 
-    def shaped(reply: dict[str, Any]) -> dict[str, Any]:
+    def shaped(reply):
         body, text = models.seen[-1].body, reply["choices"][0]["message"]["content"]
         message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None, "tool_calls": []}
         # As it is named since v0.11, and before.
@@ -143,7 +142,7 @@ def test_the_study_of_vllm_runs_as_it_is(tmp_path):
         usage["prompt_tokens_details"] = None
         return reply | {"choices": [choice], "usage": usage, "prompt_logprobs": None}
 
-    def too_long(number: int, body: dict[str, Any]) -> Fault | None:
+    def too_long(number, body):
         asked = tokens_of(str(body["messages"]))
         if asked + 600 <= context[0]:
             return None

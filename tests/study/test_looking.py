@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from toolkit.cli import cli
 from toolkit.errors import StudyError
@@ -46,7 +46,7 @@ STUDIES = {
 }
 
 
-def invoked(*words: object) -> Result:
+def invoked(*words):
     """Run a command in this process, where what was imported is found out as well."""
     return CliRunner().invoke(cli, [*map(str, words)])
 
@@ -61,7 +61,7 @@ def test_looking_runs_no_code_of_the_study(tmp_path, store_folder, kind):
     study.write_text(f'name = "looked"\noutput = "results/looked"\n{model}{settings}')
     traced = f"open({str(trace)!r}, 'w').close()\n{code}"
 
-    def look(edit: str) -> Result:
+    def look(edit):
         (tmp_path / name).write_text(traced + edit)
         sys.modules.pop("own_module_beside", None)
         completed = ShellComplete(cli, {}, "toolkit", "").get_completions(["run", str(study)], "--")

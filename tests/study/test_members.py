@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.study.test_scores import ratings
-from toolkit import Scores, Study
+from toolkit import Scores
 from toolkit.errors import ToolkitError
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -22,7 +22,7 @@ REFUSED = {
 """Members that the small study refuses, with words of the reason."""
 
 
-def arguments(study: Study, tmp_path) -> dict[str, tuple]:
+def arguments(study, tmp_path):
     """Return what the members that need something are called with."""
     runs = study.runs()
     return {

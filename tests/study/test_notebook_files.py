@@ -16,7 +16,7 @@ LOGIC = (
 )  # fmt: skip
 
 
-def code_of(path: Path) -> list[nbformat.NotebookNode]:
+def code_of(path):
     return [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
 
 

@@ -32,6 +32,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 EXAMPLE = Path(__file__).parents[2] / "templates" / "rubrics" / "example.toml"
 RUBRIC = load_rubric(EXAMPLE)
 NAMES = RUBRIC.names
+HEAD = ",".join(NAMES)
 GOOD = {"reasons": "ok", **dict.fromkeys(NAMES, 8), "priority": 6}
 REPLIES = [json.dumps(GOOD), json.dumps({**GOOD, "priority": 11}), json.dumps({**GOOD, "containment": 0})]
 STUDY = f"""
@@ -53,7 +54,7 @@ equivalence_margin = 6.0
 """
 
 
-def written(folder: Path, text: str = STUDY) -> Path:
+def written(folder, text=STUDY):
     rows = ["prompt_id,text,scenario,category,length_bin,base"]
     for number in range(5):
         for name in "SML":
@@ -130,7 +131,7 @@ def test_ratings_of_people_are_of_the_rubric(study, tmp_path):
     runs = study.runs()["run_id"].tolist()
     path = tmp_path / "ratings.csv"
 
-    def rated(scores: str, head: str = ",".join(NAMES)) -> None:
+    def rated(scores, head=HEAD):
         path.write_text(f"run_id,{head}\n" + "".join(f"{run},{scores}\n" for run in runs[:6]))
         import_ratings(study.plan, study.store, path, "anna")
 
@@ -197,7 +198,7 @@ def test_what_is_exported_is_read_again_with_its_dimensions_and_scale(study, tmp
     assert verify_export(tmp_path / "out").exit_code == 0
 
 
-def of(names: list[str], scale: tuple[float, float], step: float | None = None, **weights: float) -> Rubric:
+def of(names, scale, step=None, **weights):
     dimensions = [{"name": n, "title": n, "question": "?", "weight": weights.get(n, 1.0)} for n in names]
     text = {"name": "r", "version": "1", "template": "{response_content} {criteria} {scale} {step}"}
     return Rubric.model_validate({**text, "dimensions": dimensions, "scale": list(scale), "step": step})

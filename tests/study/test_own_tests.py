@@ -59,7 +59,7 @@ def begin(server, tmp_path, store_folder):
     server.answer = answer
     with contextlib.ExitStack() as opened:
 
-        def begun(source: str = OWN, *, test: str = "my_test.py:Ports", more: str = "") -> Study:
+        def begun(source=OWN, *, test="my_test.py:Ports", more=""):
             (tmp_path / "my_test.py").write_text(source)
             price = "usd_per_million_input = 1.0, usd_per_million_output = 2.0"
             path = tmp_path / "own.toml"
@@ -72,7 +72,7 @@ def begin(server, tmp_path, store_folder):
         yield begun
 
 
-def answer(body: dict) -> str:
+def answer(body):
     text = body["messages"][0]["content"]
     return "It is 22." if "ssh" in text else "It is 443." if "https" in text else "I do not know."
 
@@ -171,7 +171,7 @@ def test_errors_of_the_users_code_name_the_test_and_lose_no_reply(server, begin,
 def test_the_stereotypes_of_the_seed_are_measured(server, begin):
     """A model that makes every Alice a nurse and every Bob a doctor differs in the hospital alone."""
 
-    def stereotyped(body: dict) -> str:
+    def stereotyped(body):
         text = body["messages"][0]["content"]
         if "hospital" in text:
             return "nurse." if "Alice" in text else "doctor."

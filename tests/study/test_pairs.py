@@ -6,11 +6,8 @@ import hashlib
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable
 from itertools import combinations
 from operator import attrgetter
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -45,9 +42,7 @@ tertiary = false
 """
 
 
-def text_of(
-    mode: str = "pairs", models: str = MODELS, judges: str = JUDGES, more: str = "", top: str = ""
-) -> str:
+def text_of(mode="pairs", models=MODELS, judges=JUDGES, more="", top=""):
     return (
         f'name = "p"\noutput = "results/p"\nlength_bins = ["S"]\n{top}{models}'
         f'[judges]\nmode = "{mode}"\n{more}{judges}'
@@ -60,12 +55,12 @@ def folder(tmp_path):
     embedded.stop(tmp_path / "results" / ".store")
 
 
-def study_in(folder: Path, **parts: str) -> Study:
+def study_in(folder, **parts):
     (folder / "p.toml").write_text(text_of(**parts))
     return Study.load(folder / "p.toml")
 
 
-def command(*words: str) -> Any:
+def command(*words):
     return cli.main(args=[*words, "--json"], standalone_mode=False)
 
 
@@ -87,7 +82,7 @@ def test_a_limited_draw_connects_all_models_and_is_balanced_over_bases_scenarios
     assert Counter(pair.models for pair in pairs) == dict.fromkeys(combinations(models, 2), size)
     assert len(set(pairs)) == len(pairs)
 
-    def spread(some: Any, level: Callable[[Slot], Any]) -> int:
+    def spread(some, level):
         """How much oftener the level that serves most serves than the one that serves least."""
         counts = Counter(dict.fromkeys(map(level, SLOTS), 0))
         counts.update(level(slot) for pair in some for slot in SLOTS if slot[:2] == pair[:2])
@@ -218,7 +213,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_asked(tmp_path, p
 def test_a_study_of_pairs_from_estimate_to_bundle(folder, capsys, monkeypatch):
     study, path = study_in(folder, top="bases = 6\n"), str(folder / "p.toml")
 
-    def fields(*words: str) -> Any:
+    def fields(*words):
         assert command(*words) == 0
         return json.loads(capsys.readouterr().out)
 
@@ -424,14 +419,14 @@ def test_a_vote_is_of_one_text_one_judge_and_one_wording(folder):
 # --- agreement of votes and scores -----------------------------------------------------------------------------------
 
 
-def votes_of(*rows: tuple[str, str, str, str | None]) -> pd.DataFrame:
+def votes_of(*rows):
     """Return votes of one judge: base, the models as shown, and the vote; a run is its model and base."""
     frame = pd.DataFrame(rows, columns=["base", "first", "second", "vote"])
     ids = {f"{place}_run_id": frame[place] + frame["base"] for place in ("first", "second")}
     return frame.assign(prompt=frame["base"], judge="j", **ids)
 
 
-def runs_of(**scores: float | None) -> pd.DataFrame:
+def runs_of(**scores):
     rows = [(name, name[1:], name[0], score) for name, score in scores.items()]
     return pd.DataFrame(rows, columns=["run_id", "base", "model", "composite_strict"])
 

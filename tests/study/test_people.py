@@ -6,8 +6,6 @@ import asyncio
 from collections import Counter
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -15,13 +13,12 @@ from pymongo import UpdateOne
 from small_study import finished_study
 
 from toolkit.errors import InputError
-from toolkit.people.rating import Round, next_reply, open_round, rate
+from toolkit.people.rating import next_reply, open_round, rate
 from toolkit.people.ratings_file import import_ratings
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.human.calibration import compare_with_people
 from toolkit.store.frames import history_frame, human_frame, ratings_with_people
 from toolkit.store.ratings import Rating, keep_order, keep_ratings, stored_order
-from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
 FULL = dict.fromkeys(DIMENSIONS, 4.0)
@@ -36,44 +33,44 @@ def own_study(tmp_path):
         yield loaded
 
 
-def opened(study: Study, rater: str = "anna", **options: Any) -> Round:
+def opened(study, rater="anna", **options):
     return open_round(study.plan, study.store, rater, **options)
 
 
-def rated(study: Study, round_: Round, scores: dict[str, float | None] = FULL, reasons: str = "") -> Round:
+def rated(study, round_, scores=FULL, reasons=""):
     """Rate the next reply of a round."""
     reply = next_reply(round_)
     assert reply is not None
     return rate(study.plan, study.store, round_, reply, scores, reasons)
 
 
-def people(study: Study) -> pd.DataFrame:
+def people(study):
     return human_frame(study.store, study.runs(), study.plan.rubric.digest)
 
 
-def history_of(study: Study) -> pd.DataFrame:
+def history_of(study):
     return history_frame(study.store, study.runs(), study.plan.rubric.digest)
 
 
-def of_people(study: Study) -> Any:
+def of_people(study):
     return study.store.database["judgements"].find({"model": "human"})
 
 
-def imported(study: Study, *given: Any) -> Any:
+def imported(study, *given):
     return import_ratings(study.plan, study.store, *given)
 
 
-def ids(round_: Round) -> list[str]:
+def ids(round_):
     return [reply.run_id for reply in round_.replies]
 
 
-def a_file(folder: Path, header: str, *lines: str) -> Path:
+def a_file(folder, header, *lines):
     path = folder / "ratings.csv"
     path.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
     return path
 
 
-def counts(study: Study) -> tuple[int, int]:
+def counts(study):
     """How many versions of ratings, and how many judgements of people, the store holds."""
     return study.store.database["human_ratings"].count_documents({}), len(list(of_people(study)))
 
@@ -382,7 +379,7 @@ def test_an_order_that_two_processes_keep_at_once_holds_each_run_once(study, mon
 
     monkeypatch.setattr(study.store.writer, "write", noting)
 
-    async def both() -> None:
+    async def both():
         for order in (["a", "b"], ["b", "a", "c"]):
             await keep_order(study.store, "small", "anna", "h", 1, None, order)
 
@@ -397,7 +394,7 @@ def test_two_desks_of_one_rater_at_the_same_moment_keep_both_versions(study):
     one = Rating("small", "anna", reply.run_id, reply.blob_id, "r", study.plan.rubric.digest, FULL)
     other = replace(one, scores={**FULL, "clarity": 2.0})
 
-    async def both() -> None:
+    async def both():
         await asyncio.gather(keep_ratings(study.store, [one]), keep_ratings(study.store, [other]))
 
     asyncio.run(both())

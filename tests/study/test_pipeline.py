@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from stub_server import Fault, StubServer
@@ -24,12 +22,12 @@ def served(tmp_path, store_folder):
     @contextmanager
     def opened(
         *,
-        answer: Any = plain,
-        bins: str = '["S", "M", "L"]',
-        runs: str = "",
-        more: str = "",
-        **of_server: Any,
-    ) -> Iterator[tuple[StubServer, Study]]:
+        answer=plain,
+        bins='["S", "M", "L"]',
+        runs="",
+        more="",
+        **of_server,
+    ):
         with StubServer(answer=answer, **of_server) as server:
             path = stub_study(tmp_path, server.openai_url, runs=runs, bins=bins)
             path.write_text(path.read_text() + more)
@@ -39,7 +37,7 @@ def served(tmp_path, store_folder):
     return opened
 
 
-def again(study: Study, old: str, new: str) -> Study:
+def again(study, old, new):
     """Load a study once more, with its file changed in one place."""
     study.close()
     text = study.path.read_text()
@@ -64,7 +62,7 @@ def test_a_failed_run_is_recorded_and_stops_nothing(served):
     """One prompt is refused: its run has a reason and no scores, the others are whole; later it is asked again."""
     refused: list[str] = []
 
-    def faults(number: int, body: dict) -> Fault | None:
+    def faults(number, body):
         text = body["messages"][-1]["content"]
         if not is_judge(body) and (not refused or text == refused[0]):
             refused[:] = [text]
@@ -90,16 +88,16 @@ def test_a_failed_run_is_recorded_and_stops_nothing(served):
         assert study.runs()["failure"].isna().all()
 
 
-def cut_off(below: int) -> dict[str, Any]:
+def cut_off(below):
     """Return a server whose replies end for want of tokens when asked for fewer than ``below``."""
 
-    def change(reply: dict) -> dict:
+    def change(reply):
         text = reply["choices"][0]["message"]["content"]
         if text.startswith("Plan") and int(text.split()[1]) < below:
             reply["choices"][0]["finish_reason"] = "length"
         return reply
 
-    def answer(body: dict) -> str:
+    def answer(body):
         return REASONED if is_judge(body) else f"Plan {body['max_tokens']} {str(body['messages'])[-300:]}"
 
     return {"answer": answer, "change": change, "bins": SHORT}
@@ -139,7 +137,7 @@ def test_a_reply_whose_end_nobody_knows_is_judged_only_if_the_study_says_so(serv
     """It has a text that was paid for, is marked everywhere, and no number rests on it unasked."""
     defect = "truncated" if word == "error" else "unknown_finish"
 
-    def change(reply: dict) -> dict:
+    def change(reply):
         text = reply["choices"][0]["message"]["content"]
         reply["choices"][0]["finish_reason"] = "stop" if text == REASONED else word
         return reply

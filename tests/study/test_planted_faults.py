@@ -80,10 +80,10 @@ def place(tmp_path_factory):
 Change = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
-def sets(**fields: Any) -> Change:
+def sets(**fields):
     """Return a change that gives fields of a document other values; ``a__b`` is a part of one."""
 
-    def change(document: dict[str, Any]) -> dict[str, Any]:
+    def change(document):
         for name, value in fields.items():
             *above, last = name.split("__")
             place = reduce(getitem, above, document)
@@ -93,17 +93,17 @@ def sets(**fields: Any) -> Change:
     return change
 
 
-def gone(_: dict[str, Any]) -> None:
+def gone(_):
     """Delete the document."""
 
 
-def twice(document: dict[str, Any]) -> dict[str, Any]:
+def twice(document):
     """Add the run once more, as another test would have asked it."""
     del document["_id"]
     return document | {"run_id": "01JB0000000000000000000000", "test": "another"}
 
 
-def resealed(change: Change) -> Change:
+def resealed(change):
     """Make a change and seal the call again, as whoever knows the toolkit would."""
     return lambda document: sealed(change(document) or {})
 

@@ -14,7 +14,6 @@ from stub_study import is_judge
 from toolkit.errors import BudgetReached
 from toolkit.probes.alterations import KINDS, shipped_attacks
 from toolkit.probes.job import (
-    ProbeResult,
     balanced_sample,
     probe_judges,
     probe_requests,
@@ -28,7 +27,7 @@ from toolkit.words import DIMENSIONS
 STEPS = "Isolate the host within 15 minutes.\n\nBlock port 443/tcp at the firewall.\n\nReport it to {who}."
 
 
-def answer(body: dict) -> str:
+def answer(body):
     """Reply, or judge: primary sees the changed port, secondary obeys any text that speaks of scores."""
     said = body["messages"][-1]["content"]
     if not is_judge(body):
@@ -52,7 +51,7 @@ def begin(server, open_study):
     """Run a study that one server answers and judges, or open it again with other tables."""
     server.answer = answer
 
-    def begun(more: str = "", bins: str = '["S"]') -> tuple[Study, StubServer]:
+    def begun(more="", bins='["S"]'):
         study = open_study(more=more, bins=bins)
         study.execute(progress=False)
         return study, server
@@ -60,7 +59,7 @@ def begin(server, open_study):
     return begun
 
 
-def probed(study: Study, replies: int = 2, attacks: int = 1) -> ProbeResult:
+def probed(study, replies=2, attacks=1):
     return probe_judges(study.plan, study.store, replies=replies, attacks=attacks, progress=False)
 
 

@@ -13,7 +13,6 @@ from toolkit.prompt_test import (
     PromptResponseTest,
     PromptWithContext,
     TestItem,
-    TestItemAnnotations,
     annotate,
 )
 
@@ -68,13 +67,13 @@ async def upper(text):
     return text.upper()
 
 
-def replies(*texts: str | None) -> tuple[PromptReply, ...]:
+def replies(*texts):
     return tuple(
         PromptReply(prompt, text, "run", "m") for prompt, text in zip(ITEM.prompts, texts, strict=True)
     )
 
 
-def annotated(test: PromptResponseTest, *texts: str | None, ask=upper) -> TestItemAnnotations:
+def annotated(test, *texts, ask=upper):
     return asyncio.run(annotate(test, ITEM, replies(*texts), ask))
 
 

@@ -11,7 +11,6 @@ import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from scripted_writer import (
@@ -51,19 +50,19 @@ from toolkit.words import LENGTH_BINS
 Toolkit = Callable[..., tuple[int, str, str]]
 
 
-def document(text: str, name: str = "report.md") -> Document:
+def document(text, name="report.md"):
     return Document(name, "0" * 64, text)
 
 
-def reply(**changed: Any) -> str:
+def reply(**changed):
     return json.dumps({**PLAIN, "facts": [], **changed})
 
 
-def sentence(number: int) -> str:
+def sentence(number):
     return f"At {number % 24:02}:{number % 60:02} the host NODE-{number} of rack {number * 7} wrote {number * 13 + 5} files to the share of team {number * 3}."  # noqa: E501
 
 
-def report(first: int, count: int) -> str:
+def report(first, count):
     return "\n".join(map(sentence, range(first, first + count)))
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from toolkit.errors import InputError, StudyError
-from toolkit.prompts.dataset import Prompt, load_dataset
+from toolkit.prompts.dataset import load_dataset
 from toolkit.study import Study
 
 COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
@@ -27,7 +26,7 @@ def prompts():
     return load_dataset("demo").prompts[:6]
 
 
-def write_csv(path: Path, prompts: tuple[Prompt, ...], encoding: str = "utf-8") -> Path:
+def write_csv(path, prompts, encoding="utf-8"):
     with path.open("w", newline="", encoding=encoding) as sink:
         writer = csv.writer(sink)
         writer.writerow(COLUMNS)
@@ -35,7 +34,7 @@ def write_csv(path: Path, prompts: tuple[Prompt, ...], encoding: str = "utf-8") 
     return path
 
 
-def changed(prompts: tuple[Prompt, ...], number: int, **fields: str) -> tuple[Prompt, ...]:
+def changed(prompts, number, **fields):
     return tuple(replace(p, **fields) if i == number else p for i, p in enumerate(prompts))
 
 

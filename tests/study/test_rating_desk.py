@@ -11,7 +11,6 @@ from toolkit.people.desk import Desk
 from toolkit.people.rating import open_round, running_rounds
 from toolkit.people.ratings_file import import_ratings
 from toolkit.store.frames import history_frame
-from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
 
@@ -21,21 +20,21 @@ def desk(study):
     return opened(study)
 
 
-def opened(study: Study, size: int | None = None) -> Desk:
+def opened(study, size=None):
     return Desk(study.plan, study.store, open_round(study.plan, study.store, "anna", size=size))
 
 
-def save(desk: Desk, *scores: float | None) -> None:
+def save(desk, *scores):
     for name, score in zip(DIMENSIONS, scores, strict=False):
         desk.scores[name].value = score
     desk.save.click()
 
 
-def pressed(desk: Desk) -> list[float | None]:
+def pressed(desk):
     return [buttons.value for buttons in desk.scores.values()]
 
 
-def kept(study: Study) -> list[tuple[str, bool, float]]:
+def kept(study):
     return list(study.human()[["run_id", "failed", "clarity"]].itertuples(index=False, name=None))
 
 
@@ -89,7 +88,7 @@ def test_back_shows_what_was_pressed_and_another_score_replaces_it(desk, study):
 def test_what_cannot_be_kept_stays_at_the_desk_with_the_reason(desk, study, monkeypatch):
     first = desk.reply
 
-    def broken(*_: object) -> None:
+    def broken(*_):
         raise StoreError("human_ratings: the store did not take a write")
 
     monkeypatch.setattr("toolkit.people.desk.rate", broken)

@@ -18,7 +18,7 @@ from toolkit.study_loading import load_study_file
 START = 'name = "x"\nmodels = [{ name = "m", provider = "scripted" }]\n'
 
 
-def loaded(folder: Path, text: str) -> object:
+def loaded(folder, text):
     (folder / "x.toml").write_text(START + text, encoding="utf-8")
     return load_study_file(folder / "x.toml")[0]
 
@@ -98,13 +98,13 @@ def test_the_line_of_the_page_makes_bash_complete_commands_options_and_files(tmp
     )
 
 
-def press(words: str) -> str:
+def press(words):
     """Return what bash does when the Tab key is pressed behind words."""
     count = len(words.split())
     return f'COMP_WORDS=(toolkit {words}); COMP_CWORD={count}; _toolkit_completion toolkit; echo "${{COMPREPLY[@]}}"'
 
 
-def in_bash(script: str, folder: Path) -> str:
+def in_bash(script, folder):
     path = f"{TOOLKIT.parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "--norc", "-c", script],

@@ -27,7 +27,7 @@ SHOWN = Manner(reference=True)
 PER_SENTENCE = Manner(focus="per_sentence", reference=True)
 
 
-def write_dataset(path: Path, **references: str) -> Path:
+def write_dataset(path, **references):
     """Write the two CTI bases of the demo with a reference answer, one changed or taken away by its base."""
     prompts = [p for p in load_dataset("demo").prompts if p.scenario == "CTI_ANALYSIS"]
     names = ["prompt_id", "text", "scenario", "category", "length_bin", "base"]
@@ -46,7 +46,7 @@ def begin(tmp_path, study_file):
     """Write the dataset and open a study on it that shows judges the references or not; closed at the end."""
     opened: list[Study] = []
 
-    def begin(judges: str = "", more: str = "", **references: str) -> Study:
+    def begin(judges="", more="", **references):
         write_dataset(tmp_path / "own.csv", **references)
         path = study_file('dataset = "own.csv"', judges)
         path.write_text(path.read_text() + more)

@@ -58,13 +58,11 @@ class Script:
         return Answer(request.identity(), ModelReply(reply, "stop", Usage(1, 1), "m"), 0.001, 1.0, 1, False)
 
 
-def study(prompts=PROMPTS, judges=JUDGES) -> RubricStudy:
+def study(prompts=PROMPTS, judges=JUDGES):
     return RubricStudy(prompts, judges, load_rubric("default"))
 
 
-def measured(
-    test: RubricStudy, ask: Script, *, repeats: int = 1, failed: tuple[str, ...] = ()
-) -> list[MeasuredTestItem]:
+def measured(test, ask, *, repeats=1, failed=()):
     async def main():
         found = []
         for repeat in range(repeats):
@@ -79,7 +77,7 @@ def measured(
     return asyncio.run(main())
 
 
-def results_of(test: RubricStudy, ask: Script | None = None, **how) -> list:
+def results_of(test, ask=None, **how):
     return test.aggregate_measurements(measured(test, ask or Script(), **how))
 
 

@@ -23,9 +23,7 @@ from toolkit.study_file import StudyFile
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
-def ratings(
-    *, items: int = 30, models=("alpha", "beta"), judges=("j1", "j2", "j3"), people: int = 0
-) -> pd.DataFrame:
+def ratings(*, items=30, models=("alpha", "beta"), judges=("j1", "j2", "j3"), people=0):
     """Return ratings from 1 to 7 with a truth: beta is a point below alpha."""
     drawn = np.random.default_rng(20261123)
     rows = []

@@ -42,7 +42,7 @@ STUDIES: dict[str, dict[str, Any]] = {
 }
 
 
-def replies(role: str, hard: bool) -> list[str]:
+def replies(role, hard):
     """Return twelve replies of a judge in half points; where it is hard, three of no use and some true zeros."""
     dice = random.Random(f"20261121 {role}")
     found = []
@@ -115,7 +115,7 @@ class Facts:
         return statistics.fmean(given) if len(given) >= 2 else None
 
 
-def scores_of(text: str) -> dict[str, float] | None:
+def scores_of(text):
     """Return seven scores within 0-5, or None."""
     try:
         found = json.loads(text)
@@ -125,12 +125,12 @@ def scores_of(text: str) -> dict[str, float] | None:
     return scores if all(0 <= score <= 5 for score in scores.values()) else None
 
 
-def above_zero(scores: dict[str, float]) -> float:
+def above_zero(scores):
     above = [score for score in scores.values() if score > 0]
     return sum(above) / len(above)
 
 
-def same(found: dict, expected: dict) -> None:
+def same(found, expected):
     """Hold every number to the one expected; a missing one is never a zero."""
     assert found.keys() == expected.keys()
     for name, value in expected.items():
@@ -140,7 +140,7 @@ def same(found: dict, expected: dict) -> None:
             assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
 
 
-def rows_of(frame: pd.DataFrame, keys: tuple[str, ...], columns: tuple[str, ...]) -> dict:
+def rows_of(frame, keys, columns):
     rows = frame.to_dict("records")
     return {(*(row[key] for key in keys), column): row[column] for row in rows for column in columns}
 
@@ -189,7 +189,7 @@ def test_runs_status_and_cost(study):
     assert status["spent_aud"] == pytest.approx(math.fsum(facts.aud.values()), rel=1e-12)
 
 
-def expected_lengths(facts: Facts) -> dict:
+def expected_lengths(facts):
     """Return means of the bins, paired differences with t intervals and Holm's p values, and d_z, by scipy."""
     cells: dict[tuple, list[float]] = {}
     for run, cell in facts.cell.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +14,8 @@ from small_study import CTI_ONLY, STUDY
 
 from toolkit import Study
 from toolkit.cli import cli
-from toolkit.prompts.dataset import Prompt, load_dataset
-from toolkit.stats.result import Estimate, estimates_of
+from toolkit.prompts.dataset import load_dataset
+from toolkit.stats.result import estimates_of
 from toolkit.store import embedded
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -26,7 +25,7 @@ GROUPS = "independent groups"
 SETTINGS = 'dataset = "mine.csv"\n[analysis]\nequivalence_margin = 0.25\n'
 
 
-def with_texts_of(others: dict[str, str]) -> list[Prompt]:
+def with_texts_of(others):
     """The demo's prompts, some with the text of another; a blank at the end of M makes it no other text."""
     prompts = {prompt.prompt_id: prompt for prompt in load_dataset("demo").prompts}
     return [
@@ -35,7 +34,7 @@ def with_texts_of(others: dict[str, str]) -> list[Prompt]:
     ]
 
 
-def written(folder: Path, prompts: list[Prompt]) -> Path:
+def written(folder, prompts):
     """A study of these prompts."""
     with (folder / "mine.csv").open("w", newline="") as sink:
         writer = csv.writer(sink)
@@ -51,7 +50,7 @@ def run(tmp_path_factory):
     """Run a study in which prompts have the text of others; returns it and what the command said."""
     opened = []
 
-    def made(others: dict[str, str]) -> tuple[Study, str]:
+    def made(others):
         path = written(tmp_path_factory.mktemp("shared"), with_texts_of(others))
         said = CliRunner().invoke(cli, ["run", str(path), "--yes"])
         assert said.exit_code == 0, said.output
@@ -72,7 +71,7 @@ def shared(run):
     return run(others | {f"{cti}2_{length}": f"{cti}1_{length}" for length in "sml"})
 
 
-def all_estimates(study: Study) -> list[tuple[str, Estimate]]:
+def all_estimates(study):
     """Every estimate of every analysis, with its place."""
     found: dict[str, Any] = {name: result for name, (_, result) in study.analyses().items()}
     found["agreement"] = (found["reliability"].krippendorff, found["reliability"].leniency)

@@ -25,7 +25,7 @@ BEGIN = 'name = "p"\nmodels = ["gpt-4o"]\n'
 SERVER = 'name = "p"\nmodels = [{ name = "m", provider = "compatible", base_url = "http://me:s3cret@h/v1" }]'
 
 
-def load(folder: Path, text: str) -> StudyFile:
+def load(folder, text):
     (folder / "s.toml").write_text(text)
     return load_study_file(folder / "s.toml")[0]
 

@@ -27,7 +27,7 @@ def study(demo_like_study):
         yield loaded
 
 
-def under(study: Study, **analysis: object) -> Study:
+def under(study, **analysis):
     """Return the same runs under a file whose [analysis] says otherwise."""
     held = study.file.analysis.model_copy(update=analysis)
     return Study(study.file.model_copy(update={"analysis": held}), study.path)

@@ -120,11 +120,11 @@ class Judges:
         return json.dumps(scores | ({"reasons": ""} if '"reasons"' in str(body["messages"]) else {}))
 
 
-def press() -> None:
+def press():
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def records(study: Study) -> dict[str, list[Any]]:
+def records(study):
     """Return the documents of a study as they are, moments of change too."""
     names = ("calls", "runs", "judgements")
     return {name: list(study.store.database[name].find(sort=[("_id", 1)])) for name in names}
@@ -191,7 +191,7 @@ def test_nothing_that_is_so_already_is_written_again(study_file):
 def test_what_a_provider_refused_or_was_away_for_is_no_difference(tmp_path, store_folder):
     """One judge has no key that is taken: one call of it is refused, the others are not sent."""
 
-    def fault(number: int, body: dict[str, Any]) -> Fault | None:
+    def fault(number, body):
         return Fault(status=401) if body["model"] == "tertiary" else None
 
     with StubServer(answer=Judges(), faults=fault) as server:

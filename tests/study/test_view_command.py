@@ -40,9 +40,7 @@ def address(study):
         thread.join()
 
 
-def ask(
-    address: str, path: str | None = None, host: str | None = None, method: str = "GET"
-) -> tuple[int, http.client.HTTPMessage, bytes]:
+def ask(address, path=None, host=None, method="GET"):
     """Ask the server of an address, without a proxy."""
     port, right = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/.*)", address).groups()
     connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)

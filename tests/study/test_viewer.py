@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,7 +15,7 @@ from toolkit.people.rating import open_round, rate, running_rounds
 from toolkit.people.ratings_file import import_ratings
 from toolkit.store.frame_files import typed, types_of
 from toolkit.study import Study
-from toolkit.viewer.model import OpenRun, open_runs, with_people
+from toolkit.viewer.model import open_runs, with_people
 from toolkit.viewer.page import rows, run_html, state, write_page
 from toolkit.words import DIMENSIONS
 
@@ -41,7 +40,7 @@ class Asked:
         return answer.get("value", answer)
 
 
-def frame(*rows: dict[str, object]) -> pd.DataFrame:
+def frame(*rows):
     """Return a runs frame with these values; all else is missing."""
     base = {"status": "succeeded", "excluded": False, "judged": False}
     types = types_of("runs")
@@ -117,7 +116,7 @@ def test_a_run_id_opens_at_once_and_an_unknown_one_is_refused(study):
 def test_a_store_that_fails_is_said_and_the_viewer_stays(study, monkeypatch):
     """The error goes to where the person looks."""
 
-    def broken(*_: object) -> None:
+    def broken(*_):
         raise OSError("the <b>server</b> is gone")
 
     ask = Asked(study)
@@ -135,29 +134,29 @@ def test_a_study_without_runs_says_what_to_do(study, monkeypatch):
         study.view()
 
 
-def ids(study: Study) -> list[str]:
+def ids(study):
     """Return the runs in the order of the runs frame."""
     return study.runs()["run_id"].tolist()
 
 
-def rated_by_file(study: Study, folder: Path, lines: list[str]) -> None:
+def rated_by_file(study, folder, lines):
     """Keep ratings that have no round: run, rater, reasons and seven scores a line."""
     path = folder / "ratings.csv"
     path.write_text("\n".join((f"run_id,rater,reasons,{','.join(DIMENSIONS)}", *lines)) + "\n")
     import_ratings(study.plan, study.store, path)
 
 
-def opened(study: Study, run_id: str, **options: bool) -> OpenRun:
+def opened(study, run_id, **options):
     """Return a run as the viewer shows it."""
     (run,) = open_runs(study.plan, study.store, seen(study, **options), [run_id])
     return run
 
 
-def seen(study: Study, **options: bool) -> pd.DataFrame:
+def seen(study, **options):
     return with_people(study.plan, study.store, study.runs(), **options)
 
 
-def running(study: Study, rater: str = "ben", size: int | None = 2, finish: int = 0) -> list[str]:
+def running(study, rater="ben", size=2, finish=0):
     """Begin a round by a score, rate so many of its replies, and return the runs of the round."""
     round_ = open_round(study.plan, study.store, rater, size=size)
     if round_.unkept:

@@ -8,7 +8,6 @@ import json
 import re
 from dataclasses import fields, is_dataclass, replace
 from html.parser import HTMLParser
-from typing import Any
 
 import pytest
 from hostile_study import REPLY, hostile_study
@@ -44,7 +43,7 @@ def path(study):
     return write_page(study.plan, study.store, runs, pair=pair, chosen="<i>all</i>")
 
 
-def opened(study: Study, place: int = 0) -> OpenRun:
+def opened(study, place=0):
     """Return one run of the study."""
     runs = study.runs()
     (run,) = open_runs(study.plan, study.store, runs, [runs["run_id"].iloc[place]])
@@ -232,7 +231,7 @@ def test_a_page_of_many_parts_has_every_run_once(study, monkeypatch):
 ATTACK = "'\"></td></article><img src=x onerror=1><script>1</script>\u202e"
 
 
-def spoilt(value: Any) -> Any:
+def spoilt(value):
     """Return an object with the attack for every text in it, however deep."""
     if isinstance(value, str):
         return ATTACK

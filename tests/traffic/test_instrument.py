@@ -16,7 +16,7 @@ def page():
     return CARD["page_text"]()
 
 
-def row(page: str, *cells: str) -> str:
+def row(page, *cells):
     """Return the one row of a table that begins with these cells."""
     (line,) = [line for line in page.splitlines() if line.startswith(f"| {' | '.join(cells)} |")]
     return line
@@ -27,7 +27,7 @@ def test_the_card_is_what_the_instrument_gives(page):
     assert CARD["PAGE"].read_text("utf-8") == page, "run scripts/write_instrument_card.py"
 
 
-def typed(value: int | str, measure: str = "count", column: str | None = None) -> str:
+def typed(value, measure="count", column=None):
     of = {"measure": measure, "column": column, "filter": {"method": "*"}}
     return json.dumps({"claims": [{"value": value, "of": of, "rows": "all"}]})
 

@@ -29,7 +29,7 @@ JUDGE = JudgeSpec("primary", "judge-a", "scripted", "judge-a")
 SECOND = JudgeSpec("secondary", "judge-b", "scripted", "judge-b", repeat=1)
 
 
-def question(name: str, sample: str, text: str, **expected) -> Question:
+def question(name, sample, text, **expected):
     return Question(id=name, sample=sample, text=text, **expected)
 
 

@@ -15,7 +15,7 @@ from toolkit.stats.result import Estimate
 CASES = cases(__file__)
 
 
-def measured(*values: float | None, repeats: int = 1) -> list[MeasuredTestItem]:
+def measured(*values, repeats=1):
     return [
         MeasuredTestItem(TestItem(f"i{n}", ()), (Measurement("x", value, "points", "no reply"),), "m", repeat)
         for n, value in enumerate(values)

@@ -19,15 +19,15 @@ QUESTIONS: Final = {question.id: question for question in load_questions()}
 
 
 @cache
-def frame(sample: str) -> pd.DataFrame:
+def frame(sample):
     return load_sample(sample).frame
 
 
-def requests(f: pd.DataFrame) -> pd.DataFrame:
+def requests(f):
     return f[f.method.notna()]
 
 
-def pairs(f: pd.DataFrame) -> pd.DataFrame:
+def pairs(f):
     """Return one row a request, with the status and the time of the response that follows in its stream."""
     rows = []
     for _, stream in f.groupby("stream"):
@@ -38,16 +38,16 @@ def pairs(f: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(rows).sort_values("number")
 
 
-def after(f: pd.DataFrame, status: int) -> str:
+def after(f, status):
     redirect = f.loc[f.status == status, "number"].item()
     return requests(f)[lambda r: r.number > redirect].uri.iloc[0]
 
 
-def gap(f: pd.DataFrame) -> float:
+def gap(f):
     return f.time.iloc[-1] - f.time.iloc[0]
 
 
-def only(column: pd.Series[Any]) -> Any:
+def only(column):
     """Return the one value a column has; that there is one only is what makes a question unambiguous."""
     (value,) = column.dropna().unique()
     return value
@@ -125,7 +125,7 @@ ANSWERS: Final[dict[str, Callable[[pd.DataFrame], Any]]] = {
 """The answer to each question, of an open one the values of its claims."""
 
 
-def same(value: Any, oracle: Any) -> bool:
+def same(value, oracle):
     if isinstance(oracle, list | set):
         members = [canonical(None, str(one)) for one in oracle]
         given = [canonical(None, one) for one in value]

@@ -6,7 +6,6 @@ import asyncio
 import json
 import time
 from functools import cache
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -19,7 +18,7 @@ from toolkit.traffic.measures import MEASURES, Answer, Table
 from toolkit.traffic.one_shot import OneShotTest, experiments_frame
 from toolkit.traffic.questions import Question, load_questions
 from toolkit.traffic.sample import load_sample
-from toolkit.traffic.typed import Expected, Verdict, expectation, typed_verdict
+from toolkit.traffic.typed import Expected, expectation, typed_verdict
 
 CASES = cases(__file__)
 
@@ -32,31 +31,29 @@ ANSWERED = {"status": "*"}
 
 
 @cache
-def table(sample: str) -> Table:
+def table(sample):
     return Table(load_sample(sample).frame)
 
 
 @cache
-def expected(name: str) -> Expected:
+def expected(name):
     return expectation(QUESTIONS[name], table(QUESTIONS[name].sample))
 
 
-def claim(
-    value: Any, measure: str, conditions: Any, rows: Any = "all", unit: Any = None, **of: Any
-) -> dict[str, Any]:
+def claim(value, measure, conditions, rows="all", unit=None, **of):
     of |= {"measure": measure, "filter": conditions}
     return {"value": value, "unit": unit, "of": of, "rows": rows}
 
 
-def open_question(sample: str) -> str:
+def open_question(sample):
     return f"{sample}_flow" if f"{sample}_flow" in QUESTIONS else f"{sample}_suspicious"
 
 
-def verdict(name: str, *claims: Any, text: str = "") -> Verdict:
+def verdict(name, *claims, text=""):
     return typed_verdict(text or json.dumps({"claims": claims}), expected(name))
 
 
-def of_subject(subject: Any, sample: str) -> dict[str, Any]:
+def of_subject(subject, sample):
     value = json.loads(json.dumps(subject.of(table(sample)), default=float))
     of = {"among": subject.among} if subject.among is not None else {}
     return claim(value, subject.measure, subject.filter, column=subject.column, **of)
@@ -251,10 +248,10 @@ def test_verdicts_and_reasons_are_in_the_frame_and_the_unreadable_is_incomplete(
     (item,) = test.make_test_items()
     false = json.dumps({"claims": [GOOD, claim(3, "count", POSTS)]})
 
-    async def nobody(request: Any) -> Any:
+    async def nobody(request):
         raise AssertionError("no model may be asked")
 
-    async def annotated(text: str) -> Any:
+    async def annotated(text):
         reply = PromptReply(item.prompts[0], text, "r", "m")
         return await annotate(test, item, [reply], nobody)
 
