@@ -4,8 +4,6 @@
 when it is first needed.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Errors of the toolkit: each is one line that says what is wrong, where, and what to do."""
 
-from __future__ import annotations
-
 from toolkit.secrets import redacted
 
 

@@ -5,8 +5,6 @@ lock ends with its process and a pid may be used again. `left` finds files that 
 another system are left alone: some disks do not show the locks of another machine.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import functools

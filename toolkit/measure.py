@@ -1,7 +1,5 @@
 """From what is stored to measurements and results: free, and made again from the ledger at any time."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections import Counter, defaultdict

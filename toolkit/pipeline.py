@@ -4,8 +4,6 @@ Everything that spends money goes through the gateway; everything after the ledg
 from it. That gives resume: what is in the store is not asked again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections import defaultdict

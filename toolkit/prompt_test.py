@@ -3,8 +3,6 @@
 A test calls no model itself: it receives replies, and an ``ask`` function.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import importlib

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from toolkit.report.show import Files
     from toolkit.stats.adaptive.benchmark import Benchmark
     from toolkit.thesis.findings import Findings, Statement
-    from toolkit.thesis.references import Evidence
 
 
 @contextmanager
@@ -210,19 +209,12 @@ class Reported(Analysable):
             if frames.has_results:
                 files += self._write_statistics(frames, target)
             evidence = evidence_of(files.shown, findings.estimates, frames)
-            section, further = self._methods(frames, status, manifest, evidence, target)
+            section, further = self._methods(frames, manifest, evidence, target)
             files += further
             return write_bundle(target, files, section, findings, manifest, format=format)
 
     def _status(self, frames: Analyses) -> dict[str, Any]:
         return {"study": self.name, "done": int(frames.runs["judged"].sum())}
 
-    def _methods(
-        self,
-        frames: Analyses,
-        status: dict[str, Any],
-        manifest: dict[str, Any],
-        evidence: Evidence,
-        folder: Path,
-    ) -> tuple[Any, list[Path]]:
+    def _methods(self, *args: Any, **kwargs: Any) -> tuple[Any, list[Path]]:
         raise NotImplementedError

@@ -1,7 +1,5 @@
 """From the numbers of judgements and experiments to scores: the seeds' formulas by their names."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence

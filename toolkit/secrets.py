@@ -4,8 +4,6 @@ This is the one place that knows what a secret looks like. In a text that is dat
 environment and forms that nothing else has are secrets: an incident with "password: hunter2" in it stays as it is.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

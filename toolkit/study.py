@@ -693,7 +693,6 @@ class Study(Reported):
     def _methods(
         self,
         frames: Analyses,
-        status: dict[str, Any],
         manifest: dict[str, Any],
         evidence: Evidence,
         folder: Path,
@@ -701,7 +700,7 @@ class Study(Reported):
         from toolkit.thesis.methods import methods_section, what_was_done
 
         lacking = sum(item.missing for item in self._scored()) if self.plan.test.name == "one_shot" else 0
-        record = what_was_done(self.plan, self.store, frames, status, manifest, evidence, lacking)
+        record = what_was_done(self.plan, self.store, frames, self.status(), manifest, evidence, lacking)
         further = []
         if record.decisions and record.decisions.at:
             path = folder / "deviations.csv"

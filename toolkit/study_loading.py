@@ -1,7 +1,5 @@
 """Reads a study file: paths are relative to it, and each fault is a line with file, key and what is allowed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path

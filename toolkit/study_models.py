@@ -1,7 +1,5 @@
 """How a study file describes models, prices and judges: a known name, or a server described in full."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import date
 from operator import attrgetter

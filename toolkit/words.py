@@ -1,7 +1,5 @@
 """Names that the whole toolkit shares, counts and choices in sentences, and the result of a command."""
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """Adaptive against static benchmarking: what each design costs, whether its intervals hold, how near it comes."""
 
-from __future__ import annotations
-
 from itertools import cycle
 from typing import Any
 

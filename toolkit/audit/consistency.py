@@ -4,8 +4,6 @@ A call is named by the hash of its request, sealed when it is written, and costs
 Ratings by people, and judgements under other settings, are in no replay either.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections import Counter, defaultdict

@@ -5,8 +5,6 @@ store, the study is made again from its ledger there, and every file is written 
 finds an edit whose sums were written again, too.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -3,8 +3,6 @@
 The text of a document is data: it is compared and quoted, and nothing in it is executed.
 """
 
-from __future__ import annotations
-
 import calendar
 import logging
 import re

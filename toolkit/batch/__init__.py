@@ -1,7 +1,5 @@
 """Runs a notebook template with papermill for every cell of a grid of parameters, several notebooks at a time."""
 
-from __future__ import annotations
-
 import sys
 
 # nbformat imports jsonschema, which spends 1.7 s on a grammar of addresses that no notebook has. It works without it.

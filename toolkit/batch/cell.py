@@ -4,8 +4,6 @@
 caller dies brings its notebook to the end, because its calls are paid.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -3,8 +3,6 @@
 Use it with papermill itself: ``papermill --engine toolkit IN.ipynb OUT.ipynb -p study my.toml``.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import functools

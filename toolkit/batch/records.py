@@ -4,8 +4,6 @@ papermill writes "completed" into the notebook of a dead kernel, so it is not tr
 record that says "running" and is not locked was left by a process that died, and is taken over.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Runs a batch: a template over a grid of parameters, each notebook once, from the first check to the summary."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """The demo: a study of planted truth, and the whole main job with a local model and no key, within a budget of time."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from time import monotonic

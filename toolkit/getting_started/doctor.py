@@ -1,7 +1,5 @@
 """Check what the toolkit needs on this machine, say what to do about the rest, and open JupyterLab."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

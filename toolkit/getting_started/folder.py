@@ -1,7 +1,5 @@
 """`toolkit init`: a thesis folder that stands alone, with study files, notebooks, templates and a Makefile."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

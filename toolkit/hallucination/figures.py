@@ -1,7 +1,5 @@
 """How often hallucination judges are right, beside baselines: a figure and tables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product

@@ -6,8 +6,6 @@ an incorrect one, drawn by the question, are judged. Without another correct ans
 items have no perfect answer: two equal texts would be compared.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields

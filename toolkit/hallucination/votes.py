@@ -5,8 +5,6 @@ cannot be read is missing and is not asked for again with its error shown, as ru
 talked to would not be one of k equal draws.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import re

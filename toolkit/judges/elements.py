@@ -1,7 +1,5 @@
 """A second instrument beside the rubric: a judge says which required elements of a good answer a reply has."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

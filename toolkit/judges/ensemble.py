@@ -1,7 +1,5 @@
 """What the judges of one run say together, in the form the run document keeps (seed 002, section 3.1)."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache

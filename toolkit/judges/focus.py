@@ -4,8 +4,6 @@ The task does not count. A long prompt shares words with more sentences than a s
 task would make the instrument change with the treatment (DESIGN decision 8).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """One judge, one reply, one judgement: scores with what they cost, or the reason why there are none."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

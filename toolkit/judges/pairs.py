@@ -1,7 +1,5 @@
 """Pairwise judging: a judge sees two replies to one prompt, without names, and says which is better or that none is."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -3,8 +3,6 @@
 Nothing is repaired or guessed: a number taken from prose would measure the parser and not the judge.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

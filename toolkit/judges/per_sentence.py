@@ -8,8 +8,6 @@ same cost in every reply, but an error in 900 tokens a quarter of what it costs 
 the sum unless the study sets ``length_normalization``.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace

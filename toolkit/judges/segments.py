@@ -1,7 +1,5 @@
 """Cuts a reply into the segments that a judge reads one by one, each with its position in the text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

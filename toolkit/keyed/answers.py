@@ -4,8 +4,6 @@ A guess from prose would measure the reader and not the model. So a reply withou
 or with one that was not among those asked for is unreadable, with the reason; its score is missing and not 0.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

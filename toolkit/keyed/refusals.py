@@ -6,8 +6,6 @@ reply that its provider ended as a refusal often has no text at all: without its
 cautious model would seem to refuse nothing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """The scorers of keyed tests by name: of options here, of other answers in `values`, and a user's own function."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -4,8 +4,6 @@ A wrong column would give a wrong accuracy without a word. So columns are taken 
 what was taken for what is recorded, and where a table leaves it open one line says what to write.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

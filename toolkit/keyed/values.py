@@ -1,7 +1,5 @@
 """Scorers of answers without options: labels, yes or no, numbers, identifiers of ATT&CK, CWE and CVE, CVSS vectors."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Anthropic's messages API through Anthropic's own client."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

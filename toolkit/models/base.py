@@ -1,7 +1,5 @@
 """What every model is asked and what it answers: plain frozen objects, and the identity of a call."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping

@@ -5,8 +5,6 @@ place for it, our own name of the batch. Results come as JSON Lines, in any orde
 made into replies once their requests are known, which after a restart is later than the reading.
 """
 
-from __future__ import annotations
-
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Collection, Mapping

@@ -1,7 +1,5 @@
 """Which models exist, who serves them, and what each can do; a study names one or describes its own."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

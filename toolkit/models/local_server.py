@@ -5,8 +5,6 @@ tokens it holds, and the folder for its address, which is removed at the end. A 
 holds the processor and writes to the terminal. It ends when its parent does, killed or not.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import shutil

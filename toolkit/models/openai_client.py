@@ -1,7 +1,5 @@
 """OpenAI's chat API through OpenAI's own client: for OpenAI, Groq, compatible servers and the local one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

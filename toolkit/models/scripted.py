@@ -4,8 +4,6 @@ With a planted truth, which is written in the study file, what a study finds can
 carries its quality in words; a judge reads it there and scores it with its own severity and noise.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import random

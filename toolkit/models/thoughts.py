@@ -1,7 +1,5 @@
 """Tell a reply from the thoughts in it and beside it, and what a text says from what it quotes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple

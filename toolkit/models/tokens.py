@@ -4,8 +4,6 @@
 they are handed to tiktoken from there, compared with the hash that tiktoken itself expects. Nothing is unpacked.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import gzip

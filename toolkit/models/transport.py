@@ -3,8 +3,6 @@
 What went wrong with a call is told alike for every provider, and never with a key in it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ipaddress

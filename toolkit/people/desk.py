@@ -3,8 +3,6 @@
 Scores are toggle buttons: a slider at rest looks like a 0. All text of models is escaped and never rendered.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Callable, Sequence
 from functools import partial

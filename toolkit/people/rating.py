@@ -3,8 +3,6 @@
 The task is shown, so that its length can be seen, and a reply may name its model.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import threading

@@ -1,7 +1,5 @@
 """Imports ratings of people from a CSV file: every line is checked before anything is saved."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Iterable, Mapping

@@ -3,8 +3,6 @@
 The text of attacks is data, never executed and never rendered.
 """
 
-from __future__ import annotations
-
 import base64
 import random
 import re

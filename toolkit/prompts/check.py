@@ -1,7 +1,5 @@
 """Checks whether a dataset is fit to compare prompt lengths, and lists every problem."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

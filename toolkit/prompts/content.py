@@ -1,7 +1,5 @@
 """Checks of the text of one prompt: leftovers, dates, sums, hashes, addresses and identifiers; and its readability."""
 
-from __future__ import annotations
-
 import calendar
 import ipaddress
 import re

@@ -6,8 +6,6 @@ length arms, which tell length from information: ``arm_neutral_m`` and ``arm_neu
 to M and to L, and ``arm_short`` tells every fact of L in the length of M.
 """
 
-from __future__ import annotations
-
 import datetime
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Compares two versions of a dataset prompt by prompt."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from difflib import unified_diff

@@ -1,7 +1,5 @@
 """Jaccard similarity of word 5-grams, for all pairs of texts at once."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 A caption of nine sentences is not read. What is missing never leaves it; reasons and details stand in the notes.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Text and numbers as LaTeX that prints them and does nothing else: no text from a model can become a command."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Every figure and table of a judged study: a row each. All of them are written in one call, and what cannot be."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

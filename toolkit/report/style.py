@@ -1,7 +1,5 @@
 """One look for every figure: millimetres, type, colours that survive grey print, and the parts that figures share."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import textwrap

@@ -1,7 +1,5 @@
 """The budget of a study, one sum in the store, and how money that may have been billed is settled."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections import defaultdict

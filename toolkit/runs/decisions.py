@@ -1,7 +1,5 @@
 """What a study decided before its first reply, kept with its time, and what was changed after it."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

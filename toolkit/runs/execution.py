@@ -1,7 +1,5 @@
 """Run many askings at once, in any surroundings: a script, a notebook cell with a running loop, papermill."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import signal

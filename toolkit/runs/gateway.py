@@ -1,7 +1,5 @@
 """The gateway: the only thing that spends money. It asks each call once, within limits, retries and the budget."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -4,8 +4,6 @@ A claim is an insert under the call's identity, which is a unique key, so of two
 belongs to the owner of its study; a claim of a dead owner is taken over, and what it may have cost is not forgotten.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import defaultdict

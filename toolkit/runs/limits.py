@@ -1,7 +1,5 @@
 """What one provider is sent: requests at once, adapted to how it goes, and requests and tokens a minute."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import threading

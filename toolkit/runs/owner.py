@@ -5,8 +5,6 @@ is one name, one boot and one pid namespace: a container that shares the name, o
 anew, is another one, of which only the lease tells.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

@@ -1,7 +1,5 @@
 """Which pairs of replies judges have still to compare, and how far they are."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What is done so far, with tqdm: a bar in a terminal or notebook, now and then a line in a log."""
 
-from __future__ import annotations
-
 import asyncio
 import operator
 import os

@@ -1,7 +1,5 @@
 """What a store holds of a study, as one hash, and which models it asked, when and for how much."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter, defaultdict

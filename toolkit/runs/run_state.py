@@ -1,7 +1,5 @@
 """How every planned run stands: its reply, what judges said of it, and what is still to be asked."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

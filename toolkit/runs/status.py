@@ -1,7 +1,5 @@
 """How far a study is, read from the store without asking anything: from another terminal while it runs, or later."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Calls that come to a ledger twice or late: from a file that a store which was away left, or from two processes."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from pathlib import Path

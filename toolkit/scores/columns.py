@@ -1,7 +1,5 @@
 """Find out what each column of a table is, check every cell, and say what was assumed."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """What the readers of others' scores have in common: rows with notes, and values that are checked."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """The frames of somebody's scores: runs, judgements and ratings by people, as those of a study."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Results of promptfoo as rows: which are repeats of one test, and which scores are none because something failed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

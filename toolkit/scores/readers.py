@@ -4,8 +4,6 @@ A reader returns rows with our column names and says what it took for what; noth
 without a word. A score that a tool did not give is an empty one.
 """
 
-from __future__ import annotations
-
 import json
 import zipfile
 import zlib

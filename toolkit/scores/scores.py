@@ -302,7 +302,6 @@ class Scores(Reported):
     def _methods(
         self,
         frames: Analyses,
-        status: dict[str, Any],
         manifest: dict[str, Any],
         evidence: Evidence,
         folder: Path,

@@ -4,8 +4,6 @@ The field names of the first three are kept to the letter; what the toolkit adds
 Nothing outside ``toolkit.store`` handles these objects: plain frozen objects and frames travel between rooms.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, ClassVar
 

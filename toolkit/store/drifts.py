@@ -1,7 +1,5 @@
 """Anchors, the judgements that are asked anew on later days, and the frame of what judges say of them then."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

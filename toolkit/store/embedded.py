@@ -7,8 +7,6 @@ program that reaches loopback, can read or change what is kept. The server ends 
 for a while.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

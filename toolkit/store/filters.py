@@ -1,7 +1,5 @@
 """The frames of a planned study, filtered: names and values are checked against the plan and become a query."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace

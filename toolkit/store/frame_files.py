@@ -4,8 +4,6 @@ A Parquet file holds the columns and dtypes of its frame; a CSV file floats to t
 an empty one, and texts character by character, guarded where a spreadsheet would run them; see `toolkit.table_files`.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Tidy frames with stable names, dtypes and units: runs, judgements, prompts, measurements, ratings by people."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -4,8 +4,6 @@ A file is written and read a few records at a time. The sums name the field of a
 records that are new or gone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Runs, replies and judgements as records: how they are written to the store and read from it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields

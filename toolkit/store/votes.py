@@ -1,7 +1,5 @@
 """Votes of judges on pairs of replies as they are in the store: which are planned, which are there, and their frame."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from typing import Any, NamedTuple

@@ -7,8 +7,6 @@ A store that is away is waited for as long as pymongo waits, by its address; a r
 file (`toolkit.runs.unsaved`). A change that matched no document is a failure.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib

@@ -1,7 +1,5 @@
 """The thesis bundle: one folder with figures, tables, methods, references and a document that compiles as it is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """The bundle as one document for those without LaTeX: its parts for Word, written by pandoc."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Sequence

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from toolkit.store.connection import Store
 
 _FIRST_SIGN = 0xF0000  # private use: the first of the signs that stand for references in a template's text
-_cite_signs: Final[dict[tuple[str, ...], str]] = {}
+_cite_signs: dict[tuple[str, ...], str] = {}
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Record one flow with dumpcap while a command or a list of URLs is requested; no dumpcap survives."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

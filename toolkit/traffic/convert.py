@@ -1,7 +1,5 @@
 """Convert a capture into the CSV of a sample, with a JSON of its provenance beside it."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Draw and tabulate the one-shot test: expected, unexpected and hallucinated answers of each method, and its score."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A method is a prompt (a variant with a question in it), a sample and a model; an
 is N experiments of one method.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal

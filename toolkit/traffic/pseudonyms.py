@@ -7,8 +7,6 @@ Lost: the owner, directed broadcasts, and the tie between a MAC and an address m
 is shared, not one that is attacked: who knows some pairs knows a prefix of the others.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Questions about samples, the prompts that carry them, and the JSON objects of replies."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

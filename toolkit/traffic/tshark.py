@@ -4,8 +4,6 @@ A record has one string for each field of ``tshark_fields``, empty where the pac
 by a carriage return. Inside values tshark escapes control characters (``\r``, ``\b``, ``\t``, ``\n``, ``\f``).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

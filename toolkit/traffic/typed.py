@@ -5,8 +5,6 @@ Each claim is calculated again, over all rows of its filter and over the rows th
 claim is hallucinated; a reply that cannot be read has no verdict and a reason.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Two barriers: the renderer escapes all HTML and makes no links or pictures, and 
 Marks are set in the text of the finished HTML, never inside a tag.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache

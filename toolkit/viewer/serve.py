@@ -4,8 +4,6 @@ Whoever asks must name the token of the address, and this machine as the host: a
 token, and a page of another site that calls its own name 127.0.0.1 is refused.
 """
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import threading

@@ -1,7 +1,5 @@
 """Makes text of models visible: characters that act on a screen or hide on it are shown as a code."""
 
-from __future__ import annotations
-
 import html
 import unicodedata
 from collections.abc import Iterable

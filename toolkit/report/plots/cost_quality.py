@@ -1,7 +1,5 @@
 """Cost against quality: the mean of each model and length with intervals, and the front that no other point beats."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

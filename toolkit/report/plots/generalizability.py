@@ -1,7 +1,5 @@
 """Generalizability: variance components of a single score, and what a mean would be worth in other designs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal
 

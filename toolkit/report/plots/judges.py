@@ -1,7 +1,5 @@
 """How far judges agree: scores of each pair, intraclass correlations, each beside the others, and on later days."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations, product

@@ -1,7 +1,5 @@
 """What is missing: the share without a score by prompt length, model and judge with intervals, and the reasons."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from typing import Any

@@ -1,7 +1,5 @@
 """Votes on pairs of replies: strengths of models with their differences, and how judges prefer a position."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from toolkit.analyses import Analyses

@@ -1,7 +1,5 @@
 """What lengths do: of the prompt to quality, equivalence and profile of the dimensions, of the reply to its score."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Results of any test, and means of models with their differences: one row a result with its interval."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations

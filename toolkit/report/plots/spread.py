@@ -1,7 +1,5 @@
 """How the composite scores spread, by prompt length and by judge."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

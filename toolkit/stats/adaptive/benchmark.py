@@ -1,7 +1,5 @@
 """Adaptive against static benchmarking, measured: both ask parts of a bank whose scores are all known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar

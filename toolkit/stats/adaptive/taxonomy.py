@@ -1,7 +1,5 @@
 """What was sampled of a bank: its cells, and how like the bank it is."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar

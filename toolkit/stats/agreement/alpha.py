@@ -1,7 +1,5 @@
 """Cronbach's alpha over judges and over dimensions, and Krippendorff's alpha of the judges."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Pearson's correlation between each pair of judges, clustered by base where bases are known."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Whether judges score the same replies on a later day as they did at first: paired, by judge and dimension."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Required elements found in replies: how many, how far judges agree on it, and whether the rubric says the same."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Intraclass correlations of the judges: F intervals, and intervals by base."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Each judge beside the others: leniency, agreement, what the length of a reply does to it, failures and cost."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Agreement beyond chance: Cohen's kappa between two, Fleiss' kappa among many, each with its interval."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace

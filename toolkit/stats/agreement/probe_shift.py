@@ -1,7 +1,5 @@
 """How far a judge's score moves when a reply is altered and nothing else is: paired, by judge and kind of probe."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The table of what every judge scored of one dimension, with what it lacks and why it may support no number."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How far the judges agree: ICC, Cronbach's alpha and Pearson, with intervals and what was left out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 

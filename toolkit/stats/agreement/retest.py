@@ -1,7 +1,5 @@
 """Test-retest: how far a judge repeats its own scores when it is asked the same again."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Accuracy of models on items with a key: beside chance, the majority's answer, and what a right answer cost."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """How many scores lie at an end of the scale, where differences can no longer be seen."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Answers that choose: whether the position of an option matters, and F1 and confusion of labels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import ascii_uppercase

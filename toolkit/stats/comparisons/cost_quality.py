@@ -1,7 +1,5 @@
 """What quality costs: quality per AUD, and which model at which prompt length no other beats on both."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass, replace

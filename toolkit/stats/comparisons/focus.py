@@ -1,7 +1,5 @@
 """What focus sentences (FSP) and reference answers do to the scores: the same runs judged with them and without."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """What is missing, of which model, judge and length bin, and what it could change."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

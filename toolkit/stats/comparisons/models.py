@@ -1,7 +1,5 @@
 """Error bars after Miller (2024): means and rates of models, and their paired differences, clustered by base."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace

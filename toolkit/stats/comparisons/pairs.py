@@ -3,8 +3,6 @@
 Each pair is judged in both orders, so that a judge who prefers what is shown first moves no model.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What each way of deciding made of one labelled set: rates, agreement, cost, and who is right more often."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How well yes/no decisions match labels."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Hashable, Sequence

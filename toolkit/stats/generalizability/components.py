@@ -1,7 +1,5 @@
 """Variance components by mean squares: before and after truncation, with interval, share and degrees."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

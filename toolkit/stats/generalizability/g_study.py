@@ -4,8 +4,6 @@ A generalizability study gives E-rho2, Phi and their error variances; a decision
 cost in AUD.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Generalizability of a study's own scores: its designs, its costs and the whole answer in one object."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import pandas as pd

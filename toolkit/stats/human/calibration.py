@@ -1,7 +1,5 @@
 """Judges compared with people: calibrated means and agreement."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations

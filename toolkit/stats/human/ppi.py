@@ -1,7 +1,5 @@
 """Prediction-powered means and differences: few ratings by people correct what the judges say of all answers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace

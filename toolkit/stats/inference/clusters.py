@@ -1,7 +1,5 @@
 """The independent unit of every interval and test: the cluster, bases that share a text or a call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import wraps

@@ -1,7 +1,5 @@
 """Standard deviations with an interval, and paired effects measured in them: d_z and g_z."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

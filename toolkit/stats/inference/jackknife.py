@@ -1,7 +1,5 @@
 """The jackknife over bases: one interval for every smooth statistic, on a scale where it is nearly normal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Means, also on a scale that ends, slopes and other least-squares estimates, of cases alone or in clusters (CR2)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """P values: of the paired permutation test, with its interval, and of several tests, corrected for being several."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A share and its interval, with cases that stand alone or that come in clusters."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Hashable, Sequence
 

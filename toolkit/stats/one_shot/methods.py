@@ -1,7 +1,5 @@
 """Methods of the one-shot test: their counts and scores from single experiments, and what tells two of them apart."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations

@@ -1,7 +1,5 @@
 """What a study can still detect, and what a larger one would cost, from the variance of its own runs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """How many bases the paired tests of two length bins or models take, and what so many can detect."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """What the length of a prompt does to a score, paired by base (research question 1), and whether it is equivalent."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence

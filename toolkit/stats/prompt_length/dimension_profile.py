@@ -1,7 +1,5 @@
 """The profile of a study: the mean of every dimension, of each model at each prompt length."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar

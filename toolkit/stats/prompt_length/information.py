@@ -1,7 +1,5 @@
 """Length apart from information: S, M and L beside prompts that change only one of the two, paired by base."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar

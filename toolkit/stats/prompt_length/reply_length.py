@@ -1,7 +1,5 @@
 """Length bias: whether longer replies score higher, and what the length of the prompt does apart from that."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
