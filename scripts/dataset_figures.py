@@ -342,7 +342,8 @@ def _draw_facts(axes: Axes, data: pd.DataFrame) -> None:
     for name, rows in _by_bin(data):
         up = [kinds.index(kind) for kind in rows["kind"]]
         axes.plot(rows["facts"], up, _MARKERS[name], color=_COLOURS[name], label=name, clip_on=False)
-    style.row_axis(axes, kinds, pad=6)
+    style.row_axis(axes, kinds)
+    axes.tick_params(axis="y", pad=6)
     axes.set(xlim=(0, most.max() * 1.03), xlabel="Facts in a prompt, mean")
     _name_bins(axes)
 

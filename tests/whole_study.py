@@ -92,7 +92,7 @@ def make_study(
     judgements_frame = pd.DataFrame(judgements).astype(types)
     file = StudyFile(
         name="whole",
-        models=models,
+        models=[name.replace("\n", " ") for name in models],
         repeats=repeats,
         analysis={"equivalence_margin": margin} if margin else {},
         note=NOTE,

@@ -107,7 +107,7 @@ def visible_name(text: str) -> str:
 
     Examples
     --------
-    >>> visible_name("gpt\\u00ad-4\\u200b\\u00a0"), visible_name("a\\tb")
+    >>> visible_name("gpt\u00ad-4\u200b\u00a0"), visible_name("a\tb")
     ('gpt-4', 'a b')
     """
     if text.isascii() and text.isprintable():
