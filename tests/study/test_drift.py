@@ -146,3 +146,12 @@ def test_shift_agreement_and_changed_scores_by_hand():
     (drift,) = stats.judge_drift(then, now).drifts
     assert (drift.shift.estimate, drift.changed.estimate, drift.shift.missing) == pytest.approx((0.5, 0.5, 1))
     assert drift.shift.low < 0 < drift.shift.high
+
+
+def test_what_was_asked_before_a_kill_is_not_asked_again(judged, monkeypatch):
+    """Of a day that was cut off after some replies the next start asks the rest."""
+    job = drift_job(judged.plan, judged.store, 5)
+    part = type(job)(job.plan, job.anchor, job.targets[:4], job.day)
+    assert measure_drift(judged, part, progress=False).fields["new_calls"] == 4
+    rest = measure_drift(judged, drift_job(judged.plan, judged.store, 5), progress=False)
+    assert (rest.fields["new_calls"], rest.fields["unanswered"]) == (6, 0)

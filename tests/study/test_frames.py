@@ -12,7 +12,7 @@ from pandas.testing import assert_frame_equal
 
 from toolkit.errors import InputError
 from toolkit.store import embedded
-from toolkit.store.documents import Run
+from toolkit.store.documents import Judgement, Run
 from toolkit.store.frame_files import KINDS, describe, dictionary_text, dtype_of, dtype_words
 from toolkit.store.frames import runs_frame, with_replies
 from toolkit.study import Study
@@ -252,3 +252,19 @@ def test_a_selection_is_opened_in_its_order_and_a_stranger_is_refused(study):
     ):
         with pytest.raises(InputError, match=words):
             study.view(wrong)
+
+
+def test_scores_and_costs_are_those_that_were_stored_to_the_last_bit(study):
+    """What the store leaves out of a document changes nothing in what it sends."""
+    runs = study.runs().set_index("run_id")
+    for document in study.store.objects(Run):
+        row, found = runs.loc[document.run_id], document.ensemble_evaluation["aggregated"]
+        assert row["composite"] == found["mean_scores"]["composite"]
+        assert row["clarity"] == found["mean_scores"]["clarity"]
+        assert row["composite_std"] == found["std_scores"]["composite"]
+        assert [row["composite_low"], row["composite_high"]] == found["confidence_intervals"]["composite"]
+        assert row["aud_cost"] == document.economics.aud_cost
+        assert row["judge_count"] == found["judge_count"] == 3
+        assert row["created_at"] == document.created_at
+        of_run = study.store.objects(Judgement).filter(run_id=document.run_id)
+        assert row["judge_aud_cost"] == pytest.approx(sum(one.aud_cost for one in of_run), rel=1e-14)

@@ -203,3 +203,27 @@ def test_a_reply_that_stays_cut_off_is_excluded_after_the_retries(served):
         assert asked == [2000, 2000, 4000, 4000, 8000, 8000]
         assert study.runs()["aud_cost"].sum() == pytest.approx(study.calls()["aud_cost"].sum())
         assert study.execute(progress=False).new_calls == 0
+
+
+def test_judges_that_cannot_be_read_are_missing_and_fewer_than_two_leave_a_run_unjudged(served):
+    """Prose from one judge leaves two; prose from two leaves the run unjudged; nothing becomes a zero."""
+
+    def answer(body):
+        if not is_judge(body):
+            return f"Plan: {body['messages'][-1]['content'][-400:]}"
+        if body["model"] == "primary":
+            return "I would give it a five."
+        off_scale = body["model"] == "secondary" and "ATT&CK" in str(body["messages"])
+        return REASONED.replace("4.0", "9.0") if off_scale else REASONED
+
+    with served(answer=answer) as (_, study):
+        study.run(progress=False)
+        runs, judgements = study.runs(), study.judgements()
+    reasons = judgements.query("judge == 'primary'")["failure"].str.split(":").str[0]
+    assert set(reasons) == {"prose"}
+    assert set(runs["judge_count"]) == {1, 2}
+    unjudged = runs[runs["judge_count"] == 1]
+    assert not unjudged["judged"].any()
+    assert unjudged["composite"].isna().all()
+    assert (runs[runs["judge_count"] == 2]["composite"] == 4.0).all()
+    assert not (judgements["composite"] == 0).any()
