@@ -255,7 +255,7 @@ def run(study: Study, yes: bool, limit: int | None, replay: bool) -> Summary:
 
     if not (yes or replay):
         confirm_needed(estimate_frame(study.plan, study.store), study.file.budget.confirm_above_aud)
-    for line in [] if replay else shared_lines(shared_replies(study.plan, study.store), len(study.plan.runs)):
+    for line in shared_lines(shared_replies(study.plan, study.store), len(study.plan.runs)):
         click.echo(line, err=True)
     outcome = study.execute(limit=limit, replay=replay)
     # What a part of the runs would say may change with the next ones.

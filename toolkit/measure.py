@@ -60,7 +60,7 @@ class Outcome:
     @property
     def exit_code(self) -> int:
         """0 done, 1 done but some runs failed or wait for a server, 3 budget reached."""
-        return 3 if self.budget else int(self.failed > 0 or bool(self.waiting))
+        return 3 if self.budget else int(bool(self.failed or self.waiting))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain JSON types."""

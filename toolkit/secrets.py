@@ -47,7 +47,8 @@ _IN_PATH = re.compile(
     r"(api[-_]?key|key|token|secret)/.)",
     re.IGNORECASE,
 )
-_PAIR = re.compile(r'"([\w.-]{1,60})"(\s*:\s*\[?\s*)"((?:[^"\\]|\\.)+)"')
+_TEXT = r'"(?:[^"\\]|\\.)+"'
+_PAIR = re.compile(rf'"([\w.-]{{1,60}})"(\s*:\s*)({_TEXT}|\[(?:[\s,]*{_TEXT})+)')
 _PASSWORD = re.compile(r"://[^/@\s:]*:([^/@\s]{8,})@")
 _PLAIN = re.compile(
     r"\d+|(?=.{8,19}$)([A-Z]?[a-z]+([-_ ][a-z]+)*|[A-Z]+)|(?!.{40}$)(~|\.{0,2})/.*", re.DOTALL
@@ -106,9 +107,12 @@ def redacted_json(text: str, prompt: str = "") -> str:
 
 
 def _pair(match: re.Match[str]) -> str:
-    name, between, value = match.groups()
-    is_random = re.fullmatch(r"(?=\D*\d)[^\s\\]{16,}", value) and _COMMON_FIELD.fullmatch(_plain(name))
-    return f'"{name}"{between}"{MARK}"' if is_random or _FIELD.fullmatch(_plain(name)) else match[0]
+    name, form = _plain(match[1]), _TEXT
+    if _COMMON_FIELD.fullmatch(name):
+        form = r'"(?=\D*\d)[^\s"\\]{16,}"'
+    elif not _FIELD.fullmatch(name):
+        return match[0]
+    return f'"{match[1]}"{match[2]}' + re.sub(form, f'"{MARK}"', match[3])
 
 
 def _plain(name: str) -> str:

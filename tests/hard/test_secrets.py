@@ -260,6 +260,15 @@ def test_a_secret_is_refused_in_a_study_file_and_a_grid_and_goes_from_what_comes
     )
 
 
+@pytest.mark.parametrize("name", ["secrets", "api_key", "Authorization", "token"])
+@pytest.mark.parametrize("values", ["one-of-16-letters-1", ["a1b2c3d4e5f6g7h8", "one-of-16-letters-2"]])
+def test_every_value_of_a_secret_field_in_what_comes_back_is_blacked_out(name, values):
+    """Also the second one of a list; its neighbours stay."""
+    shown = json.loads(redacted_json(json.dumps({"id": "r1", name: values, "list": ["x", "y"]})))
+    blacked = "[key]" if isinstance(values, str) else ["[key]"] * 2
+    assert shown == {"id": "r1", name: blacked, "list": ["x", "y"]}
+
+
 @pytest.mark.usefixtures("_variables")
 def test_ordinary_text_and_parameters_stay_as_they_are(tmp_path):
     """Incidents tell of passwords, tokenizers have tokens, datasets have hashes."""
