@@ -53,12 +53,25 @@ def test_a_budget_stop_after_a_kill_leaves_nothing_paid_unwritten(tmp_path, stor
 SENTENCES = '[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"\n'
 
 
+KINDS = {
+    "scores": ("scores", ""),
+    "per sentence": ("scores", SENTENCES),
+    "scores and pairs": ("both", ""),
+    "pairs": ("pairs", ""),
+}
+OFTEN = ("budget-scores and pairs", "refused-scores", "unreachable-per sentence")
+"""What every run of the tests goes through; the others are part of the full count."""
+
+
 @pytest.mark.parametrize(
-    ("mode", "more"),
-    [("scores", ""), ("scores", SENTENCES), ("both", ""), ("pairs", "")],
-    ids=["scores", "per sentence", "scores and pairs", "pairs"],
+    ("stops", "mode", "more"),
+    [
+        pytest.param(stops, *kind, id=name, marks=() if name in OFTEN else pytest.mark.full)
+        for stops in ("budget", "refused", "unreachable")
+        for key, kind in KINDS.items()
+        for name in [f"{stops}-{key}"]
+    ],
 )
-@pytest.mark.parametrize("stops", ["budget", "refused", "unreachable"])
 def test_what_the_ledger_has_is_written_whatever_stops_the_rest(tmp_path, store_folder, stops, mode, more):
     """All was paid for, and a process died before it wrote it: the first calls alone are still to be asked."""
     with StubServer(answer=plain) as server:
