@@ -26,7 +26,6 @@ from toolkit.report.registry import write_figures, write_statistics
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
 NAMES = (
-    "Bland-Altman (TOST)", "Holm over", "Wilson, effective n",
     "best of 1", "best of 5", "gpt over azure", "llama over azure", "llama-3-base", "a - b", "b", "a", "c, all",
     "judge b", "not estimable: b", "M-S", "a_b", "technical_accuracy x", "100%", "3 x 4", "1", "temp -2", "a | b",
     'say "yes"', "it's $5", "model of b", "d (b less a)", "base", "base 3, people alone", "модель", "模型 1", "模型 2",
