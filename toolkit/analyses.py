@@ -182,7 +182,15 @@ class Analysable:
             Means, paired differences (Holm but for the primary contrast), what models differ by in them, effect sizes,
             equivalence and the omnibus test.
         """
-        return self._result("length", score=score, omnibus=True)
+        frames = self._frames_for("length")
+        return frames.once(
+            stats.compare_lengths,
+            frames.runs,
+            score=score or frames.score,
+            omnibus=True,
+            margin=frames.margin,
+            primary=frames.primary,
+        )
 
     def length_and_information(self, score: str | None = None) -> LengthInformation:
         """Return what the length of a prompt does at equal information, and its information at equal length (RQ1).

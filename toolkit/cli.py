@@ -84,8 +84,7 @@ def samples() -> None:
 def _command(group: click.Group = cli, name: str | None = None, **options: Any) -> Callable[..., Any]:
     """Make a command with ``--json`` of a function that returns a summary, or yields one after the other.
 
-    The first sentence of its docstring is its line in the list of commands; options are told at the end, each on a line
-    that begins with its name.
+    The first sentence of its docstring is its line in the list of commands.
     """
 
     def register(function: Callable[..., Summary | Iterator[Summary]]) -> click.Command:
@@ -97,12 +96,7 @@ def _command(group: click.Group = cli, name: str | None = None, **options: Any) 
             return [_finish(summary, as_json) for summary in (list(result)[-1:] if as_json else result)][-1]
 
         # Click keeps them last first: --json stands behind all other options in the help.
-        params = run.__dict__["__click_params__"] = [_JSON, *getattr(function, "__click_params__", [])]
-        run.__doc__, *lines = re.split(r"\n +(?=--)", run.__doc__ or "")
-        helps = dict(re.split(r":\s+", " ".join(line.split()), maxsplit=1) for line in lines)
-        for option in params:
-            if text := helps.get(option.opts[0]):
-                option.help = text
+        run.__dict__["__click_params__"] = [_JSON, *getattr(function, "__click_params__", [])]
         return group.command(name, **options)(run)
 
     return register
@@ -168,14 +162,12 @@ def _finish(summary: Summary, as_json: bool) -> int:
 
 
 @_command()
-@click.option("--limit", type=_COUNT)
-@click.option("--minutes", type=_SECONDS, default=5.0, show_default=True)
+@click.option("--limit", type=_COUNT, help="Ask only the first N of the 36 runs.")
+@click.option(
+    "--minutes", type=_SECONDS, default=5.0, show_default=True, help="Ask the model so long at most."
+)
 def demo(limit: int | None, minutes: float) -> Summary:
-    """Run a whole study with a local model, no key needed. A planted study comes first; both are under results/.
-
-    --limit: Ask only the first N of the 36 runs.
-    --minutes: Ask the model so long at most.
-    """
+    """Run a whole study with a local model, no key needed. A planted study comes first; both are under results/."""
     from toolkit.getting_started.demo import run_demo
 
     return run_demo(limit=limit, minutes=minutes)
@@ -242,14 +234,10 @@ def estimate(study: Study) -> Summary:
 @_command()
 @_STUDY
 @_YES
-@click.option("--limit", type=_COUNT)
-@click.option("--replay", is_flag=True)
+@click.option("--limit", type=_COUNT, help="Ask only the first N planned runs.")
+@click.option("--replay", is_flag=True, help="Make runs and judgements again from the ledger, offline.")
 def run(study: Study, yes: bool, limit: int | None, replay: bool) -> Summary:
-    """Ask and judge what is missing in STUDY. It resumes where it stopped.
-
-    --limit: Ask only the first N planned runs.
-    --replay: Make runs and judgements again from the ledger, offline.
-    """
+    """Ask and judge what is missing in STUDY. It resumes where it stopped."""
     from toolkit.runs.estimate import confirm_needed, estimate_frame
     from toolkit.runs.provenance import shared_lines, shared_replies
 
@@ -271,12 +259,9 @@ def judge(study: Study) -> Summary:
 
 @_command()
 @_LOOKED_AT
-@click.option("--watch", type=_SECONDS, metavar="S")
+@click.option("--watch", type=_SECONDS, metavar="S", help="Look every S seconds until nobody works on STUDY.")
 def status(study: Study, watch: float | None) -> Iterator[Summary]:
-    """Say how far STUDY is and what was spent. That is done, failed, in flight, missing, and the time left.
-
-    --watch: Look every S seconds until nobody works on STUDY.
-    """
+    """Say how far STUDY is and what was spent. That is done, failed, in flight, missing, and the time left."""
     from toolkit.runs.status import status_summary, statuses
 
     for look in statuses(study.status, watch):
@@ -287,14 +272,10 @@ def status(study: Study, watch: float | None) -> Iterator[Summary]:
 
 @_command()
 @_LOOKED_AT
-@click.option("--billed/--not-billed", required=True, default=None)
-@click.option("--note", required=True)
+@click.option("--billed/--not-billed", required=True, default=None, help="What the provider's bill says.")
+@click.option("--note", required=True, help="How that is known; kept with the settlement.")
 def settle(study: Study, billed: bool, note: str) -> Summary:
-    """Settle what calls of STUDY without a reply may have cost. It counts as spent, or is taken off the budget.
-
-    --billed: What the provider's bill says.
-    --note: How that is known; kept with the settlement.
-    """
+    """Settle what calls of STUDY without a reply may have cost. It counts as spent, or is taken off the budget."""
     from toolkit.runs.budget import settle
 
     return settle(study.store, study.name, billed=billed, note=note)
@@ -302,14 +283,18 @@ def settle(study: Study, billed: bool, note: str) -> Summary:
 
 @_command(cls=_ManyValues)
 @_STUDY
-@click.option("--bundle", is_flag=False, flag_value="", metavar="[DIR]")
+@click.option(
+    "--bundle",
+    is_flag=False,
+    flag_value="",
+    metavar="[DIR]",
+    help="Write the thesis bundle, which compiles as it is: into DIR, or bundle/ in the output folder.",
+)
 @_choice
 def figures(study: Study, bundle: str | None, format: str, **choice: Any) -> Summary:
     """Write figures and tables, or the thesis bundle.
 
     Every figure and table of STUDY, in its output folder, or in one named by --width and --font.
-
-    --bundle: Write the thesis bundle, which compiles as it is: into DIR, or bundle/ in the output folder.
     """
     from toolkit.report.show import written_summary
 
@@ -321,14 +306,10 @@ def figures(study: Study, bundle: str | None, format: str, **choice: Any) -> Sum
 
 @_command()
 @_STUDY
-@click.option("--pilot", type=str, metavar="STUDY")
-@click.option("--out", type=_PATH, metavar="FILE.md")
+@click.option("--pilot", type=str, metavar="STUDY", help="Study file of a pilot, for the power.")
+@click.option("--out", type=_PATH, metavar="FILE.md", help="registration.md in the output folder by default.")
 def register(study: Study, pilot: str | None, out: Path | None) -> Summary:
-    """Write the plan of STUDY on one page, for a supervisor. It has design, contrast, margin, power and later changes.
-
-    --pilot: Study file of a pilot, for the power.
-    --out: registration.md in the output folder by default.
-    """
+    """Write the plan of STUDY on one page, for a supervisor. It has design, margin, power and later changes."""
     from toolkit.audit.registration import register
     from toolkit.study import Study
 
@@ -372,14 +353,18 @@ def export(study: Study, out: Path) -> Summary:
 
 @_command(cls=_ManyValues)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=_PATH)
-@click.option("--column", "columns", multiple=True, metavar="OURS=THEIRS")
-@click.option("--judges", multiple=True, metavar="NAME...")
-@click.option("--values", multiple=True, metavar="A=4...")
-@click.option("--scale", nargs=2, type=float, metavar="LOW HIGH")
-@click.option("--metric")
-@click.option("--name")
-@click.option("--out", type=_PATH, metavar="DIR")
-@click.option("--bundle", is_flag=True)
+@click.option(
+    "--column", "columns", multiple=True, metavar="OURS=THEIRS", help="item=doc; cluster= is no column."
+)
+@click.option("--judges", multiple=True, metavar="NAME...", help="Columns that are a judge each; after FILE.")
+@click.option(
+    "--values", multiple=True, metavar="A=4...", help="What texts and codes are worth; -1= is missing."
+)
+@click.option("--scale", nargs=2, type=float, metavar="LOW HIGH", help="Ends of the scale of the scores.")
+@click.option("--metric", help="Metric, scorer, key of a score, dimension or judge to take alone.")
+@click.option("--name", help="Of these scores; that of FILE by default.")
+@click.option("--out", type=_PATH, metavar="DIR", help="results/NAME by default.")
+@click.option("--bundle", is_flag=True, help="Write the thesis bundle, not figures and tables alone.")
 @_choice
 def analyse(
     files: tuple[Path, ...],
@@ -395,15 +380,6 @@ def analyse(
 
     FILE is a CSV, TSV, Excel, Parquet or JSONL table, a log of inspect_ai (.eval, .json), samples of lm-eval or results
     of promptfoo (.json). Several are put one under the other.
-
-    --column: item=doc; cluster= is no column.
-    --judges: Columns that are a judge each; after FILE.
-    --values: What texts and codes are worth; -1= is missing.
-    --scale: Ends of the scale of the scores.
-    --metric: Metric, scorer, key of a score, dimension or judge to take alone.
-    --name: Of these scores; that of FILE by default.
-    --out: results/NAME by default.
-    --bundle: Write the thesis bundle, not figures and tables alone.
     """
     from toolkit.report.show import written_summary
     from toolkit.scores.scores import Scores, parse_pairs
@@ -439,23 +415,16 @@ def score(expected: int, unexpected: int, hallucinated: int) -> Summary:
 @_command()
 @click.argument("template", type=_PATH)
 @click.argument("grid", metavar="GRID.toml", type=_PATH)
-@click.option("--workers", type=_COUNT, metavar="N")
-@click.option("--retry", is_flag=True)
-@click.option("--timeout", type=_SECONDS, metavar="S")
-@click.option("--cell-timeout", type=_SECONDS, metavar="S")
-@click.option("--out", type=_PATH, metavar="DIR")
-@click.option("--cluster", metavar="ADDRESS")
+@click.option("--workers", type=_COUNT, metavar="N", help="Notebooks at the same time; else one a core.")
+@click.option("--retry", is_flag=True, help="Run those again that failed before.")
+@click.option("--timeout", type=_SECONDS, metavar="S", help="Seconds that a notebook may take.")
+@click.option("--cell-timeout", type=_SECONDS, metavar="S", help="Seconds that each of its cells may take.")
+@click.option("--out", type=_PATH, metavar="DIR", help="By default results/batches/GRID beside the grid.")
+@click.option("--cluster", metavar="ADDRESS", help="Run on the Dask cluster with this scheduler.")
 def batch(template: Path, grid: Path, **options: Any) -> Summary:
     """Run a notebook template over a grid of parameters.
 
     TEMPLATE runs once for each cell of the grid GRID.toml; what is done is not run again.
-
-    --workers: Notebooks at the same time; else one a core.
-    --retry: Run those again that failed before.
-    --timeout: Seconds that a notebook may take.
-    --cell-timeout: Seconds that each of its cells may take.
-    --out: By default results/batches/GRID beside the grid.
-    --cluster: Run on the Dask cluster with this scheduler.
     """
     from toolkit.batch import run_batch
 
@@ -465,10 +434,17 @@ def batch(template: Path, grid: Path, **options: Any) -> Summary:
 @_command()
 @click.argument("file", metavar="FILE", type=str)
 @_STUDY_OPTION(help="Whose judges are compared.")
-@click.option("--mode", "modes", multiple=True, type=click.Choice(MODES), default=("cot",))
-@click.option("--k", default=5, show_default=True, type=click.IntRange(1, 1000))
-@click.option("--limit", type=_COUNT)
-@click.option("--figures", type=_PATH)
+@click.option(
+    "--mode",
+    "modes",
+    multiple=True,
+    type=click.Choice(MODES),
+    default=("cot",),
+    help="Repeatable; cot by default.",
+)
+@click.option("--k", default=5, show_default=True, type=click.IntRange(1, 1000), help="Votes on each item.")
+@click.option("--limit", type=_COUNT, help="Only N items, labels as in FILE, drawn by the study's seed.")
+@click.option("--figures", type=_PATH, help="Write figure and tables into this folder.")
 @_YES
 def hallucination(
     file: str,
@@ -479,13 +455,7 @@ def hallucination(
     figures: Path | None,
     yes: bool,
 ) -> Summary:
-    """Compare judges on answers with known labels. FILE is a path, or "security", which ships.
-
-    --mode: Repeatable; cot by default.
-    --k: Votes on each item.
-    --limit: Only N items, labels as in FILE, drawn by the study's seed.
-    --figures: Write figure and tables into this folder.
-    """
+    """Compare judges on answers with known labels. FILE is a path, or "security", which ships."""
     from toolkit.hallucination.comparison import compare_hallucination, comparison_requests
     from toolkit.hallucination.labelled import read_items, some_items
 
@@ -497,15 +467,13 @@ def hallucination(
 
 @_command(judges)
 @_STUDY
-@click.option("--replies", default=12, show_default=True, type=_COUNT)
-@click.option("--attacks", default=3, show_default=True, type=click.IntRange(min=0))
+@click.option("--replies", default=12, show_default=True, type=_COUNT, help="Stored replies to alter.")
+@click.option(
+    "--attacks", default=3, show_default=True, type=click.IntRange(min=0), help="Attacks in each reply."
+)
 @_YES
 def probe(study: Study, replies: int, attacks: int, yes: bool) -> Summary:
-    """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside.
-
-    --replies: Stored replies to alter.
-    --attacks: Attacks in each reply.
-    """
+    """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside."""
     from toolkit.probes.job import probe_judges, probe_requests, probe_targets
 
     plan, store = study.plan, study.store
@@ -528,7 +496,7 @@ def elements(study: Study, yes: bool) -> Summary:
 
 @_command(judges)
 @_STUDY
-@click.option("--size", default=30, show_default=True, type=_COUNT)
+@click.option("--size", default=30, show_default=True, type=_COUNT, help="Judged replies, drawn once.")
 @_YES
 def drift(study: Study, size: int, yes: bool) -> Summary:
     """Ask the judges the same again on another day.
@@ -537,8 +505,6 @@ def drift(study: Study, size: int, yes: bool) -> Summary:
 
     The replies are drawn once and are the same on every later day. Asked twice on one day (UTC) nothing is paid twice.
     Exit code 1 where a composite is not shown to be within judges.drift_tolerance.
-
-    --size: Judged replies, drawn once.
     """
     from toolkit.probes.drift import drift_job, measure_drift
 
@@ -549,15 +515,13 @@ def drift(study: Study, size: int, yes: bool) -> Summary:
 
 @_command(prompts)
 @click.argument("dataset", metavar="DATASET")
-@click.option("--all", "show_all", is_flag=True)
+@click.option("--all", "show_all", is_flag=True, help="Show every problem, not three of each kind.")
 def check(dataset: str, show_all: bool) -> Summary:
     """Name every flaw that would confound prompt lengths.
 
     Check DATASET (a name, a folder of bases, a CSV, JSON or JSONL) for all that would confound prompt lengths.
 
     Kinds of problems with counts and examples: the prompt, what is wrong, what to do. Exit code 1 when there is one.
-
-    --all: Show every problem, not three of each kind.
     """
     from toolkit.prompts.check import check_summary
 
@@ -580,9 +544,13 @@ def diff(before: str, after: str) -> Summary:
 @_command(prompts)
 @click.argument("folder", metavar="FOLDER", type=_PATH)
 @_STUDY_OPTION(help="Whose model, budget and store.")
-@click.option("--model", metavar="NAME")
-@click.option("--out", type=_PATH, metavar="DIR")
-@click.option("--max-tokens", default=8000, show_default=True, type=_COUNT)
+@click.option("--model", metavar="NAME", help="Which of its models writes; its first by default.")
+@click.option(
+    "--out", type=_PATH, metavar="DIR", help="The dataset; prompts/ in the study's output by default."
+)
+@click.option(
+    "--max-tokens", default=8000, show_default=True, type=_COUNT, help="Longest reply of the model."
+)
 @_YES
 def write(
     folder: Path, study: Study, model: str | None, out: Path | None, max_tokens: int, yes: bool
@@ -594,10 +562,6 @@ def write(
     A model takes out facts, each with the words it rests on. A fact whose quote is not in the document, or that says
     a number, date or address which its quote does not, is dropped and counted. Where the facts that are left are too
     few for a length there is no base, and the line says so. What was paid for is not asked again.
-
-    --model: Which of its models writes; its first by default.
-    --out: The dataset; prompts/ in the study's output by default.
-    --max-tokens: Longest reply of the model.
     """
     from toolkit.authoring.writer import write_prompts, writer_job
 
@@ -610,12 +574,9 @@ def write(
 @_command(ratings, name="import")
 @_STUDY
 @click.argument("file", metavar="FILE.csv", type=_PATH)
-@click.option("--rater")
+@click.option("--rater", help="Whose ratings these are, where FILE.csv has no column rater.")
 def import_ratings(study: Study, file: Path, rater: str | None) -> Summary:
-    """Keep the ratings in FILE.csv (run_id, rater, dimension and score, or a column each) as judgements of STUDY.
-
-    --rater: Whose ratings these are, where FILE.csv has no column rater.
-    """
+    """Keep the ratings in FILE.csv (run_id, rater, dimension and score, or a column each) as judgements of STUDY."""
     from toolkit.people.ratings_file import import_ratings
 
     return import_ratings(study.plan, study.store, file, rater)
@@ -624,20 +585,13 @@ def import_ratings(study: Study, file: Path, rater: str | None) -> Summary:
 @_command(samples, context_settings={"ignore_unknown_options": True})
 @click.argument("target", metavar="OUT.pcapng", type=_PATH)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-@click.option("--interface", default="lo", show_default=True)
-@click.option("--filter", "bpf", default="tcp port 80", show_default=True)
-@click.option("--url", "urls", multiple=True)
-@click.option("--packets", type=_COUNT)
-@click.option("--seconds", type=_SECONDS)
+@click.option("--interface", default="lo", show_default=True, help="As dumpcap -D lists it.")
+@click.option("--filter", "bpf", default="tcp port 80", show_default=True, help="Capture filter.")
+@click.option("--url", "urls", multiple=True, help="Request this URL; as often as there are URLs.")
+@click.option("--packets", type=_COUNT, help="Stop after so many packets.")
+@click.option("--seconds", type=_SECONDS, help="Stop after so long.")
 def capture(target: Path, **options: Any) -> Summary:
-    """Record into OUT.pcapng while COMMAND (after --) or the URLs are requested.
-
-    --interface: As dumpcap -D lists it.
-    --filter: Capture filter.
-    --url: Request this URL; as often as there are URLs.
-    --packets: Stop after so many packets.
-    --seconds: Stop after so long.
-    """
+    """Record into OUT.pcapng while COMMAND (after --) or the URLs are requested."""
     from toolkit.traffic.capture import capture
 
     return capture(target, **options).summary()
@@ -646,22 +600,15 @@ def capture(target: Path, **options: Any) -> Summary:
 @_command(samples)
 @click.argument("source", metavar="IN", type=_PATH)
 @click.argument("target", metavar="OUT.csv", type=_PATH)
-@click.option("--column", "columns", multiple=True)
-@click.option("--per-stream", is_flag=True)
-@click.option("--pseudonymise", "key", type=_PATH)
-@click.option("--filter", "display_filter")
-@click.option("--hash/--no-hash", "capture_hash", default=True)
+@click.option("--column", "columns", multiple=True, help="Only this column; as often as there are columns.")
+@click.option("--per-stream", is_flag=True, help="One CSV a TCP stream, OUT-other.csv for the rest.")
+@click.option("--pseudonymise", "key", type=_PATH, help="Replace addresses; the key is in this file.")
+@click.option("--filter", "display_filter", help="Only packets that pass this display filter.")
+@click.option("--hash/--no-hash", "capture_hash", default=True, help="SHA-256 and size of IN kept with OUT.")
 def convert(
     source: Path, target: Path, columns: tuple[str, ...], key: Path | None, **options: Any
 ) -> Summary:
-    """Turn the capture IN into the sample OUT.csv, with its provenance beside it.
-
-    --column: Only this column; as often as there are columns.
-    --per-stream: One CSV a TCP stream, OUT-other.csv for the rest.
-    --pseudonymise: Replace addresses; the key is in this file.
-    --filter: Only packets that pass this display filter.
-    --hash: SHA-256 and size of IN kept with OUT.
-    """
+    """Turn the capture IN into the sample OUT.csv, with its provenance beside it."""
     from toolkit.traffic.convert import convert
     from toolkit.traffic.pseudonyms import read_key
 

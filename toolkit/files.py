@@ -102,9 +102,14 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def sha256_hex(text: str) -> str:
+    """Return the SHA-256 of a text, also of one with half of a character."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def digest(*parts: Any) -> str:
     """Return the SHA-256 that names what these parts name together."""
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    return sha256_hex(json.dumps(parts))
 
 
 def append_durably(path: Path, lines: bytes) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 from collections import Counter
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from toolkit.errors import StudyError
+from toolkit.files import sha256_hex
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.pairs import Pair, Slot, draw_pairs, vote_key
 from toolkit.judges.request import JudgeSpec, Manner
@@ -257,7 +257,7 @@ class Plan:
             )
         ]
         key = [self.rubric.digest, judges, asdict(self.manner), references, identities]
-        return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+        return sha256_hex(json.dumps(key, sort_keys=True))
 
     @property
     def scored(self) -> bool:

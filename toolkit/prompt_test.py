@@ -257,8 +257,9 @@ _RECORDED = ("name", "default_repeats", "judged", "repeats_together", "asks_judg
 
 def names_code(test: str, options: Mapping[str, Any]) -> bool:
     """Return whether a study names code that does not ship, by its test or its scorer."""
-    is_own = test not in SHIPPED or entry_points(group=ENTRY_POINTS, name=test)
-    return bool(is_own) or ":" in str(options.get("scorer"))
+    if test not in SHIPPED or entry_points(group=ENTRY_POINTS, name=test):
+        return True
+    return ":" in str(options.get("scorer"))
 
 
 def record_test(test: PromptResponseTest, folder: Path) -> None:

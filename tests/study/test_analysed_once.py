@@ -77,7 +77,7 @@ def test_what_has_changed_is_calculated_again(study, calls, monkeypatch):
     assert (calls["reliability"], calls["compare_lengths"], calls["missing_data"]) == (2, 1, 2)
 
 
-def test_length_is_five_frames_from_its_calculation(study, monkeypatch):
+def test_length_is_four_frames_from_its_calculation(study, monkeypatch):
     """A reader of a traceback goes from `Study.length` to `compare_lengths` without plumbing."""
     from toolkit.stats.prompt_length import contrasts
 
@@ -94,7 +94,7 @@ def test_length_is_five_frames_from_its_calculation(study, monkeypatch):
     (names,) = deep
     names = names[names.index("length") : -1]
     assert names[-1] == "compare_lengths"
-    assert len(names) <= 5, names
+    assert len(names) <= 4, names
     study.close()
 
 

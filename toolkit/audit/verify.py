@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.audit.consistency import contradictions
 from toolkit.errors import InputError
-from toolkit.files import read_json
+from toolkit.files import read_json, sha256_hex
 from toolkit.pipeline import run_plan
 from toolkit.plan import Plan
 from toolkit.probes.drift import changed_drifts
@@ -270,5 +270,5 @@ def _differing_replies(store: Store, stored: Kept) -> Iterator[str]:
         text = texts.get(str(run.blob_id))
         if text is None:
             yield f"reply of run {run.run_id}: its text is missing"
-        elif hashlib.sha256(text.encode()).hexdigest() != run.blob_id:
+        elif sha256_hex(text) != run.blob_id:
             yield f"reply of run {run.run_id}: its text was changed"

@@ -22,7 +22,7 @@ import numpy as np
 
 from toolkit.authoring.documents import Document, clean, read_documents, specifics
 from toolkit.errors import BudgetReached, InputError
-from toolkit.files import Strict, checked, read_json, read_toml, write_atomically
+from toolkit.files import Strict, checked, read_json, read_toml, sha256_hex, write_atomically
 from toolkit.judges.parse import Unreadable, one_object, quoted
 from toolkit.judges.request import JudgeSpec, ask_and_read, fence_code, object_schema
 from toolkit.judges.rubric import shipped_words
@@ -105,7 +105,7 @@ class Draft:
 
 def prompt_digest() -> str:
     """Return the SHA-256 of the writer's prompt."""
-    return hashlib.sha256(json.dumps(_WORDS, sort_keys=True).encode()).hexdigest()
+    return sha256_hex(json.dumps(_WORDS, sort_keys=True))
 
 
 def writer_request(writer: JudgeSpec, document: Document) -> ModelRequest:
@@ -213,7 +213,7 @@ def base_names(documents: Sequence[Document]) -> list[str]:
     slugs = [re.sub(r"[^a-z0-9]+", "_", stem).strip("_")[:60] for stem in plain]
     counts, names = Counter(slugs), []
     for document, slug in zip(documents, slugs, strict=True):
-        suffix = "" if slug and counts[slug] == 1 else hashlib.sha256(document.name.encode()).hexdigest()[:8]
+        suffix = "" if slug and counts[slug] == 1 else sha256_hex(document.name)[:8]
         names.append("_".join(part for part in ("doc", slug, suffix) if part))
     return names
 

@@ -6,7 +6,6 @@ The machines of a cluster share the folder of the batch and the store, so that c
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import platform
 import socket
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.batch.plan import code_hash
 from toolkit.errors import InputError, ToolkitError
+from toolkit.files import sha256_hex
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -92,7 +92,7 @@ def facts() -> dict[str, str]:
     return {
         "toolkit": code_hash(),
         "python": platform.python_version(),
-        "store": hashlib.sha256(uri.encode()).hexdigest() if uri else "",
+        "store": sha256_hex(uri) if uri else "",
         "host": "" if uri else socket.gethostname(),
     }
 

@@ -44,7 +44,7 @@ import nbformat
 from pydantic import TypeAdapter, ValidationError
 
 from toolkit.errors import InputError, ToolkitError
-from toolkit.files import parsed, read_toml, sha256_of, similar_file
+from toolkit.files import parsed, read_toml, sha256_hex, sha256_of, similar_file
 from toolkit.secrets import secret_fault
 from toolkit.words import choices
 
@@ -187,7 +187,7 @@ def _word(value: Any) -> str:
 
 
 def _hash(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+    return sha256_hex(json.dumps(value, sort_keys=True))
 
 
 def code_hash() -> str:

@@ -1,9 +1,9 @@
 """A second instrument beside the rubric: a judge says which required elements of a good answer a reply has."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 
+from toolkit.files import sha256_hex
 from toolkit.judges.judgement import Judgement, judgement_of
 from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, quoted
 from toolkit.judges.request import JudgeSpec, ask_and_read, fence_code, object_schema
@@ -15,7 +15,7 @@ PRESENT = "present"
 _VERDICTS = (PRESENT, "absent")
 _WORDS = shipped_words("elements")
 CONTENT = json.dumps(_WORDS, sort_keys=True)
-DIGEST = hashlib.sha256(CONTENT.encode()).hexdigest()
+DIGEST = sha256_hex(CONTENT)
 """Stored with judgements of this instrument in place of the hash of a rubric."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import itertools
 import json
 import random
@@ -12,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
 from toolkit.errors import ModelError
+from toolkit.files import sha256_hex
 from toolkit.judges.focus import focus_lines
 from toolkit.judges.parse import Unreadable
 from toolkit.judges.rubric import Rubric, fill, shipped_words
@@ -179,7 +179,7 @@ def fence_code(task: str, response: str, seed: int | None) -> str:
 
 def _candidate(task: str, response: str, seed: int | None, number: int) -> str:
     text = json.dumps([task, response, seed, number])
-    return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+    return sha256_hex(text)[:16]
 
 
 def answer_schema(rubric: Rubric, *, integers: bool = False) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +15,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from toolkit.errors import InputError
-from toolkit.files import Strict, checked, read_toml
+from toolkit.files import Strict, checked, read_toml, sha256_hex
 from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.words import DIMENSIONS, SCALE, choices, scale_words
 
@@ -181,7 +180,7 @@ class Rubric(Strict):
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the content: two rubrics with one digest ask exactly the same."""
-        return hashlib.sha256(self.content.encode("utf-8", "surrogatepass")).hexdigest()
+        return sha256_hex(self.content)
 
     @model_validator(mode="after")
     def _usable(self) -> Rubric:

@@ -1,6 +1,5 @@
 """What every model is asked and what it answers: plain frozen objects, and the identity of a call."""
 
-import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,6 +7,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from toolkit.errors import ModelError
+from toolkit.files import sha256_hex
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class ModelRequest:
         # and a plan of 10,000 runs would otherwise spend most of a frame's time on encoding them again.
         text = _JSON.encode(self.canonical() | {"messages": 0})
         text = text.replace(',"messages":0,', f',"messages":{_messages_json(self.messages)},', 1)
-        identity = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        identity = sha256_hex(text)
         # Remembered, because it is asked for at every step of a call; a replaced request is a new object.
         object.__setattr__(self, "_identity", identity)
         return identity

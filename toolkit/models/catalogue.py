@@ -1,6 +1,5 @@
 """Which models exist, who serves them, and what each can do; a study names one or describes its own."""
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from toolkit.errors import StudyError
-from toolkit.files import read_toml
+from toolkit.files import read_toml, sha256_hex
 from toolkit.secrets import in_address, secret_fault, variable_in
 from toolkit.words import choices
 
@@ -90,9 +89,9 @@ class ModelSpec:
         if self.gguf is not None:
             return f"gguf:{self.gguf.name}"
         if self.replies:
-            return f"replies:{hashlib.sha256(repr(self.replies).encode()).hexdigest()[:16]}"
+            return f"replies:{sha256_hex(repr(self.replies))[:16]}"
         if self.planted:
-            return f"planted:{hashlib.sha256(repr(self.planted).encode()).hexdigest()[:16]}"
+            return f"planted:{sha256_hex(repr(self.planted))[:16]}"
         default = toml_table("catalogue")["providers"][self.provider].get("base_url")
         return None if self.base_url == default else self.base_url
 

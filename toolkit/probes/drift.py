@@ -7,7 +7,6 @@ compared; what judges say of them then is stored apart and is no judgement of th
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError, ModelError
+from toolkit.files import sha256_hex
 from toolkit.judges.judgement import Judgement
 from toolkit.judges.request import DAY_STRIDE, JudgeSpec
 from toolkit.models.base import Answer, Ask, ModelRequest
@@ -129,7 +129,7 @@ def _targets_of(plan: Plan, replies: Sequence[Reply], anchor: Mapping[str, Any])
 
 
 def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return sha256_hex(text)
 
 
 def measure_drift(study: Study, job: Job, *, progress: bool = True) -> Summary:

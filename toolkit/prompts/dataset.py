@@ -7,7 +7,6 @@ to M and to L, and ``arm_short`` tells every fact of L in the length of M.
 """
 
 import datetime
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from toolkit.errors import InputError
-from toolkit.files import Name, Strict, Text, checked, read_json, read_toml, similar_file
+from toolkit.files import Name, Strict, Text, checked, read_json, read_toml, sha256_hex, similar_file
 from toolkit.models.tokens import count_all
 from toolkit.prompt_test import TestItem
 from toolkit.table_files import read_rows
@@ -334,7 +333,7 @@ def dataset_of(name: str, items: Iterable[TestItem]) -> Dataset:
     """Return the prompts of a test's own items as a dataset, versioned by their content; an item is a base."""
     pairs = [(item, prompt) for item in items for prompt in item.prompts]
     content = sorted([prompt.prompt_id, item.item_id, prompt.text] for item, prompt in pairs)
-    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    digest = sha256_hex(json.dumps(content))
     version = f"{name}_{digest[:12]}"
     counts = count_all([prompt.text for _, prompt in pairs])
     prompts = tuple(
@@ -396,4 +395,4 @@ def digest_of(prompts: Iterable[Prompt]) -> str:
         for prompt in sorted(prompts, key=lambda prompt: prompt.prompt_id)
     ]
     text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256_hex(text)

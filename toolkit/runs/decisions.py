@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pandas as pd
 
 from toolkit.errors import InputError, PriceError
-from toolkit.files import read_toml, sha256_of
+from toolkit.files import read_toml, sha256_hex, sha256_of
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.pairs import pair_request
 from toolkit.judges.request import JudgeSpec
@@ -157,7 +157,7 @@ def _judge_prompt(plan: Plan) -> str:
 
 
 def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256_hex(text)
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:

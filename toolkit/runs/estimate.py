@@ -317,8 +317,8 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
             f"{OLD_RATE.days} days ago: the bill follows the rate of its own day; give that of today as "
             f"budget.aud_per_usd = {{ rate = ..., on = {utc_now():%Y-%m-%d} }}"
         )
-    for line in fields.get("without_result", ()):
-        yield f"Without a result where scripts answer a few items: {line}"
+    if lines := fields.get("without_result"):
+        yield "\n- ".join(["Without a result where scripts answer a few items:", *lines])
     if not fields["calls"]:
         yield "Nothing is left to be asked."
         return

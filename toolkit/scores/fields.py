@@ -1,6 +1,5 @@
 """What the readers of others' scores have in common: rows with notes, and values that are checked."""
 
-import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +12,7 @@ import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError
-from toolkit.files import DAMAGED_ZIP, read_toml
+from toolkit.files import DAMAGED_ZIP, read_toml, sha256_hex
 from toolkit.table_files import number_of
 from toolkit.words import one_line
 
@@ -111,9 +110,7 @@ def parse_score(value: Any, name: str) -> float | None:
 def short_name(text: str) -> str:
     """Return a text as a name; a mark tells a long one from others that begin alike."""
     name = one_line(text, 60)
-    return (
-        name if name == text else f"{name} [{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:8]}]"
-    )
+    return name if name == text else f"{name} [{sha256_hex(text)[:8]}]"
 
 
 def several_names(names: Iterable[object]) -> str:

@@ -1,6 +1,5 @@
 """Results of promptfoo as rows: which are repeats of one test, and which scores are none because something failed."""
 
-import hashlib
 import json
 import re
 from collections import defaultdict
@@ -12,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.files import sha256_hex
 from toolkit.scores.fields import (
     CUT,
     Json,
@@ -136,7 +136,7 @@ def _name_tests(rows: Rows) -> None:
             order = next(orders[row["model"], row["prompt"]])
             name = f"test {order if row['index'] is None else row['index']}"
         elif not name or name != text or len(names[name]) > 1:
-            name = f"{name or 'test'} [{hashlib.sha256(key.encode(errors='replace')).hexdigest()[:8]}]"
+            name = f"{name or 'test'} [{sha256_hex(key)[:8]}]"
         row["base"] = name
 
 

@@ -1,6 +1,5 @@
 """Anchors, the judgements that are asked anew on later days, and the frame of what judges say of them then."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -8,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from toolkit.files import digest
+from toolkit.files import digest, sha256_hex
 from toolkit.store.connection import Store
 from toolkit.store.documents import Anchor, Drift, Judgement
 
@@ -25,7 +24,7 @@ def anchor_document(
     fingerprint = digest(pairs, rubric_hash)
     content = {"study": study, "size": size, "fingerprint": fingerprint, "rubric_hash": rubric_hash}
     content["replies"] = [dict(reply) for reply in replies]
-    name = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    name = sha256_hex(json.dumps(content, sort_keys=True))
     return {"_id": name, **content}
 
 

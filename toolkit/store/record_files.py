@@ -4,7 +4,6 @@ A file is written and read a few records at a time. The sums name the field of a
 records that are new or gone.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
@@ -14,7 +13,7 @@ from typing import IO, Any
 import mongoengine as me
 from bson import json_util
 
-from toolkit.files import opened_atomically, parsed
+from toolkit.files import opened_atomically, parsed, sha256_hex
 from toolkit.store import documents
 from toolkit.store.connection import Store, windows
 from toolkit.store.writer import JSON, Document
@@ -95,7 +94,7 @@ def _sums(record: Mapping[str, Any]) -> dict[str, str]:
     texts = (
         (name, json_util.dumps(value, json_options=JSON, sort_keys=True)) for name, value in record.items()
     )
-    return {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in texts}
+    return {name: sha256_hex(text)[:16] for name, text in texts}
 
 
 def read_records(folder: Path, kind: type[me.Document]) -> Iterator[tuple[int, Document | None]]:

@@ -1,6 +1,5 @@
 """Runs, replies and judgements as records: how they are written to the store and read from it."""
 
-import hashlib
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -11,6 +10,7 @@ from bson import ObjectId
 from ulid import ULID
 
 from toolkit.errors import InputError
+from toolkit.files import sha256_hex
 from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.judges.focus import reply_metadata
 from toolkit.judges.judgement import Judgement, judge_label
@@ -54,7 +54,7 @@ def run_records(
     """Return the records of a run that was answered: its text, unless it is one of ``texts``, then the run."""
     answer = answers[-1]  # those before it were not whole, and were paid for too
     text, usage = answer.reply.text, answer.reply.usage
-    blob_id = hashlib.sha256(text.encode()).hexdigest()
+    blob_id = sha256_hex(text)
     tokens = {name: getattr(usage, name) for name in ("input", "output", "total", "estimated")}
     cost = sum(answer.aud_cost for answer in answers)
     run = {

@@ -9,7 +9,6 @@ file (`toolkit.runs.unsaved`). A change that matched no document is a failure.
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import queue
 import sys
@@ -32,7 +31,7 @@ from pymongo.errors import BulkWriteError, ConnectionFailure, PyMongoError
 from pymongo.write_concern import WriteConcern
 
 from toolkit.errors import StoreError
-from toolkit.files import append_durably
+from toolkit.files import append_durably, sha256_hex
 
 T = TypeVar("T")
 Fields = Mapping[str, Any]
@@ -63,7 +62,7 @@ def utc_now() -> datetime:
 def sealed(document: Fields) -> Document:
     """Return a document that is never changed in place, with the SHA-256 of all that it says."""
     content = json.dumps(_comparable(document), sort_keys=True)
-    return {**document, "seal": hashlib.sha256(content.encode()).hexdigest()}
+    return {**document, "seal": sha256_hex(content)}
 
 
 def is_as_sealed(document: Fields) -> bool:

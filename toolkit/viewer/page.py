@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
+from toolkit.files import sha256_hex
 from toolkit.judges.judgement import Judgement
 from toolkit.store.filters import planned_runs
 from toolkit.store.ratings import UNFINISHED, Rating
@@ -307,7 +308,7 @@ def write_page(
 
     content, ids = page_of(plan, store, runs, pair, chosen, blind)
     named = (*ids, "beside", *(pair or ()), *(() if blind else ("with scores of running rounds",)))
-    digest = hashlib.sha256("\n".join(named).encode()).hexdigest()[:8]
+    digest = sha256_hex("\n".join(named))[:8]
     target = Path(path) if path is not None else plan.output / f"answers-{digest}.html"
     return write_own(target, content, b"class='tv-part'")
 
