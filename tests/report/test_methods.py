@@ -18,8 +18,9 @@ from toolkit.errors import InputError
 from toolkit.people.ratings_file import import_ratings
 from toolkit.prompts.check import KINDS as KINDS_OF_FLAWS
 from toolkit.prompts.dataset import load_dataset
-from toolkit.report.figure import About, save_table
-from toolkit.report.registry import write_statistics
+from toolkit.report.figure import About, about_study, save_figure, save_table
+from toolkit.report.registry import draw_study, write_statistics
+from toolkit.report.show import Files
 from toolkit.report.tables import estimates_table
 from toolkit.stats.inference.means import CR2_METHOD
 from toolkit.stats.result import Estimate
@@ -339,3 +340,19 @@ def test_every_citation_of_the_methods_has_a_whole_reference():
         assert short_reference(key).endswith(fields["year"])
     with pytest.raises(InputError, match="add it there"):
         bibliography(["nobody1900"])
+
+
+def test_models_that_are_called_after_methods_change_no_citation(tmp_path):
+    """The same study with other names of models has the same references, and they are not none."""
+    some = ["quality_by_length", "cost_quality", "missing_data"]
+    found = []
+    for names in (("a", "b", "c"), ("Bland-Altman (TOST)", "Holm over", "Wilson, effective n")):
+        held, plan = make_study(models=names, bases=4)
+        written = Files()
+        for figure in draw_study(held, about_study(held, plan), some):
+            assert names[0] in figure.caption + figure.data.to_csv()
+            written += save_figure(figure, tmp_path)
+        found.append(cited(evidence_of(written.shown)))
+    assert found[0] == found[1]
+    numbers = {"miller2024", "wilson1927", "dean2015", "efron1993", "satterthwaite1946"}
+    assert found[0] == numbers | {"bell2002", "pustejovsky2018"}  # of the costs, clustered over bases
