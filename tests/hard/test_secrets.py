@@ -24,6 +24,7 @@ from toolkit.models.base import Message, ModelRequest
 from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_batch_client, open_model
 from toolkit.runs import gateway
+from toolkit.runs.ledger import answer_of
 from toolkit.runs.limits import RetryPolicy
 from toolkit.secrets import redacted, redacted_json, redacted_words
 from toolkit.store.documents import Call
@@ -317,6 +318,20 @@ def test_a_secret_echoed_in_a_reply_that_was_paid_for_is_in_no_file_and_no_outpu
     for secret in [*secrets, "Qx7Qx7"]:
         assert secret not in out + err
         assert not [part for part in content if secret.encode() in part], secret
+
+
+def test_a_secret_that_is_json_itself_costs_no_reply(tmp_path, store_folder, monkeypatch):
+    """Credentials are often JSON: an echo of them in the reply's own JSON is blacked out, and the reply is kept."""
+    monkeypatch.setenv("CLOUD_CREDENTIALS", '{"type": "account", "id": "q7"}')
+    echo = {"account": {"type": "account", "id": "q7"}}
+    with StubServer(change=lambda reply: reply | echo) as server:
+        path = study_of(tmp_path, "{}", server=server)
+        with Study.load(path) as study:
+            assert study.execute(progress=False).failed == 0
+            calls = list(study.store.each_where(Call, {"purpose": "run"}))
+    assert calls
+    assert all(call["state"] == "done" and '"q7"' not in call["raw"] for call in calls)
+    assert all(answer_of(call).reply.text for call in calls)
 
 
 @pytest.mark.usefixtures("_variables")

@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -157,7 +158,6 @@ class Ledger:
             reply,
             text=redacted(_storable(reply.text), prompt),
             model=redacted_words(_storable(reply.model)),
-            raw=json.loads(redacted_json(json.dumps(reply.raw, default=str), prompt)),
         )
         document = self._document(
             claim,
@@ -167,7 +167,7 @@ class Ledger:
             text=reply.text,
             finish_reason=reply.finish_reason,
             answered_by=reply.model,
-            raw=json.dumps(reply.raw),
+            raw=redacted_json(json.dumps(reply.raw, default=str), prompt),
             input_tokens=reply.usage.input,
             output_tokens=reply.usage.output,
             tokens_estimated=reply.usage.estimated,
@@ -348,6 +348,9 @@ def was_sent(call: Fields) -> bool:
 
 def answer_of(document: Fields) -> Answer:
     """Return the answer a finished call holds."""
+    raw: Any = {}
+    with suppress(ValueError):  # of a reply whose JSON lost a secret that was JSON itself
+        raw = json.loads(document.get("raw") or "{}")
     reply = ModelReply(
         text=document["text"],
         finish_reason=document["finish_reason"],
@@ -360,7 +363,7 @@ def answer_of(document: Fields) -> Answer:
             document.get("reasoning_tokens") or 0,
         ),
         model=document["answered_by"],
-        raw=json.loads(document["raw"]) if document.get("raw") else {},
+        raw=raw,
     )
     return Answer(
         document["_id"],
