@@ -305,15 +305,18 @@ def test_what_is_missing_is_missing_and_never_a_no(server, command, study_at):
 
 @pytest.mark.full
 def test_a_reached_budget_leaves_what_was_judged_and_cost_is_confirmed_first(server, command, study_at):
-    """Exit code 3, the items not asked about are counted apart, and a larger budget goes on without asking again."""
+    """Exit code 3, what is paid for counts wherever it stands, and a larger budget goes on without asking again."""
     code, out, err = command(study_at("budget = { confirm_above_aud = 0.0001 }"), items(40), 2)
     assert (code, out, server.count) == (2, "", 0)
     assert "confirm_above_aud" in err
     assert "--yes" in err
-    code, out, _ = command(study_at("budget = { aud = 0.006 }"), items(40), 2, "--json")
+    little = study_at("concurrency = 1\nbudget = { aud = 0.006 }")
+    assert (command(little, items(40)[-3:], 2)[0], server.count) == (0, 6)
+    code, out, _ = command(little, items(40), 2, "--json")
     fields, asked = json.loads(out), server.count
     row = fields["rows"][0]
-    assert (code, "budget" in fields["budget"], 0 < asked < 80) == (3, True, True)
+    assert (code, "budget" in fields["budget"], 6 < asked < 80) == (3, True, True)
+    assert asked - 2 <= 2 * sum(row["counts"].values()) <= asked  # the last three too, behind the unasked ones
     assert row["unasked"] == 40 - sum(row["counts"].values()) > 0
     assert row["counts"]["undecided_yes"] == row["counts"]["undecided_no"] == 0
     study = study_at("budget = { confirm_above_aud = 0.0001, aud = 2.0 }")

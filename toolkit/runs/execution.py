@@ -27,21 +27,23 @@ async def each(
     at_once: int,
     stop: threading.Event,
 ) -> BudgetReached | None:
-    """Work on every item in order, at most ``at_once`` of a group at once, until ``stop`` or the budget's error.
+    """Work on every item in order, at most ``at_once`` of a group at once, until ``stop``.
 
-    The latter is returned; any other error sets ``stop``, and is raised when what was under way has come home.
+    The first error of the budget is returned when all items had their turn: what is in the ledger already costs
+    nothing. Any other error sets ``stop``, and is raised when what was under way has come home.
     """
     reached: list[BudgetReached] = []
     broken: list[Exception] = []
 
     async def worker(waiting: Iterator[T]) -> None:
         for item in waiting:  # one iterator shared by all workers of a group hands out each item once
-            if reached or stop.is_set():
+            if stop.is_set():
                 return
             try:
                 await work(item)
             except BudgetReached as error:
-                reached.append(error)
+                if not reached:  # thousands may follow, each with its frames
+                    reached.append(error)
             except Exception as error:
                 broken.append(error)
                 stop.set()
