@@ -235,12 +235,18 @@ WRITERS: dict[str, tuple[Callable[[Study, Path], object], str]] = {
 }
 
 
-def test_what_is_written_takes_the_place_of_nothing_that_is_not_of_the_study(tmp_path):
+@pytest.mark.parametrize(
+    "names",
+    [[name for name in WRITERS if name != "a bundle"], pytest.param(["a bundle"], marks=pytest.mark.full)],
+    ids=["parts", "a bundle"],
+)
+def test_what_is_written_takes_the_place_of_nothing_that_is_not_of_the_study(tmp_path, names):
     """A folder of others, of another study, a file or a link is refused and stays; what was begun is written again."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     with without_pictures(), finished_study(tmp_path) as study:
-        for name, (write, part) in WRITERS.items():
+        for name in names:
+            write, part = WRITERS[name]
             foreign = tmp_path / f"{name} of others" / part / "runs.csv"
             foreign.parent.mkdir(parents=True)
             foreign.write_text("mine")

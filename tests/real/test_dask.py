@@ -212,7 +212,8 @@ class Gone:
 
 
 @pytest.mark.parametrize(("client", "says"), [
-    (Gone("closed"), "the scheduler of the cluster is gone"), (Gone(), "the cluster has no workers any more"),
+    pytest.param(Gone("closed"), "the scheduler of the cluster is gone", marks=pytest.mark.full),
+    pytest.param(Gone(), "the cluster has no workers any more", marks=pytest.mark.full),
     (Gone(error="KilledWorker"), "the workers of the cluster died .KilledWorker."),
 ])  # fmt: skip
 def test_a_cluster_that_is_gone_loses_nothing_and_the_batch_does_not_wait_for_ever(

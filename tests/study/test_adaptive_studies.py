@@ -75,6 +75,7 @@ def test_rounds_end_at_the_width_and_go_on_the_same_after_a_kill(tmp_path, monke
         embedded.stop(study.plan.store_folder)
 
 
+@pytest.mark.full
 def test_a_width_that_is_never_reached_asks_everything(tmp_path):
     """The whole bank has no error left: its interval is a point."""
     study = study_in(tmp_path / "wide", NARROW.format(0.001), scenario="CTI_ANALYSIS")

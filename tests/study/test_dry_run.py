@@ -45,6 +45,8 @@ LOCAL = "Quality and cost: the runs cost nothing, so there is no quality per AUD
 COST = r'provider = "scripted"(?=[, ])'
 PRICED = 'provider = "scripted", usd_per_million_input = 1.0, usd_per_million_output = 2.0'
 
+IN_FULL = pytest.mark.full
+
 
 def lines_of(folder, text, *, priced=True):
     """Return what a study will have no result of."""
@@ -58,10 +60,12 @@ def lines_of(folder, text, *, priced=True):
     ("text", "lines"),
     [
         (TWO + JUDGES, []),
-        (f'selection = "adaptive"\ntarget_width = 1.0\n{TWO}{JUDGES}', []),
-        (f'{TWO}{JUDGES}mode = "both"\nrepeats = 5\nexpected_scores = true\nshuffle_dimensions = true', []),
-        (f'repeats = 30\n{TWO}{JUDGES}[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"', []),
-        (f'{TWO}{JUDGES}rubric = "seed-v1"\n[sampling]\nreasoning_effort = "low"', []),
+        pytest.param(f'selection = "adaptive"\ntarget_width = 1.0\n{TWO}{JUDGES}', [], marks=IN_FULL),
+        pytest.param(f'{TWO}{JUDGES}mode = "both"\nrepeats = 5\nexpected_scores = true\nshuffle_dimensions = true', [],
+                     marks=IN_FULL),
+        pytest.param(f'repeats = 30\n{TWO}{JUDGES}[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"', [],
+                     marks=IN_FULL),
+        pytest.param(f'{TWO}{JUDGES}rubric = "seed-v1"\n[sampling]\nreasoning_effort = "low"', [], marks=IN_FULL),
         (TWO.replace(', { name = "n", provider = "scripted" }', "") + JUDGES,
          ["Models, compared in pairs within prompts: one model"]),
         (TWO + JUDGES.replace("secondary = {", "secondary = false #"),
@@ -138,7 +142,12 @@ def write_studies_of_pages(folder):
 
 
 @pytest.mark.parametrize(
-    "names", ["*.toml", "templates/*.toml", "choose_judges*", pytest.param("*.md.*", marks=pytest.mark.full)]
+    "names",
+    [
+        "*.toml",
+        "choose_judges*",
+        *(pytest.param(one, marks=pytest.mark.full) for one in ("templates/*.toml", "*.md.*")),
+    ],
 )
 def test_no_shipped_study_ends_without_the_result_that_it_is_for(tmp_path, names):
     """Of a new thesis folder, of the templates and of the pages."""

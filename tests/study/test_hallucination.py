@@ -316,7 +316,9 @@ def test_a_reached_budget_leaves_what_was_judged_and_cost_is_confirmed_first(ser
     fields, asked = json.loads(out), server.count
     row = fields["rows"][0]
     assert (code, "budget" in fields["budget"], 6 < asked < 80) == (3, True, True)
-    assert asked - 2 <= 2 * sum(row["counts"].values()) <= asked  # the last three too, behind the unasked ones
+    assert (
+        asked - 2 <= 2 * sum(row["counts"].values()) <= asked
+    )  # the last three too, behind the unasked ones
     assert row["unasked"] == 40 - sum(row["counts"].values()) > 0
     assert row["counts"]["undecided_yes"] == row["counts"]["undecided_no"] == 0
     study = study_at("budget = { confirm_above_aud = 0.0001, aud = 2.0 }")

@@ -210,6 +210,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_asked(tmp_path, p
 # --- the whole of it, by the command line ----------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_study_of_pairs_from_estimate_to_bundle(folder, capsys, monkeypatch):
     study, path = study_in(folder, top="bases = 6\n"), str(folder / "p.toml")
 
