@@ -18,8 +18,8 @@ from toolkit.study import Study
 
 OWN = '''
 """Does the model know its ports?"""
-from toolkit.prompt_test import Measurement, PromptResponseTest, PromptWithContext, ResultType, TestItem
-from toolkit.prompt_test import mean_result
+from toolkit.prompt_test import Measurement, Prompt, PromptResponseTest, PromptWithContext
+from toolkit.prompt_test import ResultType, TestItem, mean_result
 
 PORTS = {"ssh": 22, "https": 443, "dns": 53}
 
@@ -32,7 +32,7 @@ class Ports(PromptResponseTest):
 
     def make_test_items(self):
         return tuple(
-            TestItem(name, (PromptWithContext(name, f"Port of {name}? In {self.language}."),), context=port)
+            TestItem(name, (PromptWithContext(Prompt(f"Port of {name}? In {self.language}.", name)),), context=port)
             for name, port in PORTS.items()
         )
 
@@ -133,7 +133,7 @@ def test_a_test_that_cannot_be_used_is_one_line(server, begin, name, file, says)
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (("PromptWithContext(name,", 'PromptWithContext("same",'), "prompt 'same' is there twice"),
+        (('{self.language}.", name', '{self.language}.", "same"'), "prompt 'same' is there twice"),
         (("self.language = language", "raise ValueError('no')"), "ValueError: no"),
         (("for name, port in PORTS.items()", "for name, port in ()"), "returned no prompt"),
         (("return tuple(", "return 1 / 0, tuple("), "make_test_items failed: ZeroDivisionError"),
