@@ -1,14 +1,14 @@
 """The documents of the store: Prompt, Run and OutputBlob as seed 002 section 3.1 has them, Judgement and Call.
 
 The field names of the first three are kept to the letter; what the toolkit adds stands below a comment.
-Nothing outside ``toolkit.store`` handles these objects: plain frozen objects and frames travel between rooms.
+Nothing else in the toolkit handles these objects: plain frozen objects and frames travel between rooms. A notebook
+reads JSON documents of a study with the first three.
 """
 
 from functools import partial
 from typing import Any, ClassVar, Self
 
-from bson import ObjectId, json_util
-from bson.errors import BSONError
+from bson import ObjectId, errors, json_util
 from mongoengine import (
     BooleanField,
     DateTimeField,
@@ -71,12 +71,12 @@ class _Document(Document):
         'Isolate the host.'
         """
         try:
-            fields = {**json_util.loads(text)}
+            fields = {**json_util.loads(text, json_options=json_util.JSONOptions(tz_aware=True))}
             if not ObjectId.is_valid(fields.get("_id")):
                 fields.pop("_id", None)
             document = cls._from_son(fields)
             document.validate()
-        except (ValueError, TypeError, BSONError, MongoEngineException, ValidationError) as error:
+        except (ValueError, TypeError, errors.BSONError, MongoEngineException, ValidationError) as error:
             message = error.to_dict() if isinstance(error, ValidationError) else error
             raise InputError(f"{cls.__name__}: {' '.join(str(message).split())}; correct it") from None
         return cls._from_son(document.to_mongo())  # where a time that was a text is one
@@ -201,6 +201,8 @@ class _Answered(_Changing):
     reason = StringField(null=True)  # why there is no score, or no vote
     reasons = StringField(null=True)  # the judge's own
     answered = _truth()
+    related = _truth(default=False)
+    repaired = _truth(default=False)
     aud_cost = FloatField(null=True)
     latency_ms = FloatField(null=True)
     input_tokens = IntField(null=True)
@@ -220,8 +222,6 @@ class _Judged(_Answered):
     judge_repeat = _count(default=0)
     focus = _text(choices=("off", "listed", "per_sentence"), default="off")
     reference = BooleanField()  # whether the judge saw the reference answer; absent where it did not
-    related = _truth(default=False)
-    repaired = _truth(default=False)
     expected = DictField(null=True)
     expected_mass = DictField(null=True)
     detail = DictField(null=True)
@@ -248,8 +248,6 @@ class PairVote(_Answered):
     swapped = _truth()
     vote_key = _text()
     vote = StringField(choices=("first", "second", "tie"))
-    related = _truth()
-    repaired = _truth()
     meta = _indexed("pair_votes", ("first_run_id", "second_run_id", "judge", "call_id"), "study")
 
 
