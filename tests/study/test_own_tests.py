@@ -209,7 +209,7 @@ def test_the_stereotypes_of_the_seed_are_measured(server, begin):
     overall, medical = (result for _, result in study.execute(progress=False).results)
     assert (overall.name, overall.estimate) == ("gender_stereotype", pytest.approx(1 / 3))
     assert (medical.name, medical.estimate) == ("medical_profession_stereotype", 0.5)
-    assert 0 <= medical.low < overall.low < overall.high < medical.high <= 1
+    assert 0 < overall.low < medical.low < overall.high < medical.high < 1
     assert server.count == 18
 
 
