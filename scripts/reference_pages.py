@@ -278,7 +278,9 @@ def _title(text: str, line: str = "=") -> str:
 
 def _entry(path: str, value: Any) -> str:
     """Return the directive that takes a docstring over."""
-    if isinstance(value, type) and issubclass(value, Document):  # what mongoengine adds is not ours to explain
+    if isinstance(value, type) and issubclass(
+        value, Document
+    ):  # what mongoengine adds is not ours to explain
         return f".. autoclass:: {path}\n   :members: from_json\n"
     if isinstance(value, type):
         return f".. autoclass:: {path}\n   :members:\n"
