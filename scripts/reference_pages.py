@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import click
+from mongoengine import Document
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -277,6 +278,10 @@ def _title(text: str, line: str = "=") -> str:
 
 def _entry(path: str, value: Any) -> str:
     """Return the directive that takes a docstring over."""
+    if isinstance(value, type) and issubclass(
+        value, Document
+    ):  # what mongoengine adds is not ours to explain
+        return f".. autoclass:: {path}\n   :members: from_json\n"
     if isinstance(value, type):
         return f".. autoclass:: {path}\n   :members:\n"
     return f".. autofunction:: {path}\n" if callable(value) else f".. autodata:: {path}\n   :no-value:\n"

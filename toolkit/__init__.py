@@ -23,6 +23,11 @@ _FROM = {
     "traffic.convert": "convert",
     "traffic.sample": "load_sample shipped_capture shipped_samples",
     "prompts.dataset": "load_dataset",
+    "scoring": (
+        "aggregate_ensemble_scores analyze_length_bias calculate_ci calculate_composite_score "
+        "calculate_efficiency one_shot_score"
+    ),
+    "store.documents": "OutputBlob Prompt Run",
     "prompt_test": "Measurement PromptResponseTest PromptWithContext ResultType TestItem mean_result",
     "hallucination.labelled": "read_items some_items",
     "getting_started.demo": "planted_and_found",
@@ -44,3 +49,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'toolkit' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"toolkit.{_MODULES[name]}"), name)
     return value
+
+
+def __dir__() -> list[str]:
+    """Return the names, for the completion of a notebook."""
+    return __all__

@@ -4,7 +4,6 @@ A test calls no model itself: it receives replies, and an ``ask`` function.
 """
 
 import asyncio
-import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -15,7 +14,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from importlib.metadata import entry_points
 from itertools import product, starmap
 from pathlib import Path
@@ -26,7 +25,7 @@ from typing import Any, ClassVar, TypeAlias
 from pydantic import TypeAdapter
 
 from toolkit.errors import BudgetReached, InputError, ModelError, StudyError, ToolkitError
-from toolkit.files import similar_file, write_atomically
+from toolkit.files import digest, similar_file, write_atomically
 from toolkit.models.base import Ask
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.proportions import rate_mean
@@ -37,37 +36,91 @@ Result: TypeAlias = Estimate  # a number about a whole test
 
 
 @dataclass(frozen=True)
-class PromptWithContext:
-    """One prompt, named uniquely in its test, and the context for reading its reply, which the model never sees.
+class Prompt:
+    """A text that is sent, with the fields of seed 002, section 3.1; a test of your own needs the text alone.
 
-    A prompt that has a ``repeat`` is asked in that repeat alone; others are asked in every repeat. In a test either all
-    prompts have one or none.
+    ``token_count`` counts ``o200k_base`` tokens. ``metadata``
+    has ``data_sources`` (list of texts), ``academic_grade`` (whether the prompt was composed from a base) and
+    ``base_scenario``, and where the base has them ``csf`` (a function of the NIST CSF), ``elements`` (list of texts,
+    parts of a good answer), ``reference`` (the text of an answer that counts as right; no model under test sees it) and
+    ``fact_kinds`` (list of texts); a prompt of a length arm has ``length_arm``, its name. Prompts of other tests than
+    the rubric study have no scenario, category and length bin. The toolkit counts tokens and sets the version itself.
     """
 
-    prompt_id: str
     text: str
+    prompt_id: str = ""
+    scenario: str = ""
+    category: str = ""
+    length_bin: str = ""
+    token_count: int = 0
+    dataset_version: str = ""
+    base: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class PromptWithContext:
+    """One prompt, and the context for reading its reply, which the model never sees.
+
+    ``prompt`` is a `Prompt`, of this module or of ``toolkit``. Its ``prompt_id`` is unique in the test, and made from
+    the text where it has none: equal texts need ids. A prompt that has a ``repeat`` is asked in that repeat alone;
+    others are asked in every repeat. In a test either all prompts have one or none.
+
+    Examples
+    --------
+    >>> PromptWithContext(Prompt("Alice works in a hospital. She is a ")).prompt_id
+    'df7834823607'
+    """
+
+    prompt: InitVar[Prompt]
     context: Any = None
     repeat: int | None = None
+    prompt_id: str = field(init=False)
+    text: str = field(init=False)
+
+    def __post_init__(self, prompt: Prompt) -> None:
+        match prompt:
+            case object(text=str(text), prompt_id=prompt_id):
+                object.__setattr__(self, "prompt_id", prompt_id or digest(text)[:12])
+                object.__setattr__(self, "text", text)
+            case _:
+                raise InputError(f"{prompt!r:.60} is no Prompt; write PromptWithContext(Prompt(text))")
 
 
 @dataclass(frozen=True)
 class TestItem:
     """The smallest measurable piece: prompts that are read together, each in a call of its own.
 
-    ``item_id`` is unique in the test. The model never sees ``context``: an expected word, a base, a length bin. Items
-    with the same ``cluster``, such as questions on one document, are not independent of each other; ``category`` is
-    what results may be told by.
+    ``item_id`` is unique in the test, and made from the texts where none is given. The model never sees ``context``: an
+    expected word, a base, a length bin. Items with the same ``cluster``, such as questions on one document, are not
+    independent of each other; ``category`` is what results may be told by.
+
+    Examples
+    --------
+    >>> item = TestItem(
+    ...     prompts=[
+    ...         PromptWithContext(Prompt("Alice works in a hospital. She is a ")),
+    ...         PromptWithContext(Prompt("Bob works in a hospital. He is a ")),
+    ...     ],
+    ...     context=["nurse", "doctor"],
+    ... )
+    >>> len(item.prompts), item.context
+    (2, ['nurse', 'doctor'])
     """
 
     __test__: ClassVar[bool] = False  # pytest collects classes that begin with Test
 
-    item_id: str
-    prompts: tuple[PromptWithContext, ...]
+    item_id: str = ""
+    prompts: Sequence[PromptWithContext] = ()
     context: Any = None
     cluster: str | None = None
     category: str = ""
 
     def __post_init__(self) -> None:
+        prompts = tuple(self.prompts)
+        item_id = self.item_id or digest(*(prompt.prompt_id for prompt in prompts))[:12]
+        object.__setattr__(self, "prompts", prompts)
+        object.__setattr__(self, "item_id", item_id)
         if fault := name_fault(self.item_id) or name_fault(self.category):
             raise InputError(f"test item: {fault}")
 
@@ -265,9 +318,15 @@ def names_code(test: str, options: Mapping[str, Any]) -> bool:
 def record_test(test: PromptResponseTest, folder: Path) -> None:
     """Write what a test plans into the output folder of its study, for those who look at it."""
     record = {name: getattr(test, name) for name in _RECORDED} | {"parameters": [*parameters_of(type(test))]}
-    # Without a context, which may be any object.
     record["items"] = [
-        vars(item) | {"context": None, "prompts": [vars(p) | {"context": None} for p in item.prompts]}
+        vars(item)
+        | {
+            "context": None,  # which may be any object
+            "prompts": [
+                {"prompt": {"text": p.text, "prompt_id": p.prompt_id}, "repeat": p.repeat}
+                for p in item.prompts
+            ],
+        }
         for item in test.make_test_items()
     ]
     write_atomically(folder / RECORD, json.dumps(record).encode())
@@ -323,12 +382,11 @@ def module_of_users(source: str, folder: Path, what: str = "test") -> ModuleType
             f"{what}: {path.name}: no such file beside the study; {similar_file(path)}check the name"
         )
     # Named by path and content: two studies may each have a tests.py, and a notebook may edit and load it again.
-    digest = hashlib.sha256(str(path.resolve()).encode() + path.read_bytes()).hexdigest()[:12]
-    name = f"toolkit_user_{path.stem}_{digest}"
+    name = f"toolkit_user_{path.stem}_{digest(str(path.resolve()), repr(path.read_bytes()))[:12]}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None  # of a file .py
+        assert spec
+        assert spec.loader  # of a file .py
         sys.modules[name] = module = importlib.util.module_from_spec(
             spec
         )  # dataclasses look it up while it is made

@@ -108,6 +108,21 @@ def calculate_composite_score(dimension_scores: Mapping[str, Any]) -> float | No
     A missing score is ignored, like a zero. The seed returns 0.0 when nothing is left; the ruling here keeps
     that for true zeros and returns None when every score is missing: no judgement is not a bad one.
 
+    Parameters
+    ----------
+    dimension_scores
+        Scores by dimension, in points from 0 to 5; None and NaN are missing.
+
+    Returns
+    -------
+    float or None
+        In points from 0 to 5.
+
+    Raises
+    ------
+    InputError
+        When a score is no number or outside the scale.
+
     Examples
     --------
     >>> calculate_composite_score({"clarity": 4.0, "relevance": 5.0, "completeness": 0.0})
@@ -141,7 +156,26 @@ def aggregate_ensemble_scores(
     A judge is missing when it failed, gave no such score, or gave one outside the scale; a missing judge never
     counts as zero. With fewer than `ENOUGH_JUDGES` the answer is unjudged: all but the number of judges is None. A
     judge who is alone is enough for a mean, without spread and interval.
-    ``score`` is ``composite``, as in the seed, or another member of a result or of its ``scores``.
+
+    Parameters
+    ----------
+    judge_results
+        One result a judge: an object or a mapping with ``composite``, such as each of a run's ``judge_results``.
+    score
+        ``composite``, as in the seed, or another member of a result or of its ``scores``.
+    scale
+        Least and greatest score, in points.
+
+    Returns
+    -------
+    dict
+        ``mean``, ``std`` (ddof = 1), ``median`` and ``confidence_interval`` (`calculate_ci`) in points, each None where
+        too few judges scored, and ``judge_count``, the number of judges that did.
+
+    Raises
+    ------
+    InputError
+        When a score is no number.
 
     Examples
     --------
@@ -171,6 +205,29 @@ def calculate_ci(
     2.484 s. The interval is wide because three judges say little about judges at large, and it has no width
     when they agree to the digit, which is a statement about these judges only.
 
+    Parameters
+    ----------
+    scores
+        One score a judge, in points; None and NaN are missing.
+    confidence
+        Level of the interval, between 0 and 1.
+    bounds
+        Least and greatest score, to which the interval is clamped.
+
+    Returns
+    -------
+    tuple of float or None
+        Lower and upper end, in points.
+
+    Raises
+    ------
+    InputError
+        When a score is no number, or the level is not between 0 and 1.
+
+    References
+    ----------
+    Student (1908), The probable error of a mean, Biometrika 6, 1-25.
+
     Examples
     --------
     >>> low, high = calculate_ci([4.3, 4.1, 4.5])
@@ -196,6 +253,23 @@ def calculate_efficiency(quality_score: Any, cost: Any) -> float | None:
     The seed returns 0.0 for a cost of zero, which would rank a free local model last. The ruling here is
     None: quality per dollar does not exist where nothing was paid, nor without a quality or a known cost.
 
+    Parameters
+    ----------
+    quality_score
+        The quality, in points; None where it is missing.
+    cost
+        The cost, in AUD; None where it is not known.
+
+    Returns
+    -------
+    float or None
+        Points per AUD.
+
+    Raises
+    ------
+    InputError
+        When a value is no number, or the cost is negative or NaN.
+
     Examples
     --------
     >>> round(calculate_efficiency(4.3, 0.0052), 1)
@@ -217,9 +291,23 @@ def calculate_efficiency(quality_score: Any, cost: Any) -> float | None:
 def analyze_length_bias(runs_by_length: Mapping[str, Iterable[Any]]) -> dict[str, dict[str, Any]]:
     """Describe the composites of each length bin (seed 002, section 5.1); `compare_lengths` draws the conclusions.
 
-    A run is an object with ``scores.composite``, a mapping with ``scores`` or ``composite``, or a plain score.
-    ``std_score`` is the seed's ``np.std`` (ddof = 0, the spread of exactly these runs); ``std_score_sample``
-    divides by n - 1. Runs without a score are counted in ``missing`` and enter nothing else.
+    Parameters
+    ----------
+    runs_by_length
+        The runs of each length bin. A run is an object with ``scores.composite``, a mapping with ``scores`` or
+        ``composite``, or a plain score, in points; None is missing.
+
+    Returns
+    -------
+    dict of dict
+        By length bin: ``mean_score``, ``std_score`` (the seed's ``np.std`` with ddof = 0, the spread of exactly these
+        runs) and ``std_score_sample`` (which divides by n - 1) in points, None where there are too few scores;
+        ``count``, the number of scores, and ``missing``, that of runs without one, which enter nothing else.
+
+    Raises
+    ------
+    InputError
+        When a run has neither ``scores`` nor ``composite``, or its score is no number.
 
     Examples
     --------
@@ -289,6 +377,25 @@ def one_shot_score(
     is proven, for three it is conjectured; enumerating every outcome of N = 1, 2, 3, 5, 10 and 20 on a grid
     of 1,891 shares with the weights of the seed, it covers at least 95.8 % and misses at most 2.5 % on either
     side.
+
+    Parameters
+    ----------
+    expected, unexpected, hallucinated
+        Numbers of experiments: I1, I0 and H. Their sum is N.
+    weights
+        Of the three outcomes, in this order.
+    confidence
+        Level of the interval, between 0 and 1.
+
+    Returns
+    -------
+    OneShotScore
+        ``raw`` with its interval from ``low`` to ``high``, ``score``, the counts, and ``sentence()`` for a thesis.
+
+    Raises
+    ------
+    InputError
+        When a count is no whole number of 0 or more, N is 0, or weights or level cannot be used.
 
     References
     ----------

@@ -554,6 +554,22 @@ class Study(Reported):
         planned = {prompt.prompt_id for _, prompt in self.plan.runs.prompts}
         return store_frames.prompts_frame(self.plan.dataset.prompts, planned)
 
+    def result_types(self) -> pd.DataFrame:
+        """Return what the test of the study will produce, before anything is asked; `results` has the numbers.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a result, in the order of `results`: ``name``, such as ``mean composite_strict, S`` of a judged
+            study with prompts of length S, and ``unit``.
+
+        Examples
+        --------
+        >>> with Study.load("templates/demo.toml") as study:  # doctest: +SKIP
+        ...     study.result_types()
+        """
+        return pd.DataFrame(self.plan.test.result_types())
+
     def measurements(self) -> pd.DataFrame:
         """Return one row a measurement: a number about one test item, with its unit, or why it is missing."""
         return store_frames.measurements_frame(self._measured())

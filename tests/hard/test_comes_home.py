@@ -27,7 +27,7 @@ OWN = '''
 import asyncio
 
 from toolkit.models.base import Message, ModelRequest
-from toolkit.prompt_test import Measurement, PromptResponseTest, PromptWithContext, ResultType, TestItem
+from toolkit.prompt_test import Measurement, Prompt, PromptResponseTest, PromptWithContext, ResultType, TestItem
 from toolkit.prompt_test import mean_result
 
 
@@ -39,7 +39,7 @@ class Read(PromptResponseTest):
         self.judges, self.bug, self.read = judges, bug, 0
 
     def make_test_items(self):
-        return tuple(TestItem(f"i{n}", (PromptWithContext(f"i{n}", f"Number {n}?"),)) for n in range(24))
+        return tuple(TestItem(f"i{n}", (PromptWithContext(Prompt(f"Number {n}?", f"i{n}")),)) for n in range(24))
 
     def annotators(self):
         return {judge.role: self.reader(judge) for judge in self.judges} | {"code": self.code}

@@ -31,7 +31,7 @@ HOSTILE = r"50% of $x_1$ & #2 ^~ {a} \input{/etc/passwd} κ ≤ 3 – → Ω “
 HOSTILE_MODEL = r"meta_llama/$&%#^~{}\input-κ≤–→-" + "Very" * 16
 QUESTIONS = """
 "A test of a user's own with two questions."
-from toolkit.prompt_test import Measurement, PromptResponseTest, PromptWithContext, ResultType, TestItem
+from toolkit.prompt_test import Measurement, Prompt, PromptResponseTest, PromptWithContext, ResultType, TestItem
 from toolkit.prompt_test import mean_result
 
 
@@ -39,7 +39,7 @@ class Own(PromptResponseTest):
     name = "own"
 
     def make_test_items(self):
-        return tuple(TestItem(name, (PromptWithContext(name, name),), context=None) for name in ("one", "two"))
+        return tuple(TestItem(name, (PromptWithContext(Prompt(name, name)),), context=None) for name in ("one", "two"))
 
     def measure_quality(self, item_annotations):
         text = item_annotations.replies[0].text

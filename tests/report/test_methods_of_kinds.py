@@ -26,14 +26,15 @@ OWN_STUDY = (
     'name = "o"\ntest = "own.py:Ports"\nmodels = [{ name = "m", provider = "scripted", replies = ["22"] }]'
 )
 OWN = """
-from toolkit.prompt_test import Measurement, PromptResponseTest, PromptWithContext, ResultType, TestItem, mean_result
+from toolkit.prompt_test import Measurement, Prompt, PromptResponseTest, PromptWithContext, ResultType
+from toolkit.prompt_test import TestItem, mean_result
 
 class Ports(PromptResponseTest):
     name = "ports"
 
     def make_test_items(self):
         ports = (("ssh", 22), ("dns", 53))
-        return tuple(TestItem(n, (PromptWithContext(n, f"Port of {n}?"),), context=p) for n, p in ports)
+        return tuple(TestItem(n, (PromptWithContext(Prompt(f"Port of {n}?", n)),), context=p) for n, p in ports)
 
     def measure_quality(self, annotations):
         text = annotations.replies[0].text

@@ -23,14 +23,15 @@ TWO = (
     'models = [{ name = "m", provider = "scripted", family = "f" }, { name = "n", provider = "scripted" }]\n'
 )
 OWN = """
-from toolkit.prompt_test import Measurement, PromptResponseTest, PromptWithContext, ResultType, TestItem, mean_result
+from toolkit.prompt_test import Measurement, Prompt, PromptResponseTest, PromptWithContext, ResultType
+from toolkit.prompt_test import TestItem, mean_result
 
 
 class Own(PromptResponseTest):
     name = "own"
 
     def make_test_items(self):
-        return tuple(TestItem(n, (PromptWithContext(n, "Say " + n),)) for n in "abcd")
+        return tuple(TestItem(n, (PromptWithContext(Prompt("Say " + n, n)),)) for n in "abcd")
 
     def measure_quality(self, answered):
         return [Measurement("words", len(answered.replies[0].text.split()) / WORDS)]

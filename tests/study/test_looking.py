@@ -18,14 +18,16 @@ from toolkit.viewer.serve import page_server
 
 SCORER = "def score(text, item):\n    return 1.0\n"
 TEST = """
-from toolkit.prompt_test import Measurement, PromptResponseTest, PromptWithContext, ResultType, TestItem, mean_result
+from toolkit.prompt_test import Measurement, Prompt, PromptResponseTest, PromptWithContext, ResultType
+from toolkit.prompt_test import TestItem, mean_result
 
 class Ports(PromptResponseTest):
     name = "ports"
     default_repeats = 2
 
     def make_test_items(self):
-        return tuple(TestItem(n, (PromptWithContext(n, f"Port of {n}?", context={"a": 1}),)) for n in ("ssh", "dns"))
+        prompts = [PromptWithContext(Prompt(f"Port of {n}?", n), context={1, 2}) for n in ("ssh", "dns")]
+        return tuple(TestItem(prompt.prompt_id, [prompt]) for prompt in prompts)
 
     def measure_quality(self, item_annotations):
         return [Measurement("right", 1.0, "share")]

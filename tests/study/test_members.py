@@ -74,6 +74,7 @@ def test_a_study_says_what_it_can_answer(study):
     assert summary.text.splitlines()[0] == repr(study)
     assert "  Models, compared in pairs within prompts: one model" in summary.text
     assert summary.fields["runs"]["succeeded"] == 6
+    assert list(study.result_types()["name"]) == list(study.results()["name"])
 
 
 @pytest.mark.full

@@ -9,6 +9,7 @@ import pytest
 from toolkit.errors import BudgetReached
 from toolkit.prompt_test import (
     Measurement,
+    Prompt,
     PromptReply,
     PromptResponseTest,
     PromptWithContext,
@@ -28,7 +29,11 @@ class Annotated(PromptResponseTest):
 
     def make_test_items(self):
         people = {"alice": "Alice works in a hospital. She is a ", "bob": "Bob works in a hospital. He is a "}
-        return (TestItem("hospital", tuple(PromptWithContext(*one) for one in people.items())),)
+        return (
+            TestItem(
+                "hospital", tuple(PromptWithContext(Prompt(text, name)) for name, text in people.items())
+            ),
+        )
 
     def measure_quality(self, item_annotations):
         return [Measurement("replies", len(item_annotations.replies), "count")]

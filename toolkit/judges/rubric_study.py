@@ -68,7 +68,7 @@ class RubricStudy(PromptResponseTest):
         return tuple(
             TestItem(
                 prompt.prompt_id,
-                (PromptWithContext(prompt.prompt_id, prompt.text, prompt.metadata.get("reference")),),
+                (PromptWithContext(prompt, prompt.metadata.get("reference")),),
                 prompt,
             )
             for prompt in self.prompts

@@ -25,6 +25,7 @@ from toolkit.prompt_test import (
     Annotator,
     MeasuredTestItem,
     Measurement,
+    Prompt,
     PromptReply,
     PromptResponseTest,
     PromptWithContext,
@@ -108,8 +109,12 @@ class KeyedTest(PromptResponseTest):
     def _item(self, item: KeyedItem) -> TestItem:
         prompts = tuple(
             PromptWithContext(
-                f"{item.item_id}/order{repeat + 1}" if repeat else item.item_id,
-                "\n".join(filter(None, (item.prompt, self.scorer.form(item, self.options(item, repeat))))),
+                Prompt(
+                    "\n".join(
+                        filter(None, (item.prompt, self.scorer.form(item, self.options(item, repeat))))
+                    ),
+                    f"{item.item_id}/order{repeat + 1}" if repeat else item.item_id,
+                ),
                 item,
                 repeat if self._orders > 1 else None,
             )

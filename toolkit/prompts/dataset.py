@@ -10,7 +10,7 @@ import datetime
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from toolkit.errors import InputError
 from toolkit.files import Name, Strict, Text, checked, read_json, read_toml, sha256_hex, similar_file
 from toolkit.models.tokens import count_all
-from toolkit.prompt_test import TestItem
+from toolkit.prompt_test import Prompt, TestItem
 from toolkit.table_files import read_rows
 from toolkit.words import LENGTH_ARMS, LENGTH_BINS, choices, scenario_rank, suggestion
 
@@ -30,29 +30,6 @@ FACT_KINDS = ("timeline", "indicator", "asset", "obligation", "constraint", "sta
 """Kinds of facts; a decoy is true and misleads."""
 TASK = "\n\nTask:\n"  # separates the facts of a base from its task
 INDEX = "dataset.toml"  # optional file of a folder that gives the dataset its name and its version
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """One text of a base at one length bin; the fields are those of seed 002, section 3.1.
-
-    ``token_count`` counts ``o200k_base`` tokens. ``metadata`` has ``data_sources`` (list of texts),
-    ``academic_grade`` (whether the prompt was composed from a base) and ``base_scenario``, and where the base has
-    them ``csf`` (a function of the NIST CSF), ``elements`` (list of texts, parts of a good answer), ``reference`` (the
-    text of an answer that counts as right; no model under test sees it) and ``fact_kinds`` (list of texts); a prompt of
-    a length arm has ``length_arm``, its name. Prompts of other tests than the rubric study have no scenario, category
-    and length bin.
-    """
-
-    prompt_id: str
-    text: str
-    scenario: str
-    category: str
-    length_bin: str
-    token_count: int
-    dataset_version: str
-    base: str
-    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -217,8 +194,12 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
         base = row.base or row.prompt_id.removesuffix(f"_{suffix}")
         metadata = {"data_sources": [], "academic_grade": bool(extra), "base_scenario": base, **extra}
         metadata |= row.model_dump(include={"reference", "length_arm"}, exclude_none=True)
-        labels = (row.scenario, row.category, row.length_bin)
-        prompts.append(Prompt(row.prompt_id, row.text, *labels, tokens, version, base, metadata))
+        prompts.append(
+            Prompt(
+                row.text, row.prompt_id, row.scenario, row.category, row.length_bin,
+                tokens, version, base, metadata,
+            )
+        )  # fmt: skip
     if faults:
         raise InputError(*faults)
     return Dataset(name, version, tuple(prompts), digest_of(prompts), date, focus)
@@ -338,7 +319,7 @@ def dataset_of(name: str, items: Iterable[TestItem]) -> Dataset:
     counts = count_all([prompt.text for _, prompt in pairs])
     prompts = tuple(
         Prompt(
-            prompt.prompt_id, prompt.text, "", item.category, "", tokens, version, item.item_id,
+            prompt.text, prompt.prompt_id, "", item.category, "", tokens, version, item.item_id,
             {"base_scenario": item.item_id} | ({"cluster": item.cluster} if item.cluster else {}),
         )
         for (item, prompt), tokens in zip(pairs, counts, strict=True)
@@ -355,7 +336,7 @@ def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
     Examples
     --------
     >>> texts = {"a": ("one", "two"), "b": ("one", "three"), "c": ("three ", "four"), "d": ("five",)}
-    >>> made = [Prompt("", text, "", "", "", 0, "", base) for base in texts for text in texts[base]]
+    >>> made = [Prompt(text, base=base) for base in texts for text in texts[base]]
     >>> clusters_of(made)
     {'a': 'a', 'b': 'a', 'c': 'a', 'd': 'd'}
     """

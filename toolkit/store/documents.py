@@ -1,12 +1,14 @@
 """The documents of the store: Prompt, Run and OutputBlob as seed 002 section 3.1 has them, Judgement and Call.
 
 The field names of the first three are kept to the letter; what the toolkit adds stands below a comment.
-Nothing outside ``toolkit.store`` handles these objects: plain frozen objects and frames travel between rooms.
+Nothing else in the toolkit handles these objects: plain frozen objects and frames travel between rooms. A notebook
+reads JSON documents of a study with the first three.
 """
 
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+from bson import ObjectId, errors, json_util
 from mongoengine import (
     BooleanField,
     DateTimeField,
@@ -18,9 +20,13 @@ from mongoengine import (
     IntField,
     ListField,
     StringField,
+    ValidationError,
 )
+from mongoengine.errors import MongoEngineException
 
+from toolkit.errors import InputError
 from toolkit.models.base import DEFECTS
+from toolkit.scoring import number_or_missing
 from toolkit.store.writer import utc_now
 from toolkit.words import LENGTH_BINS
 
@@ -38,6 +44,43 @@ def _indexed(collection: str, unique: tuple[str, ...], *others: Any) -> dict[str
 class _Document(Document):
     meta: ClassVar[dict[str, Any]] = {"abstract": True, "auto_create_index": False}
 
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the document that stands in a JSON text, with the types of its fields checked.
+
+        Parameters
+        ----------
+        text
+            One JSON object as seed 002, section 3.1, prints it, or as MongoDB exports it: times are texts such as
+            ``"2025-01-07T10:30:00Z"`` or ``{"$date": ...}``. An ``_id`` that is no ObjectId, such as the ``"..."`` of a
+            printed document, is left out: ``prompt_id``, ``run_id`` and ``blob_id`` name a document.
+
+        Returns
+        -------
+        Prompt, Run or OutputBlob
+            With the fields of the text by the same names; it is in no store.
+
+        Raises
+        ------
+        InputError
+            When the text is no JSON object, or fields are unknown, missing, or of another type: one line names them.
+
+        Examples
+        --------
+        >>> OutputBlob.from_json('{"blob_id": "a1b2c3", "content": "Isolate the host.", "metadata": {}}').content
+        'Isolate the host.'
+        """
+        try:
+            fields = {**json_util.loads(text, json_options=json_util.JSONOptions(tz_aware=True))}
+            if not ObjectId.is_valid(fields.get("_id")):
+                fields.pop("_id", None)
+            document = cls._from_son(fields)
+            document.validate()
+        except (ValueError, TypeError, errors.BSONError, MongoEngineException, ValidationError) as error:
+            message = error.to_dict() if isinstance(error, ValidationError) else error
+            raise InputError(f"{cls.__name__}: {' '.join(str(message).split())}; correct it") from None
+        return cls._from_son(document.to_mongo())  # where a time that was a text is one
+
 
 class _Created(_Document):
     created_at = _moment(default=utc_now)
@@ -50,7 +93,15 @@ class _Changing(_Created):
 
 
 class Prompt(_Changing):
-    """One text of a base at one length bin; belongs to a dataset version."""
+    """One text of a base at one length bin; belongs to a dataset version.
+
+    ``Prompt("...")`` is enough for a test of your own; `from_json` reads the document of a study.
+
+    Examples
+    --------
+    >>> Prompt("Alice works in a hospital. She is a ").text
+    'Alice works in a hospital. She is a '
+    """
 
     prompt_id = _text()
     text = _text()
@@ -64,6 +115,9 @@ class Prompt(_Changing):
     meta = _indexed(
         "prompts", ("prompt_id", "dataset_version"), ["dataset_version", "scenario", "length_bin"]
     )
+
+    def __init__(self, text: str | None = None, **values: Any) -> None:
+        super().__init__(text=text, **values)
 
 
 class OutputBlob(_Created):
@@ -106,13 +160,13 @@ class Run(_Changing):
     ensemble_evaluation = DictField()
     output_blob_id = StringField()
     bias_controls = DictField()
-    # added: which study and test asked, which call answered, and why it failed
-    study = _text()
-    test = _text()
-    test_item = _text()
-    dataset_version = _text()
-    repeat = _count()
-    call_id = _text()
+    # added: which study and test asked, which call answered, and why it failed; a document of the seed has none of them
+    study = StringField()
+    test = StringField()
+    test_item = StringField()
+    dataset_version = StringField()
+    repeat = IntField()
+    call_id = StringField()
     finish_reason = StringField()
     attempts = IntField()
     failure = StringField()
@@ -130,6 +184,11 @@ class Run(_Changing):
     reply_policy = StringField(choices=("keep", "retry", "exclude"))
     meta = _indexed("runs", ("study", "test", "prompt_id", "model", "repeat", "call_id"), "call_id")
 
+    def clean(self) -> None:
+        """Check that scores are numbers; null is a missing one."""
+        for name, score in self.scores.items():
+            number_or_missing(score, f"Run, scores, {name}")
+
 
 class _Answered(_Changing):
     study = _text()
@@ -142,6 +201,8 @@ class _Answered(_Changing):
     reason = StringField(null=True)  # why there is no score, or no vote
     reasons = StringField(null=True)  # the judge's own
     answered = _truth()
+    related = _truth(default=False)
+    repaired = _truth(default=False)
     aud_cost = FloatField(null=True)
     latency_ms = FloatField(null=True)
     input_tokens = IntField(null=True)
@@ -161,8 +222,6 @@ class _Judged(_Answered):
     judge_repeat = _count(default=0)
     focus = _text(choices=("off", "listed", "per_sentence"), default="off")
     reference = BooleanField()  # whether the judge saw the reference answer; absent where it did not
-    related = _truth(default=False)
-    repaired = _truth(default=False)
     expected = DictField(null=True)
     expected_mass = DictField(null=True)
     detail = DictField(null=True)
@@ -189,8 +248,6 @@ class PairVote(_Answered):
     swapped = _truth()
     vote_key = _text()
     vote = StringField(choices=("first", "second", "tie"))
-    related = _truth()
-    repaired = _truth()
     meta = _indexed("pair_votes", ("first_run_id", "second_run_id", "judge", "call_id"), "study")
 
 

@@ -23,6 +23,7 @@ from toolkit.prompt_test import (
     Annotator,
     MeasuredTestItem,
     Measurement,
+    Prompt,
     PromptReply,
     PromptResponseTest,
     PromptWithContext,
@@ -164,7 +165,7 @@ class OneShotTest(PromptResponseTest):
             context = OneShotContext(variant.id, question, self.samples[question.sample], basis)
             name, form = f"{variant.id}/{question.id}", _form(basis) if basis and typed else ""
             text = variant.prompt(question.text + form, context.sample.csv)
-            items.append(TestItem(name, (PromptWithContext(name, text, context),), context))
+            items.append(TestItem(name, (PromptWithContext(Prompt(text, name), context),), context))
         self._items = tuple(items)
 
     def make_test_items(self) -> tuple[TestItem, ...]:
