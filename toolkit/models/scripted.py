@@ -13,13 +13,13 @@ from ipaddress import IPv4Network, ip_address
 from statistics import NormalDist
 from typing import Any
 
-from toolkit.errors import ModelError
+from toolkit.errors import ModelError, ToolkitError
 from toolkit.files import digest
 from toolkit.models.base import ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec, model_spec
 from toolkit.models.tokens import count_tokens
 from toolkit.models.usage import estimated_usage
-from toolkit.words import DIMENSIONS, LENGTH_BINS
+from toolkit.words import DIMENSIONS, LENGTH_BINS, SCALE
 
 Answer = str | ModelReply
 Script = Callable[[ModelRequest], Answer | Awaitable[Answer]]
@@ -31,6 +31,7 @@ SHARED = (0.3, 0.2)
 _NETWORK = re.compile(r"\b(\d+\.\d+\.\d+\.\d+/\d+)\b")
 _OPTION = re.compile(r"^([A-Z])\) (\d+\.\d+\.\d+\.\d+)$", re.MULTILINE)
 TIE = 0.1  # replies that seem less apart to a judge are equally good
+_SEGMENT = re.compile(r"^Segment (\d+) of (\d+) of the reply:$", re.MULTILINE)
 _TOLD = re.compile(r"case ([0-9a-f]{12}), planted quality (-?\d+\.\d+)")
 
 
@@ -44,10 +45,15 @@ class ScriptedModel:
         self._spec = spec or model_spec("scripted")
 
     async def ask(self, request: ModelRequest) -> ModelReply:
-        """Return the scripted reply."""
-        answer = self._answer(request)
-        if inspect.isawaitable(answer):
-            answer = await answer
+        """Return the scripted reply; what goes wrong in a script is a reply that failed, with its reason."""
+        try:
+            answer = self._answer(request)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except ToolkitError:
+            raise
+        except Exception as error:  # a StopIteration, too, which no coroutine can let out
+            raise ModelError(f"{type(error).__name__}: {error}", reason="script_failed") from error
         if isinstance(answer, ModelReply):
             return answer
         return ModelReply(
@@ -107,8 +113,10 @@ def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: A
     """
     # What is drawn depends on who is asked, the repeat, and the opening and length of the prompt: a fact that is worded
     # otherwise changes no truth.
-    text = request.messages[-1].content
-    replies = [] if example is None else list(_TOLD.finditer(text))
+    text, replies = request.messages[-1].content, []
+    if example is not None:  # a judge may get the reply in one turn and the question in another
+        text = "\n".join(message.content for message in request.messages)
+        replies = list(_TOLD.finditer(text))
     if example is not None and example.keys() == {"reason", "better"}:
         return _planted_vote(truth, request, replies, example)
     reference = replies[0] if replies else None
@@ -130,12 +138,23 @@ def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: A
     if reference:
         level = float(reference[2]) - truth["severity"]
         properties = json.loads(request.response_schema or "{}")["properties"]
-        steps = {name: part["enum"] for name, part in properties.items() if "enum" in part}
-        scale = next(iter(steps.values()))  # its lowest score is left to replies that earn none
+        steps = {name: part["enum"] for name, part in properties.items() if part.get("type") == "number"}
+        findings = properties.get("findings")
+        local = findings["items"]["properties"]["dimension"]["enum"] if findings else []
+        if not (steps or local):  # words for yes and no
+            words = ((name, part["enum"]) for name, part in properties.items())
+            return json.dumps({name: pair[dice.uniform(*SCALE) > level] for name, pair in words})
+        scale = next(iter(steps.values()), SCALE)  # its lowest score is left to replies that earn none
         noise, allowed = JUDGE_SD * (scale[-1] - scale[0]) / 5, scale[1:] if len(scale) > 2 else scale
-        names = DIMENSIONS if steps.keys() <= {*DIMENSIONS} else steps
+        names = DIMENSIONS if {*steps, *local} <= {*DIMENSIONS} else [*steps, *local]
         raw = {name: level + dice.gauss(0, noise) for name in names}
-        scores = {name: min(allowed, key=lambda step: abs(step - score)) for name, score in raw.items()}
+        if local:  # a major finding takes a point of five; those of a reply are dealt to its segments
+            number, count = map(int, _SEGMENT.findall(text)[-1])
+            lacking = [name for name in local for _ in range(round(SCALE[1] - raw[name]))]
+            dealt = lacking[number - 1 :: count][: findings["maxItems"]]
+            found = [{"what": "Scripted.", "dimension": name, "severity": "major"} for name in dealt]
+            return json.dumps({"findings": found})
+        scores = {name: min(allowed, key=lambda step: abs(step - raw[name])) for name in steps}
         low = min(scores, key=scores.__getitem__).replace("_", " ")
         return json.dumps({name: scores.get(name, f"Scripted: weakest in {low}.") for name in example})
     added = {"S": 0.0, "M": truth["m_minus_s"], "L": truth["m_minus_s"] + truth["l_minus_m"]}[length_bin]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
-from toolkit.stats.inference.effect_size import standard_deviation
+from toolkit.stats.inference.effect_size import FEWEST_FOR_SPREAD, standard_deviation
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.run_table import checked_runs, score_unit
 from toolkit.stats.power.sample_size import (
@@ -168,7 +168,8 @@ def _contrast(
     within = _within(pair, wide, paired)
     once = None if within is None else within[1]
     between = None if spread.estimate is None or within is None else spread.estimate**2 - within[0]
-    sd, reason = spread.estimate, spread.reason
+    # What a plan rests on has an interval: a standard deviation of two bases may be a tenth of the true one.
+    sd, reason = None if spread.low is None else spread.estimate, spread.reason
     if sd is not None and repeats is not None:
         # A negative component counts as 0; the estimate as it is stays in the result.
         sd = None if within is None else math.sqrt(max(sd**2 - within[0], 0.0) + within[1] / repeats)
@@ -366,11 +367,14 @@ def _answers(
     difference: pd.Series, bases: list[str], effect: float | None, level: float, unit: str
 ) -> list[PowerAnswer]:
     n = len(set(bases))
-    error = clustered_mean(difference, bases).error if n > 1 else None
-    if not error:
-        reason = (
-            "the answers of both models agree on every item" if n > 1 else "fewer than two bases have both"
+    if n < FEWEST_FOR_SPREAD:
+        error, reason = None, f"{counted(n, 'bases')} with both, and {FEWEST_FOR_SPREAD} are needed"
+    else:
+        error, reason = (
+            clustered_mean(difference, bases).error,
+            "the answers of both models agree on every item",
         )
+    if not error:
         return [unanswerable("", reason)] * (1 if effect is None else 2)
     sd = error * n**0.5
     answers = [detectable_effect(n, sd, alpha=level, unit=unit)]
