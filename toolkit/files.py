@@ -186,12 +186,6 @@ def workspace() -> Path:
     return current
 
 
-def or_shipped(path: Path) -> Path:
-    """Return a path; where nothing is there, templates/NAME is the file that ships, from any folder."""
-    is_there = path.exists() or path.parent != Path("templates")
-    return path if is_there or not (copy := shipped("templates") / path.name).is_file() else copy
-
-
 def _copied_once(source: str, target: str) -> None:
     if not Path(target).exists():  # what is there is somebody's
         shutil.copy2(source, target)

@@ -32,6 +32,7 @@ from toolkit.store.connection import Store
 from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
 from toolkit.words import Summary, counted, money, reason_key
 
+_OPTIONAL = ("final", "votes", "waiting", "shared")
 WINDOW = 1000  # runs that are measured together
 
 
@@ -54,7 +55,8 @@ class Outcome:
     failed_before: Mapping[str, int]
     not_begun: int
     to_judge: int
-    final: Sequence[Mapping[str, Any]] = ()
+    final: Mapping[str, int] = field(default_factory=dict)  # replies of judges that cannot be read, by reason
+    repair: bool = True
     votes: Mapping[str, Any] | None = None
     waiting: Sequence[Mapping[str, Any]] = ()
     shared: Mapping[str, int] = field(default_factory=dict)
@@ -66,10 +68,9 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain JSON types."""
-        omitted = {"failed_before", "not_begun", "to_judge"} | {
-            name for name in ("final", "votes", "waiting", "shared") if not getattr(self, name)
-        }
-        fields = {name: value for name, value in vars(self).items() if name not in omitted}
+        fields = {name: value for name, value in vars(self).items() if value or name not in _OPTIONAL}
+        for name in ("failed_before", "not_begun", "to_judge", "repair"):
+            del fields[name]
         fields["results"] = [{"model": model} | result.to_dict() for model, result in self.results]
         return fields
 
@@ -105,9 +106,8 @@ class Outcome:
         lines += [f"waiting  {line}" for line in waiting_lines(self.waiting)]
         if unjudged > 0:
             lines.append(f"unjudged  {unjudged} replies: `toolkit status` says why")
-        lines += [
-            "final   {count} x {reason}, not asked again: {remedy}".format_map(row) for row in self.final
-        ]
+        for reason, count in self.final.items():
+            lines.append(f"final   {count} x {reason}, not asked again: {_remedy(reason, self.repair)}")
         lines += [f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()]
         lines += [f"shared  {line}" for line in shared_lines(self.shared, self.planned + self.not_begun)]
         lines += [f"other model  {line}" for line in others_lines(self.answered_by_others)]
@@ -276,10 +276,8 @@ async def measure(
         failed_before=+as_before,
         not_begun=len(plan.runs) - len(runs),
         to_judge=to_judge,
-        final=[
-            {"reason": reason, "count": count, "remedy": _remedy(reason, plan.manner.repair)}
-            for reason, count in unread.items()
-        ],
+        final=dict(unread),
+        repair=plan.manner.repair,
         votes=votes,
         waiting=waiting_work(plan, store, len(runs)),
         shared=shared_replies(plan, store),
@@ -294,9 +292,8 @@ def _remedy(reason: str, repair: bool) -> str:
         )
     if reason == "truncated":
         return "a larger max_tokens under [judges] asks all anew"
-    if repair or reason in NOT_REPAIRED:
-        return "another judge helps"
-    return "repair = true under [judges] has the judge mend it"
+    repaired = repair or reason in NOT_REPAIRED
+    return "another judge helps" if repaired else "repair = true under [judges] has the judge mend it"
 
 
 def reply_of(run: PlannedRun, stored: Stored | None, texts: Mapping[str, str]) -> PromptReply:

@@ -144,7 +144,7 @@ def test_an_address_without_an_answer_is_said(tmp_path, port, free_port):
     ({"urls": ["file:///etc/passwd"]}, "no http or https URL"), ({"packets": 0}, "0 packets"),
     ({"seconds": -1}, "-1 seconds"), ({"seconds": float("nan")}, "nan seconds"),
     ({"command": ["no-such-program-here"]}, "no such program; give its path"),
-    ({"command": ["http://127.0.0.1/"]}, "no such program; request it by --url http://127.0.0.1/"),
+    ({"command": ["http://127.0.0.1/"]}, "no such program; .* --url before a URL"),
     ({"seconds": 1, "bpf": "tcp prt 80"}, "Invalid capture filter"),
     ({"seconds": 1, "interface": "nosuch0"}, "no device named"),
     ({"seconds": 1, "target": "x.pcap"}, r"ends in \.pcapng"),

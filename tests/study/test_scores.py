@@ -227,14 +227,3 @@ def test_units_come_with_the_frame_and_survive_a_copy(scores):
         mean = stats.compare_models(runs, "composite").differences[0]
         for copied in (copy.deepcopy(mean), pickle.loads(pickle.dumps(mean))):
             assert (copied, copied.unit.scale) == (mean, mean.unit.scale)
-
-
-def test_scores_that_ship_are_found_from_any_folder(tmp_path, monkeypatch):
-    """As the template names them; a file that is there goes first, and another name is missing."""
-    monkeypatch.chdir(tmp_path)
-    assert len(Scores.load("templates/wine_ratings.csv").sources) == 1
-    (tmp_path / "templates").mkdir()
-    ratings().to_csv("templates/wine_ratings.csv", index=False)
-    assert Scores.load("templates/wine_ratings.csv").scale == (1, 7)
-    with pytest.raises(InputError, match="no such file"):
-        Scores.load("templates/beer.csv")

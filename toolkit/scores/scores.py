@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.analyses import BY_JUDGES, BY_KEY, BY_LENGTH, PAIRWISE, Analyses
 from toolkit.errors import InputError
-from toolkit.files import or_shipped, sha256_of
+from toolkit.files import sha256_of
 from toolkit.reporting import Reported
 from toolkit.words import Summary, counted, one_line
 
@@ -150,7 +150,7 @@ class Scores(Reported):
         from toolkit.scores.readers import name_methods, read_file
 
         listed = [[item] if isinstance(item, str | Path) else item for item in paths]
-        files = [or_shipped(Path(path)) for group in listed for path in group]
+        files = [Path(path) for group in listed for path in group]
         if not files:
             raise InputError("scores: no file is named; give one or more")
         named = name or _plain(files[0])

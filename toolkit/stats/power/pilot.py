@@ -1,10 +1,10 @@
 """What a study can still detect, and what a larger one would cost, from the variance of its own runs."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -151,10 +151,6 @@ def _contrast(
     b, a = pair
     name = f"{b}-{a}"
     facets = {"contrast": name}
-
-    def labelled(answer: PowerAnswer, statistic: str) -> PowerAnswer:
-        return replace(answer, name=f"{name}: {statistic}", statistic=statistic, facets=facets)
-
     wide = {column: cells[column].unstack("length_bin") for column in ("mean", "count", "var")}
     paired = wide["mean"][[b, a]].dropna().index
     means = wide["mean"].loc[paired]
@@ -174,27 +170,24 @@ def _contrast(
         # A negative component counts as 0; the estimate as it is stays in the result.
         sd = None if within is None else math.sqrt(max(sd**2 - within[0], 0.0) + within[1] / repeats)
         reason = "without repeats of a prompt their share of the variance is unknown; leave `repeats` out"
-    if sd is None:
-        unknown = unanswerable("", reason, unit=unit, n={"bases": n})
-        needed, cost = (
-            None if effect is None else labelled(unanswerable("", reason, unit=kind), f"{kind} needed")
-            for kind in ("bases", "AUD")
-        )
-        detectable = labelled(unknown, "detectable effect")
-        return ContrastPower(name, spread, between, once, None, detectable, needed, cost)
-    # An interval holds for the variance as it was seen; with other repeats it is only scaled, and is left out.
-    ends = (spread.low, spread.high) if repeats is None else (None, None)
-    least = detectable_effect(n, sd, alpha=level, unit=unit)
-    if least.estimate is not None:
-        least = _with_ends(least, [None if end is None else least.estimate * end / sd for end in ends])
-    detectable = replace(labelled(least, "detectable effect"), missing=missing)
+
+    def labelled(answer: PowerAnswer, statistic: str, **more: Any) -> PowerAnswer:
+        return replace(answer, name=f"{name}: {statistic}", statistic=statistic, facets=facets, **more)
+
+    def answered(ask: Callable[[float], PowerAnswer], statistic: str, kind: str) -> PowerAnswer:
+        answer = unanswerable("", reason, unit=kind) if sd is None else ask(sd)
+        # An interval holds for the variance as it was seen; with other repeats it is only scaled, and is left out.
+        if answer.estimate is not None and repeats is None:
+            ends = (end for end in (spread.low, spread.high) if end is not None)
+            answer = _with_ends(answer, [ask(end).estimate for end in ends])
+        return labelled(answer, statistic, n={"bases": n}, missing=missing)
+
+    detectable = answered(
+        lambda sd: detectable_effect(n, sd, alpha=level, unit=unit), "detectable effect", unit
+    )
     if effect is None:
         return ContrastPower(name, spread, between, once, sd, detectable, None, None)
-    least = bases_needed(effect, sd, alpha=level)
-    if least.estimate is not None:
-        at = [None if end is None else bases_needed(effect, end, alpha=level).estimate for end in ends]
-        least = _with_ends(least, at)
-    needed = replace(labelled(least, "bases needed"), n={"bases": n}, missing=missing)
+    needed = answered(lambda sd: bases_needed(effect, sd, alpha=level), "bases needed", "bases")
     cost = labelled(_cost(needed, price, n), "AUD needed")
     return ContrastPower(name, spread, between, once, sd, detectable, needed, cost)
 
