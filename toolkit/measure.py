@@ -244,7 +244,7 @@ async def measure(
         labels = (label for item in annotated for row in item.found.annotations.values() for label in row)
         failed = [label for label in labels if plan.scored and label is not None and label.failed]
         judgements_failed += len(failed)
-        unread.update(reason_key(judgement.reason) for judgement in failed if judgement.answered)
+        unread.update(reason_key(judgement.reason or "unknown") for judgement in failed if judgement.answered)
         for key, run in stored.items():
             if run.failure:
                 reason = reason_key(run.failure)

@@ -248,9 +248,8 @@ async def ask_and_read(
             return JudgeReply(read(answer.reply.text, answer.reply.finish_reason), None, answers, call_id)
         except Unreadable as error:
             reason = f"{error}; first: {first}" if first else str(error)
-        except (
-            Exception
-        ) as error:  # of ours, over a reply that is paid for: it is saved, and a replay reads it again
+        except Exception as error:
+            # One of ours, over a reply that is paid for: it is saved, and a replay reads it again.
             return JudgeReply(None, f"{UNPARSED}: {type(error).__name__}: {error}", answers, call_id)
         if first or not repair or reason.startswith(NOT_REPAIRED):
             return JudgeReply(None, reason, answers, call_id)

@@ -117,7 +117,8 @@ def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: A
     tokens = count_tokens(text)
     length_bin = min(LENGTH_BINS, key=lambda name: abs(tokens - sum(LENGTH_BINS[name]) / 2))
     opening = next((line for line in text.splitlines() if line.strip()), "")
-    # A fact that is worded otherwise changes no truth.
+    # What is drawn depends on who is asked, the repeat, and the opening and length of the prompt: a fact that is worded
+    # otherwise changes no truth.
     case, dice = _drawn(truth, request, f"{opening} {length_bin}")
     if "accuracy" in truth and (network := _NETWORK.search(text)):
         return _planted_choice(truth["accuracy"], IPv4Network(network[1]), text, request)

@@ -363,10 +363,8 @@ def _answers(
     if n < FEWEST_FOR_SPREAD:
         error, reason = None, f"{counted(n, 'bases')} with both, and {FEWEST_FOR_SPREAD} are needed"
     else:
-        error, reason = (
-            clustered_mean(difference, bases).error,
-            "the answers of both models agree on every item",
-        )
+        error = clustered_mean(difference, bases).error
+        reason = "the answers of both models agree on every item"
     if not error:
         return [unanswerable("", reason)] * (1 if effect is None else 2)
     sd = error * n**0.5
