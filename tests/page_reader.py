@@ -22,6 +22,7 @@ from toolkit.traffic.typed import read_claims
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 TUTORIALS = ("first_study", "scores", "traffic")
+WORD_FOR_WORD = ("tutorials/traffic",)  # pages that show lines as the program prints them
 ELSEWHERE = cases(__file__)["elsewhere"]
 """Lines of shell that need a server, a second machine or a program besides, and the test that runs what they run."""
 
@@ -126,6 +127,8 @@ class Reader:
             self._file(code, before)
             return
         for line in code.splitlines():
+            if self.page in WORD_FOR_WORD:
+                assert line in self.printed.splitlines(), (line, self.printed)
             numbers = _NUMBER.findall(line)
             found = [printed for printed in self.printed.splitlines() if _in_order(numbers, printed)]
             word = line.split()[0]

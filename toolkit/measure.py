@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolkit.errors import BudgetReached, InputError, ModelError
+from toolkit.judges.request import NOT_REPAIRED, UNPARSED
 from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.plan import Plan, PlannedRun, PlannedRuns, RunKey
 from toolkit.prompt_test import (
@@ -31,6 +32,7 @@ from toolkit.store.connection import Store
 from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
 from toolkit.words import Summary, counted, money, reason_key
 
+_OPTIONAL = ("final", "votes", "waiting", "shared")
 WINDOW = 1000  # runs that are measured together
 
 
@@ -53,6 +55,8 @@ class Outcome:
     failed_before: Mapping[str, int]
     not_begun: int
     to_judge: int
+    final: Mapping[str, int] = field(default_factory=dict)  # replies of judges that cannot be read, by reason
+    repair: bool = True
     votes: Mapping[str, Any] | None = None
     waiting: Sequence[Mapping[str, Any]] = ()
     shared: Mapping[str, int] = field(default_factory=dict)
@@ -64,10 +68,9 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain JSON types."""
-        omitted = {"failed_before", "not_begun", "to_judge"} | {
-            name for name in ("votes", "waiting", "shared") if not getattr(self, name)
-        }
-        fields = {name: value for name, value in vars(self).items() if name not in omitted}
+        fields = {name: value for name, value in vars(self).items() if value or name not in _OPTIONAL}
+        for name in ("failed_before", "not_begun", "to_judge", "repair"):
+            del fields[name]
         fields["results"] = [{"model": model} | result.to_dict() for model, result in self.results]
         return fields
 
@@ -85,6 +88,10 @@ class Outcome:
             step = f"`toolkit run STUDY` without --limit asks the other {counted(self.not_begun, 'runs')}"
         elif self.to_judge or (self.votes and self.votes["missing"]):
             step = "`toolkit judge STUDY` asks the judges again"
+            if not self.new_calls:  # it has just done so
+                step = "name another judge for those that failed again; `toolkit status STUDY` says why"
+        elif self.final and self.judged == 0:
+            step = "change the study file as the lines `final` say; `toolkit judge STUDY` then asks"
         lines = [f"runs    {self.succeeded} of {self.planned} succeeded, {self.failed} failed"]
         if self.judged is not None:
             failed = f"{self.judgements_failed} judgements failed"
@@ -99,10 +106,15 @@ class Outcome:
         lines += [f"waiting  {line}" for line in waiting_lines(self.waiting)]
         if unjudged > 0:
             lines.append(f"unjudged  {unjudged} replies: `toolkit status` says why")
+        for reason, count in self.final.items():
+            lines.append(f"final   {count} x {reason}, not asked again: {_remedy(reason, self.repair)}")
         lines += [f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()]
         lines += [f"shared  {line}" for line in shared_lines(self.shared, self.planned + self.not_begun)]
         lines += [f"other model  {line}" for line in others_lines(self.answered_by_others)]
-        lines += [f"{model}: {result.sentence()}" for model, result in self.results]
+        if self.judged == 0:
+            lines.append("results none, because no reply has a score")
+        else:
+            lines += [f"{model}: {result.sentence()}" for model, result in self.results]
         lines += [f"result  {sentence}" for sentence in findings]
         lines.append(f"next  {step}")
         return Summary(self.to_dict(), "\n".join(lines), self.exit_code)
@@ -219,7 +231,7 @@ async def measure(
 ) -> Outcome:
     """Measure every item, aggregate over items for each model, and say where the study stands."""
     succeeded = judged = judgements_failed = to_judge = 0
-    failures, excluded, as_before = Counter[str](), Counter[str](), Counter[str]()
+    failures, excluded, as_before, unread = (Counter[str]() for _ in range(4))
     results: list[tuple[str, Result]] = []
     measured: list[MeasuredTestItem] = []
     model = None
@@ -230,7 +242,9 @@ async def measure(
         model = name
         measured += measured_items(plan.test, annotated)
         labels = (label for item in annotated for row in item.found.annotations.values() for label in row)
-        judgements_failed += sum(plan.scored and label is not None and label.failed for label in labels)
+        failed = [label for label in labels if plan.scored and label is not None and label.failed]
+        judgements_failed += len(failed)
+        unread.update(reason_key(judgement.reason or "unknown") for judgement in failed if judgement.answered)
         for key, run in stored.items():
             if run.failure:
                 reason = reason_key(run.failure)
@@ -243,6 +257,8 @@ async def measure(
             to_judge += plan.scored and not run.excluded and run.ensemble_key is None
     if model is not None:
         results += [(model, result) for result in results_of_model(plan.test, measured)]
+    votes = vote_counts(plan, store) if plan.compared else None
+    unread.update(votes["unread"] if votes else {})
     return Outcome(
         planned=len(runs),
         succeeded=succeeded,
@@ -260,10 +276,24 @@ async def measure(
         failed_before=+as_before,
         not_begun=len(plan.runs) - len(runs),
         to_judge=to_judge,
-        votes=vote_counts(plan, store) if plan.compared else None,
+        final=dict(unread),
+        repair=plan.manner.repair,
+        votes=votes,
         waiting=waiting_work(plan, store, len(runs)),
         shared=shared_replies(plan, store),
     )
+
+
+def _remedy(reason: str, repair: bool) -> str:
+    """Return what helps where a judge's reply cannot be read."""
+    if reason == UNPARSED:
+        return (
+            "an error of the toolkit; once it is mended, `toolkit run STUDY --replay` reads the saved reply"
+        )
+    if reason == "truncated":
+        return "a larger max_tokens under [judges] asks all anew"
+    repaired = repair or reason in NOT_REPAIRED
+    return "another judge helps" if repaired else "repair = true under [judges] has the judge mend it"
 
 
 def reply_of(run: PlannedRun, stored: Stored | None, texts: Mapping[str, str]) -> PromptReply:

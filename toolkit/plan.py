@@ -38,8 +38,8 @@ from toolkit.study_models import ModelEntry, Sampling, model_address
 from toolkit.words import SCENARIOS, choices, counted, scenario_key
 
 Entry = TypeVar("Entry", bound=ModelEntry)
-MOST_SCRIPTED = 3
-"""Independent items, and repeats, of a dry run: an analysis of three lengths needs three."""
+MOST_SCRIPTED = 5
+"""Independent items, and repeats, of a dry run: power needs five of a pilot."""
 STORE = ".store"  # folder of the embedded store in a results folder
 
 

@@ -115,7 +115,6 @@ def whole(lab):
                 'figures = ""': f'figures = "{root / path.stem}"',
                 "SIZE = 12": "SIZE = 5",
                 '"../templates/wine_ratings.csv"': f'"{ROOT / "templates" / "wine_ratings.csv"}"',
-                '"templates/wine_ratings.csv"': f'"{ROOT / "templates" / "wine_ratings.csv"}"',
                 '"../templates/hanna/ratings.csv"': f'"{ROOT / "templates" / "hanna" / "ratings.csv"}"',
                 "../results": str(root / "results"),
                 '"smollm2-135m"': '"scripted"',

@@ -155,6 +155,8 @@ def test_costs_that_are_nothing_or_unknown_are_named():
     ("frame", "why"),
     [
         (pilot(bases=1), "two are needed"),
+        (pilot(bases=2), "2 bases, and 5 are needed"),
+        (pilot(bases=4), "4 bases, and 5 are needed"),
         (pilot(bases=5).assign(composite_strict=3.0), "are equal"),
         (pilot(bases=5).assign(composite_strict=lambda f: f["composite_strict"] * 1e-13 + 4), "are equal"),
         (pilot().assign(composite_strict=math.nan), None),

@@ -133,8 +133,18 @@ def test_a_run_says_that_judges_gave_no_scores(toolkit, study_file):
     assert (code, "judged  0 with a score" in out) == (0, True)
     assert "unjudged  6 replies: `toolkit status` says why" in out
     assert "asks the judges again" not in out  # it would ask nothing: prose is an answer
-    assert "not estimable (0 bases " in out
+    assert "final   12 x prose, not asked again: another judge helps\n" in out
+    assert ("results none, because no reply has a score" in out, "not estimable" in out) == (True, False)
+    assert out.splitlines()[-1].startswith(
+        "next  change the study file as the lines `final` say; `toolkit judge "
+    )
     assert "12 x prose" in toolkit("status", path)[1]
+    # Without the repair that was paid for already, that is what is offered, and it costs nothing.
+    path.write_text(path.read_text().replace("[judges]", "[judges]\nrepair = false"))
+    assert (
+        "12 x prose, not asked again: repair = true under [judges] has the judge mend it"
+        in toolkit("judge", path)[1]
+    )
 
 
 def test_what_costs_asks_first_and_a_missing_key_is_one_line(toolkit, study_file):

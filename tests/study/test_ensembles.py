@@ -59,6 +59,8 @@ def test_one_judge_then_two_are_killed_in_the_middle_and_the_holes_are_filled_la
     assert (runs.loc[runs["judge_count"] >= 2, "composite"] == 4.0).all()
     assert first.judged == 4
     assert "`toolkit judge STUDY` asks the judges again" in first.summary().text
+    again = study.execute(progress=False, only_judge=True).summary().text  # to no avail
+    assert ("asks the judges again" in again, "name another judge for those that" in again) == (False, True)
     failed = study.judgements().query("failed")
     assert len(failed) == 6
     assert failed["failure"].str.startswith("bad_request").all()

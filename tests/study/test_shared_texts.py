@@ -140,3 +140,19 @@ def test_one_group_alone_has_no_interval_and_no_test(
         "not estimable: 1 base with a score, and two are needed; bases that share texts or sources count as one"
     )
     assert "1 base" in study.length().anova.reason
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_judgements_that_share_a_call_add_up_in_the_methods(study_file):
+    """Two models with the same reply: a judge is asked once of both, and both numbers stand in one sentence."""
+    path = study_file()
+    models = ", ".join(f'{{ name = "{name}", provider = "scripted", replies = ["Alike."] }}' for name in "ab")
+    path.write_text(path.read_text().replace('{ name = "scripted" }', models))
+    with Study.load(path) as study:
+        study.execute(progress=False)
+        told = methods_of(study)
+    assert told.count(", 6 calls") == 3
+    assert (
+        "Of 36 planned judgements 36 gave scores; equal requests to a judge are one call, so that all of them rest on "
+        "18 calls." in told
+    )

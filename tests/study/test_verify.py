@@ -15,6 +15,7 @@ from stub_server import Fault, StubServer
 from stub_study import is_judge, stub_study
 
 from toolkit.audit.verify import verify_study
+from toolkit.errors import InputError
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
@@ -51,6 +52,24 @@ def test_a_finished_study_is_what_its_ledger_gives_and_stays_as_it_is(finished, 
     assert code == 0
     assert expected.items() <= json.loads(said).items()
     assert records(finished) == before
+
+
+def test_a_replay_restores_a_text_that_was_changed_and_one_that_was_deleted(finished):
+    """Verify names both; a run whose text is gone says how to get it back."""
+    texts, runs = (finished.store.database[name] for name in ("output_blobs", "runs"))
+    before = list(texts.find().sort("blob_id"))
+    first, second = finished.runs()["run_id"][:2]
+    changed, deleted = (runs.find_one({"run_id": run})["output_blob_id"] for run in (first, second))
+    texts.update_one({"blob_id": changed}, {"$set": {"content": "Edited."}})
+    texts.delete_one({"blob_id": deleted})
+    assert len(verify_study(finished).fields["differences"]) == 2
+    with pytest.raises(
+        InputError, match=rf"^run {second}: has no reply \(its text is not in the store; .*--replay"
+    ):
+        finished.reply(second)
+    finished.execute(progress=False, replay=True)
+    assert verify_study(finished).fields["differences"] == []
+    assert [text["content"] for text in texts.find().sort("blob_id")] == [text["content"] for text in before]
 
 
 def test_figures_and_bundle_that_are_not_of_this_study_are_named(finished):

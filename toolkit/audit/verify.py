@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.audit.consistency import contradictions
 from toolkit.errors import InputError
-from toolkit.files import read_json, sha256_hex
+from toolkit.files import read_json
 from toolkit.pipeline import run_plan
 from toolkit.plan import Plan
 from toolkit.probes.drift import changed_drifts
@@ -28,7 +28,6 @@ from toolkit.store.records import (
     evaluation_fields,
     judgement_of,
     kept_documents,
-    reply_texts,
     stored_run,
     stored_runs,
 )
@@ -158,7 +157,7 @@ def _differing_records(plan: Plan, store: Store, rebuilt: Store) -> Iterator[str
         for name in {*ours, *theirs}:
             judged, expected = ours.get(name, _ABSENT), theirs.get(name, _ABSENT)
             run_lines += _differing_run(plan, name, judged, expected, shared)
-        reply_lines += _differing_replies(store, stored)
+        reply_lines += _differing_replies(stored)
         prompts |= {run["prompt_id"] for run in stored.runs.values()}
     yield from sorted(run_lines)
     for kind, name, key in (
@@ -263,12 +262,8 @@ def _differing_votes(plan: Plan, store: Store, rebuilt: Store, shared: _Calls) -
             yield from _differing_document(name, vote, again)
 
 
-def _differing_replies(store: Store, stored: Kept) -> Iterator[str]:
-    runs = [run for run in map(stored_run, stored.runs.values()) if run.blob_id]
-    texts = reply_texts(store, runs)
-    for run in runs:
-        text = texts.get(str(run.blob_id))
-        if text is None:
-            yield f"reply of run {run.run_id}: its text is missing"
-        elif sha256_hex(text) != run.blob_id:
-            yield f"reply of run {run.run_id}: its text was changed"
+def _differing_replies(stored: Kept) -> Iterator[str]:
+    for run in map(stored_run, stored.runs.values()):
+        if run.blob_id and run.blob_id not in stored.blobs:
+            remedy = "`toolkit run STUDY --replay` restores it"
+            yield f"reply of run {run.run_id}: its text was changed or is missing; {remedy}"

@@ -39,6 +39,7 @@ REPAIR = (
 )
 """The message about an unreadable reply; the reply itself is the turn before it."""
 NOT_REPAIRED = ("refusal", "filtered")  # a model that refused is not asked again
+UNPARSED = "parser failed"
 UNANSWERED = "unanswered"
 """Start of the reason of a judgement whose requests did not all get a reply: asking again may help."""
 
@@ -247,6 +248,9 @@ async def ask_and_read(
             return JudgeReply(read(answer.reply.text, answer.reply.finish_reason), None, answers, call_id)
         except Unreadable as error:
             reason = f"{error}; first: {first}" if first else str(error)
+        except Exception as error:
+            # One of ours, over a reply that is paid for: it is saved, and a replay reads it again.
+            return JudgeReply(None, f"{UNPARSED}: {type(error).__name__}: {error}", answers, call_id)
         if first or not repair or reason.startswith(NOT_REPAIRED):
             return JudgeReply(None, reason, answers, call_id)
         request, first = repair_request(request, answer.reply, reason), reason

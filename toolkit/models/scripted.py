@@ -13,13 +13,13 @@ from ipaddress import IPv4Network, ip_address
 from statistics import NormalDist
 from typing import Any
 
-from toolkit.errors import ModelError
+from toolkit.errors import ModelError, ToolkitError
 from toolkit.files import digest
 from toolkit.models.base import ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec, model_spec
 from toolkit.models.tokens import count_tokens
 from toolkit.models.usage import estimated_usage
-from toolkit.words import DIMENSIONS, LENGTH_BINS
+from toolkit.words import DIMENSIONS, LENGTH_BINS, SCALE
 
 Answer = str | ModelReply
 Script = Callable[[ModelRequest], Answer | Awaitable[Answer]]
@@ -31,6 +31,7 @@ SHARED = (0.3, 0.2)
 _NETWORK = re.compile(r"\b(\d+\.\d+\.\d+\.\d+/\d+)\b")
 _OPTION = re.compile(r"^([A-Z])\) (\d+\.\d+\.\d+\.\d+)$", re.MULTILINE)
 TIE = 0.1  # replies that seem less apart to a judge are equally good
+_SEGMENT = re.compile(r"^Segment (\d+) of (\d+) of the reply:$", re.MULTILINE)
 _TOLD = re.compile(r"case ([0-9a-f]{12}), planted quality (-?\d+\.\d+)")
 
 
@@ -44,10 +45,15 @@ class ScriptedModel:
         self._spec = spec or model_spec("scripted")
 
     async def ask(self, request: ModelRequest) -> ModelReply:
-        """Return the scripted reply."""
-        answer = self._answer(request)
-        if inspect.isawaitable(answer):
-            answer = await answer
+        """Return the scripted reply; what goes wrong in a script is a reply that failed, with its reason."""
+        try:
+            answer = self._answer(request)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except ToolkitError:
+            raise
+        except Exception as error:  # a StopIteration, too, which no coroutine can let out
+            raise ModelError(f"{type(error).__name__}: {error}", reason="script_failed") from error
         if isinstance(answer, ModelReply):
             return answer
         return ModelReply(
@@ -105,39 +111,17 @@ def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: A
 
     ``truth`` is that of `toolkit.study_models.Planted`. For the share of requests that fail a ``ModelError`` is raised.
     """
+    if example is not None:
+        return _planted_judgement(truth, request, example)
+    text = request.messages[-1].content
+    tokens = count_tokens(text)
+    length_bin = min(LENGTH_BINS, key=lambda name: abs(tokens - sum(LENGTH_BINS[name]) / 2))
+    opening = next((line for line in text.splitlines() if line.strip()), "")
     # What is drawn depends on who is asked, the repeat, and the opening and length of the prompt: a fact that is worded
     # otherwise changes no truth.
-    text = request.messages[-1].content
-    replies = [] if example is None else list(_TOLD.finditer(text))
-    if example is not None and example.keys() == {"reason", "better"}:
-        return _planted_vote(truth, request, replies, example)
-    reference = replies[0] if replies else None
-    if example is not None and reference is None:
-        return json.dumps(example)
-    tokens = 0 if reference else count_tokens(text)
-    length_bin = (
-        "" if reference else min(LENGTH_BINS, key=lambda name: abs(tokens - sum(LENGTH_BINS[name]) / 2))
-    )
-    opening = next((line for line in text.splitlines() if line.strip()), "")
-    identity = (request.model, request.endpoint, request.repeat)
-    subject = reference[1] if reference else f"{opening} {length_bin}"
-    case = digest(subject, *identity)[:12]
-    dice = random.Random(case)
-    if dice.random() < truth["failures"]:
-        raise ModelError("planted: this reply is one of those that fail", reason="planted_failure")
+    case, dice = _drawn(truth, request, f"{opening} {length_bin}")
     if "accuracy" in truth and (network := _NETWORK.search(text)):
-        return _planted_choice(truth["accuracy"], IPv4Network(network[1]), text, identity)
-    if reference:
-        level = float(reference[2]) - truth["severity"]
-        properties = json.loads(request.response_schema or "{}")["properties"]
-        steps = {name: part["enum"] for name, part in properties.items() if "enum" in part}
-        scale = next(iter(steps.values()))  # its lowest score is left to replies that earn none
-        noise, allowed = JUDGE_SD * (scale[-1] - scale[0]) / 5, scale[1:] if len(scale) > 2 else scale
-        names = DIMENSIONS if steps.keys() <= {*DIMENSIONS} else steps
-        raw = {name: level + dice.gauss(0, noise) for name in names}
-        scores = {name: min(allowed, key=lambda step: abs(step - score)) for name, score in raw.items()}
-        low = min(scores, key=scores.__getitem__).replace("_", " ")
-        return json.dumps({name: scores.get(name, f"Scripted: weakest in {low}.") for name in example})
+        return _planted_choice(truth["accuracy"], IPv4Network(network[1]), text, request)
     added = {"S": 0.0, "M": truth["m_minus_s"], "L": truth["m_minus_s"] + truth["l_minus_m"]}[length_bin]
     level = truth["level"] + added + random.Random(opening).gauss(0, BASE_SD) + dice.gauss(0, OWN_SD)
     facts = [line for line in text.splitlines() if line.startswith("- ")]
@@ -146,13 +130,51 @@ def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: A
     return f"No language model wrote this reply (case {case}, planted quality {level:.2f}).\n{listing}"
 
 
-def _planted_choice(accuracy: float, network: IPv4Network, text: str, identity: tuple[object, ...]) -> str:
+def _drawn(truth: Mapping[str, float], request: ModelRequest, subject: str) -> tuple[str, random.Random]:
+    """Return the name of what a model makes of a subject, and the numbers drawn for it; for some, it fails."""
+    case = digest(subject, request.model, request.endpoint, request.repeat)[:12]
+    rng = random.Random(case)
+    if rng.random() < truth["failures"]:
+        raise ModelError("planted: this reply is one of those that fail", reason="planted_failure")
+    return case, rng
+
+
+def _planted_judgement(truth: Mapping[str, float], request: ModelRequest, example: Any) -> str:
+    """Return what a judge says of the reply that it is shown, in whatever turn, as the schema of its answer asks."""
+    text = "\n".join(message.content for message in request.messages)
+    replies = list(_TOLD.finditer(text))
+    if example.keys() == {"reason", "better"}:
+        return _planted_vote(truth, request, replies, example)
+    properties = json.loads(request.response_schema or "{}")["properties"]
+    steps = {name: part["enum"] for name, part in properties.items() if part.get("type") == "number"}
+    findings = properties.get("findings")
+    if not replies or not (steps or findings):
+        return json.dumps(example)
+    _, rng = _drawn(truth, request, replies[0][1])
+    level = float(replies[0][2]) - truth["severity"]
+    scale = next(iter(steps.values()), SCALE)  # its lowest score is left to replies that earn none
+    noise, allowed = JUDGE_SD * (scale[-1] - scale[0]) / 5, scale[1:] if len(scale) > 2 else scale
+    names = DIMENSIONS if steps.keys() <= {*DIMENSIONS} else steps
+    raw = {name: level + rng.gauss(0, noise) for name in names}
+    if findings:  # a major one takes a point of five; those of a reply are dealt to its segments
+        number, count = map(int, _SEGMENT.findall(text)[-1])
+        local = findings["items"]["properties"]["dimension"]["enum"]
+        lacking = [name for name in local for _ in range(round(SCALE[1] - raw.get(name, level)))]
+        dealt = lacking[number - 1 :: count]
+        major = [{"what": "Scripted.", "dimension": name, "severity": "major"} for name in dealt]
+        return json.dumps({"findings": major[: findings["maxItems"]]})
+    scores = {name: min(allowed, key=lambda step: abs(step - score)) for name, score in raw.items()}
+    low = min(scores, key=scores.__getitem__).replace("_", " ")
+    return json.dumps({name: scores.get(name, f"Scripted: weakest in {low}.") for name in example})
+
+
+def _planted_choice(accuracy: float, network: IPv4Network, text: str, request: ModelRequest) -> str:
     """Return which address lies in a network, or another one: right with the planted probability.
 
     What makes a question hard is normal and shared in part, within networks and between models, as in real sets.
     """
     letters = {address: letter for letter, address in _OPTION.findall(text)}
-    subject = (str(network), sorted(letters))
+    subject, identity = (str(network), sorted(letters)), (request.model, request.endpoint, request.repeat)
     draws = [random.Random(repr(part)).gauss() for part in (subject[0], subject, (subject, identity))]
     weights = (*SHARED, 1 - sum(SHARED))
     hardness = sum(weight**0.5 * draw for weight, draw in zip(weights, draws, strict=True))

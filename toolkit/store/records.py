@@ -17,7 +17,7 @@ from toolkit.judges.judgement import Judgement, judge_label
 from toolkit.models.base import Answer
 from toolkit.scoring import Scheme
 from toolkit.store import documents
-from toolkit.store.connection import CHUNK, Store
+from toolkit.store.connection import CHUNK, Store, windows
 from toolkit.store.writer import TOUCH, Document, Fields, Record, utc_now
 
 _OPTIONAL = (
@@ -218,7 +218,7 @@ class Kept:
 
     runs: Mapping[tuple[str, str, int, str], Fields]
     judgements: Mapping[tuple[str, str, str], Fields]
-    blobs: Mapping[str, Fields]
+    blobs: Collection[str]  # ids of the texts that are what they were when they were written
 
     def of(self, record: Record) -> Fields | None:
         """Return the document that a record is about, ``None`` when there is none."""
@@ -227,7 +227,7 @@ class Kept:
             return self.runs.get((key["prompt_id"], key["model"], key["repeat"], key["call_id"]))
         if record.collection == "judgements":
             return self.judgements.get((key["run_id"], key["judge"], key["call_id"]))
-        return self.blobs.get(key["blob_id"])
+        return None
 
     @cached_property
     def by_id(self) -> dict[Any, Fields]:
@@ -235,7 +235,7 @@ class Kept:
         return {run["_id"]: run for run in self.runs.values()}
 
 
-NOTHING_KEPT = Kept({}, {}, {})
+NOTHING_KEPT = Kept({}, {}, ())
 
 
 def kept_documents(store: Store, study: str, call_ids: Iterable[str]) -> Kept:
@@ -243,12 +243,11 @@ def kept_documents(store: Store, study: str, call_ids: Iterable[str]) -> Kept:
     matching = store.find_by(documents.Run, "call_id", call_ids, MOMENTS)
     runs = [run for run in matching if run["study"] == study]
     judgements = store.find_by(documents.Judgement, "run_id", (run["run_id"] for run in runs), MOMENTS)
-    ids = (run["output_blob_id"] for run in runs if "output_blob_id" in run)
-    blobs = store.find_by(documents.OutputBlob, "blob_id", ids, only=("blob_id",))
+    texts = (reply_texts(store, some) for some in windows([stored_run(run) for run in runs], CHUNK))
     return Kept(
         {(run["prompt_id"], run["model"], run["repeat"], run["call_id"]): run for run in runs},
         {itemgetter("run_id", "judge", "call_id")(judgement): judgement for judgement in judgements},
-        {blob["blob_id"]: blob for blob in blobs},
+        {blob_id for part in texts for blob_id, text in part.items() if sha256_hex(text) == blob_id},
     )
 
 
@@ -264,10 +263,10 @@ def reply_text(store: Store, run_id: str) -> str:
     run = store.get(documents.Run, {"run_id": run_id})
     if run is None:
         raise InputError(f"run {run_id!r}: not in the store; study.runs() lists the run ids")
-    (text, *_) = reply_texts(store, [stored_run(run)]).values() or [None]
-    if text is None:
-        raise InputError(f"run {run_id}: has no reply ({run.get('failure')})")
-    return text
+    for text in reply_texts(store, [stored_run(run)]).values():
+        return text
+    lost = "its text is not in the store; `toolkit run STUDY --replay` writes it again from the ledger"
+    raise InputError(f"run {run_id}: has no reply ({run.get('failure') or lost})")
 
 
 def stored_judgements(

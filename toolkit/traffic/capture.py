@@ -94,7 +94,7 @@ def capture(
     if seconds is not None and not 0 < seconds < math.inf:
         raise InputError(f"capture: {seconds} seconds is no limit; give more than 0")
     if words and shutil.which(words[0]) is None:
-        raise InputError(f"capture: {words[0]}: no such program; give its path")
+        raise InputError(f"capture: {words[0]}: no such program; give its path, or --url before a URL")
     # Its packets come through a pipe, not straight into the file: a dumpcap whose toolkit was killed ends at the next
     # packet in place of recording for ever.
     options = ["-q", "-i", interface, "-w", "-", *(["-f", bpf] if bpf else [])]

@@ -75,7 +75,8 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> RequiredEle
         bases, missing = read["cluster"].tolist(), len(in_bin) - len(read)
         n = {"bases": read["cluster"].nunique(), "answers": len(read)}
         share = Estimate(f"{SHARE}, {length_bin}", None, n=n, method=CLUSTERED, unit="share", missing=missing)
-        shares.append(bounded_mean(share, read["share"], bases, (0.0, 1.0)) if len(read) else share)
+        unread = share.not_estimable("no judgement could be read")
+        shares.append(bounded_mean(share, read["share"], bases, (0.0, 1.0)) if len(read) else unread)
     rubric: list[Estimate] = []
     for composite in _RUBRICS:
         complete = means.dropna(subset=["share", composite])

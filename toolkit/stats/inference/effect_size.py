@@ -10,7 +10,7 @@ from toolkit.errors import InputError
 from toolkit.stats.result import ROUNDING, Estimate
 
 SD_METHOD = "log variance with its kurtosis (Bonett 2006)"
-_FEWEST_FOR_SPREAD = 5
+FEWEST_FOR_SPREAD = 5
 
 
 def paired_effect_size(differences: ArrayLike) -> tuple[float, float | None, float | None]:
@@ -95,8 +95,8 @@ def standard_deviation(
         return empty.not_estimable(f"all {n} bases are equal")
     variance = float(centred @ centred) / (n - 1)
     sd, z = math.sqrt(variance), float(special.ndtri((1 + empty.confidence) / 2))
-    if n < _FEWEST_FOR_SPREAD:
-        return empty.valued(sd).no_interval(f"{n} bases, and {_FEWEST_FOR_SPREAD} are needed")
+    if n < FEWEST_FOR_SPREAD:
+        return empty.valued(sd).no_interval(f"{n} bases, and {FEWEST_FOR_SPREAD} are needed")
     trimmed = math.floor(n / (2 * math.sqrt(n - 4)))
     trimmed_values = np.sort(x)[trimmed : n - trimmed]
     middle = float(trimmed_values.mean()) if len(trimmed_values) else float(np.median(x))

@@ -1,16 +1,16 @@
 """What a study can still detect, and what a larger one would cost, from the variance of its own runs."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
-from toolkit.stats.inference.effect_size import standard_deviation
+from toolkit.stats.inference.effect_size import FEWEST_FOR_SPREAD, standard_deviation
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.run_table import checked_runs, score_unit
 from toolkit.stats.power.sample_size import (
@@ -151,10 +151,6 @@ def _contrast(
     b, a = pair
     name = f"{b}-{a}"
     facets = {"contrast": name}
-
-    def labelled(answer: PowerAnswer, statistic: str) -> PowerAnswer:
-        return replace(answer, name=f"{name}: {statistic}", statistic=statistic, facets=facets)
-
     wide = {column: cells[column].unstack("length_bin") for column in ("mean", "count", "var")}
     paired = wide["mean"][[b, a]].dropna().index
     means = wide["mean"].loc[paired]
@@ -168,32 +164,30 @@ def _contrast(
     within = _within(pair, wide, paired)
     once = None if within is None else within[1]
     between = None if spread.estimate is None or within is None else spread.estimate**2 - within[0]
-    sd, reason = spread.estimate, spread.reason
+    # What a plan rests on has an interval: a standard deviation of two bases may be a tenth of the true one.
+    sd, reason = None if spread.low is None else spread.estimate, spread.reason
     if sd is not None and repeats is not None:
         # A negative component counts as 0; the estimate as it is stays in the result.
         sd = None if within is None else math.sqrt(max(sd**2 - within[0], 0.0) + within[1] / repeats)
         reason = "without repeats of a prompt their share of the variance is unknown; leave `repeats` out"
-    if sd is None:
-        unknown = unanswerable("", reason, unit=unit, n={"bases": n})
-        needed, cost = (
-            None if effect is None else labelled(unanswerable("", reason, unit=kind), f"{kind} needed")
-            for kind in ("bases", "AUD")
-        )
-        detectable = labelled(unknown, "detectable effect")
-        return ContrastPower(name, spread, between, once, None, detectable, needed, cost)
-    # An interval holds for the variance as it was seen; with other repeats it is only scaled, and is left out.
-    ends = (spread.low, spread.high) if repeats is None else (None, None)
-    least = detectable_effect(n, sd, alpha=level, unit=unit)
-    if least.estimate is not None:
-        least = _with_ends(least, [None if end is None else least.estimate * end / sd for end in ends])
-    detectable = replace(labelled(least, "detectable effect"), missing=missing)
+
+    def labelled(answer: PowerAnswer, statistic: str, **more: Any) -> PowerAnswer:
+        return replace(answer, name=f"{name}: {statistic}", statistic=statistic, facets=facets, **more)
+
+    def answered(ask: Callable[[float], PowerAnswer], statistic: str, kind: str) -> PowerAnswer:
+        answer = unanswerable("", reason, unit=kind) if sd is None else ask(sd)
+        # An interval holds for the variance as it was seen; with other repeats it is only scaled, and is left out.
+        if answer.estimate is not None and repeats is None:
+            ends = (end for end in (spread.low, spread.high) if end is not None)
+            answer = _with_ends(answer, [ask(end).estimate for end in ends])
+        return labelled(answer, statistic, n={"bases": n}, missing=missing)
+
+    detectable = answered(
+        lambda sd: detectable_effect(n, sd, alpha=level, unit=unit), "detectable effect", unit
+    )
     if effect is None:
         return ContrastPower(name, spread, between, once, sd, detectable, None, None)
-    least = bases_needed(effect, sd, alpha=level)
-    if least.estimate is not None:
-        at = [None if end is None else bases_needed(effect, end, alpha=level).estimate for end in ends]
-        least = _with_ends(least, at)
-    needed = replace(labelled(least, "bases needed"), n={"bases": n}, missing=missing)
+    needed = answered(lambda sd: bases_needed(effect, sd, alpha=level), "bases needed", "bases")
     cost = labelled(_cost(needed, price, n), "AUD needed")
     return ContrastPower(name, spread, between, once, sd, detectable, needed, cost)
 
@@ -366,11 +360,12 @@ def _answers(
     difference: pd.Series, bases: list[str], effect: float | None, level: float, unit: str
 ) -> list[PowerAnswer]:
     n = len(set(bases))
-    error = clustered_mean(difference, bases).error if n > 1 else None
+    if n < FEWEST_FOR_SPREAD:
+        error, reason = None, f"{counted(n, 'bases')} with both, and {FEWEST_FOR_SPREAD} are needed"
+    else:
+        error = clustered_mean(difference, bases).error
+        reason = "the answers of both models agree on every item"
     if not error:
-        reason = (
-            "the answers of both models agree on every item" if n > 1 else "fewer than two bases have both"
-        )
         return [unanswerable("", reason)] * (1 if effect is None else 2)
     sd = error * n**0.5
     answers = [detectable_effect(n, sd, alpha=level, unit=unit)]
