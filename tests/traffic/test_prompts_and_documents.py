@@ -108,7 +108,7 @@ def test_frames_results_and_findings_have_the_document_and_its_difference(path):
         names = study.results()["name"].tolist()
         assert names == [kind.name for kind in study.plan.test.result_types()]
         assert names[-2:] == [
-            "difference in raw between variants, v2 - v1", "difference in raw between documents, rfc - none"
+            "difference of raw by variant, v2 - v1", "difference of raw by document, rfc - none"
         ]  # fmt: skip
         findings = str(study.findings())
         assert "with the prompt v2 and the document rfc" in findings

@@ -251,7 +251,7 @@ class OneShotTest(PromptResponseTest):
         frame = methods_frame(methods)
         for by in FACTORS[:2]:
             results += [
-                replace(contrast, name=f"difference in raw between {by}s, {contrast.name}")
+                replace(contrast, name=f"difference of raw by {by}, {contrast.name}")
                 for contrast in compare_one_shot(frame, by).contrasts
             ]
         return results
