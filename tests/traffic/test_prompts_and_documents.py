@@ -73,7 +73,7 @@ def test_every_prompt_meets_every_document_and_what_is_inserted_is_no_placeholde
 
 @pytest.mark.parametrize(("options", "lines"), [
     ({"prompts": []}, ["at least 1 item"]), ({"documents": []}, ["at least 1 item"]),
-    ({"prompts": "plain"}, ["not allowed"]), ({"prompts": ["plan"]}, ["did you mean plain"]),
+    ({"prompts": ["plan"]}, ["did you mean plain"]),
     ({"prompts": ["plain", "plain"]}, ["the id 'plain' is used twice"]),
     ({"prompts": [BARE, BARE | {"id": "v3"}]}, ["the text '{question} {csv}' is used twice"]),
     ({"prompts": [{"id": "a", "text": "{questoin} {csv}"}]}, ["once; has {questoin}, but did you mean question"]),
