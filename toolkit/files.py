@@ -346,10 +346,10 @@ def fault_sentence(model: type[BaseModel], fault: ErrorDetails) -> str:
     return f"{message}; {suggestion(fault['input'], values)}".rstrip("; ")
 
 
-def checked(model: type[M], data: Any, where: str) -> M:
-    """Return what a file holds as a model of pydantic; each fault is a line that says where it stands."""
+def checked(model: type[M], data: Any, where: str, folder: Path | None = None) -> M:
+    """Return what a file in a folder holds as a model of pydantic; each fault is a line that says where it stands."""
     try:
-        return model.model_validate(data)
+        return model.model_validate(data, context=folder)
     except ValidationError as error:
         raise InputError(*_faults(model, error.errors(include_url=False), where)) from None
 

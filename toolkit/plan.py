@@ -28,7 +28,7 @@ from toolkit.prompt_test import (
     code_of_users,
     find_test,
     make_test,
-    parameters_of,
+    study_parameters,
 )
 from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
@@ -301,7 +301,7 @@ class Plan:
 def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
     """Plan a study: load its dataset, models, judges and rubric, and list every run; a recorded test runs no code."""
     test_class = recorded or find_test(study.test, folder)
-    parameters = recorded.parameters if recorded else parameters_of(test_class)
+    parameters = recorded.parameters if recorded else study_parameters(test_class)
     dataset = None
     if "prompts" in parameters:
         checks = "range" not in study.accept_flaws
@@ -360,7 +360,9 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
         )
     if manner.reference:
         _refuse_without_reference(prompts, dataset.name if dataset else "", study.test)
-    arguments = {"prompts": prompts, "judges": tuple(judges.values()), "manner": manner, "rubric": rubric}
+    arguments: dict[str, Any] = {"judges": tuple(judges.values()), "manner": manner, "rubric": rubric}
+    if dataset:
+        arguments["prompts"] = prompts
     test = recorded or make_test(test_class, study.options, {**arguments, "folder": folder, "study": study})
     if not test.judged and study.judges.mode != "scores":
         raise StudyError(

@@ -317,7 +317,7 @@ def names_code(test: str, options: Mapping[str, Any]) -> bool:
 
 def record_test(test: PromptResponseTest, folder: Path) -> None:
     """Write what a test plans into the output folder of its study, for those who look at it."""
-    record = {name: getattr(test, name) for name in _RECORDED} | {"parameters": [*parameters_of(type(test))]}
+    record = {name: getattr(test, name) for name in _RECORDED} | {"parameters": study_parameters(type(test))}
     record["items"] = [
         vars(item)
         | {
@@ -423,6 +423,14 @@ def parameters_of(test: type[PromptResponseTest]) -> dict[str, inspect.Parameter
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     parameters = inspect.signature(test).parameters
     return {name: parameter for name, parameter in parameters.items() if parameter.kind in named}
+
+
+def study_parameters(test: type[PromptResponseTest]) -> list[str]:
+    """Return the parameters of a test that its study may fill: prompts with a default are an option of the test."""
+    parameters = parameters_of(test).items()
+    return [
+        name for name, parameter in parameters if name != "prompts" or parameter.default is parameter.empty
+    ]
 
 
 def one_model(measured_items: Sequence[MeasuredTestItem]) -> None:

@@ -87,7 +87,7 @@ def _located(
     study: StudyFile, folder: Path, looks: bool
 ) -> tuple[StudyFile, list[tuple[Sequence[str], str]]]:
     """Return a study with its paths from the file's folder, and what is wrong with what its keys name."""
-    from toolkit.prompt_test import find_test, names_code, parameters_of, recorded_test
+    from toolkit.prompt_test import find_test, names_code, recorded_test, study_parameters
     from toolkit.prompts.dataset import SHIPPED, path_of
 
     # Every other one is a path: a folder beside the file has no slash and no dot in its name.
@@ -112,7 +112,7 @@ def _located(
     try:
         is_recorded = looks and names_code(study.test, study.options)
         test = recorded_test(output) if is_recorded else find_test(study.test, folder)
-        has_prompts = not is_recorded and "prompts" in parameters_of(test)
+        has_prompts = not is_recorded and "prompts" in study_parameters(test)
         if "repeats" not in study.model_fields_set:
             changed["repeats"] = test.default_repeats
     except StudyError as error:

@@ -179,7 +179,7 @@ def _overall(rng, made):
     """Ten experiments of each of the questions, which differ in how hard they are."""
     counts = _answered(rng, made["questions"], 0.0)
     methods = [
-        MethodScore(f"m{n}", "v", f"q{n}", "s", "x", i1, i0, h, 10, _score(i1, i0, h))
+        MethodScore(i1, i0, h, 10, f"m{n}", "v", "none", f"q{n}", "s", "x", _score(i1, i0, h))
         for n, (i1, i0, h) in enumerate(counts.tolist())
     ]
     truth = 4 / 6 + (1 - 4 / 6) * 0.4 * WEIGHTS[2]

@@ -207,6 +207,7 @@ def test_what_a_study_file_names_is_in_the_export_and_no_code_of_it_is_run(out):
         'test = "own.py:Test"\n',
         'dataset = "../../elsewhere"\n',
         'options = { scorer = "own.py:f" }\n',
+        'options = { documents = [{ id = "a", file = "../../elsewhere.md" }] }\n',
     ):
         path.write_text(more + text)
         summed_again(out)

@@ -84,7 +84,7 @@ models = [{{ name = "Wilson", provider = "scripted", replies = [
 repeats = 3
 output = "results/shots"
 [options]
-variants = ["plain", "careful"]
+prompts = ["plain", "careful"]
 samples = ["plain_gets"]
 only = ["plain_gets_host"]
 [judges]

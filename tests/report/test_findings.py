@@ -292,7 +292,9 @@ def test_people_correct_what_the_judges_say():
 def test_a_one_shot_test_tells_verdicts_scores_and_what_prompts_change():
     """Counts add up; two prompts on one question decide nothing."""
     rows = [("plain", "expected")] * 3 + [("plain", "unexpected")] * 2 + [("careful", "hallucinated")] * 5
-    frame = pd.DataFrame(rows, columns=["variant", "verdict"]).assign(question="q", sample="s", model="x")
+    frame = pd.DataFrame(rows, columns=["variant", "verdict"]).assign(
+        question="q", sample="s", model="x", document="none"
+    )
     scores = score_methods(frame.assign(method=frame["variant"] + "/q"))
     told = list(one_shot_findings(scores))
     plain, careful, difference, missing = told

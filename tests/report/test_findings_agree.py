@@ -68,7 +68,7 @@ def one_shot(rng, seed):
         for rate, name in zip(rates, ("plain", "careful", "long"), strict=True):
             right = round(10 * rate) if seed % 2 else rng.binomial(10, rate)
             verdicts = ["expected"] * right + ["unexpected"] * (10 - right)
-            rows += [(f"{name}/{q}", name, f"q{q}", "s", "m", verdict) for verdict in verdicts]
+            rows += [(f"{name}/{q}", name, "none", f"q{q}", "s", "m", verdict) for verdict in verdicts]
     return one_shot_findings(score_methods(pd.DataFrame(rows, columns=[*KEYS, "verdict"])))
 
 

@@ -23,10 +23,10 @@ from toolkit.traffic.figures import (
 VERDICTS = ("expected", "unexpected", "hallucinated", None)
 
 
-def scored(counts, variants=("plain",), model="m"):
+def scored(counts, variants=("plain",), model="m", document="none"):
     """Return methods with these counts of expected, unexpected, hallucinated and missing verdicts."""
     rows = [
-        (f"{v}/{q}", v, q, "shop", model, verdict)
+        (f"{v}/{q}", v, document, q, "shop", model, verdict)
         for v in variants
         for q, numbers in counts.items()
         for verdict, number in zip(VERDICTS, numbers, strict=False)
@@ -125,13 +125,13 @@ def test_nothing_to_score_is_drawn_without_a_complaint(methods):
 
 
 def test_the_table_holds_counts_scores_and_intervals(tmp_path):
-    """An incomplete method has its counts and no score."""
-    table = one_shot_table(scored(FOUR))
+    """A group of an incomplete method has its counts and no score."""
+    methods = [*scored({"a": FOUR["hosts"], "b": FOUR["paths"]}), *scored({"a": FOUR["codes"]}, ("careful",))]
+    table = one_shot_table(score_groups(methods))
     assert too_many_sentences([table, one_shot_figure(scored(FOUR))]) == {}
-    assert "paths & 6 & 1 & 3 & 0 & 10 & 0.45 & 0.45 {[}$-$0.05, 0.83{]}" in table.latex
-    assert "ports & 0 & 2 & 8 & 0 & 10 & 0.00 & $-$0.40" in table.latex
-    assert r"codes & 4 & 4 & 0 & 2 & 10 & -- & -- \\" in table.latex
-    assert len(table.data) == 8
+    assert "plain & 16 & 1 & 3 & 0 & 20 & 2 of 2 & 0.72 & 0.72 {[}$-$0.50, 1.00{]}" in table.latex
+    assert r"careful & 4 & 4 & 0 & 2 & 10 & 0 of 1 & -- & -- \\" in table.latex
+    assert len(table.data) == 4
     files = ["one_shot.tex", "one_shot.csv", "one_shot.notes.txt"]
     assert [path.name for path in save_table(table, tmp_path)] == files
     groups = one_shot_table(score_groups(scored(FOUR))).latex
@@ -151,6 +151,24 @@ def test_the_comparison_table_holds_difference_interval_and_p():
     assert "n = 7 questions" in table.caption
     assert "Holm over 3 comparisons" in table.caption
     assert table.name == "one_shot_variants"
+
+
+def test_documents_have_their_rows_figures_and_table(tmp_path):
+    """Without and with a document: rows, titles and the table of differences name it; of one document none does."""
+    counts = {f"q{n}": (n, 8 - n, 2) for n in range(7)}
+    better = {q: (a + 2, b - 2, c) for q, (a, b, c) in counts.items()}
+    methods = [*scored(counts), *scored(better, document="rfc"), *scored(counts, ("careful",))]
+    write_one_shot_figures(methods, folder=tmp_path)
+    rows = pd.read_csv(tmp_path / "figures" / "one_shot.csv")["label"].tolist()
+    assert rows == ["plain, no document", "plain, the document rfc", "careful, no document"]
+    assert "prompt plain, the document rfc and the model m" in (
+        tmp_path / "figures" / "one_shot_methods_2.txt"
+    ).read_text("utf-8")
+    table = (tmp_path / "tables" / "one_shot_documents.tex").read_text("utf-8")
+    assert "differences between documents, paired by question" in table
+    assert "rfc $-$ none & 0.20 {[}" in table
+    alone = write_one_shot_figures(scored(counts, ("plain", "careful")), folder=tmp_path / "alone")
+    assert not [path for path in alone if "document" in path.name or "document" in str(path.read_bytes())]
 
 
 def test_figures_and_tables_of_fewer_methods_leave_none_of_the_earlier(tmp_path):

@@ -101,6 +101,7 @@ def experiments(**shares):
         verdicts = ["expected", "unexpected", "hallucinated", None]
         for verdict, count in zip(verdicts, counts, strict=False):
             row = {"method": name, "variant": variant, "question": question, "sample": "s", "model": "m"}
+            row["document"] = "none"
             rows += [row | {"verdict": verdict}] * count
     return pd.DataFrame(rows, columns=[*KEYS, "verdict"])
 
@@ -180,6 +181,27 @@ def test_two_models_are_compared_over_questions_and_variants_are_averaged_first(
     assert contrast.estimate == pytest.approx(0.23)
     assert contrast.p_value == 2 / 2**7
     assert contrast.correction == "none"
+
+
+def test_documents_and_variants_are_compared_within_each_other():
+    """A document is compared within prompts and models, a prompt within documents; one that is asked without is too."""
+    values = {
+        (q, v, d, m): q / 10 + (v == "b") * 0.3 + (d == "rfc") * (0.1 + q / 50) + (m == "y") / 2
+        for q, (v, d), m in product(range(7), (("a", "none"), ("b", "none"), ("b", "rfc")), "xy")
+    }
+    rows = pd.DataFrame([(*key, value) for key, value in values.items()])
+    rows.columns = ["question", "variant", "document", "model", "raw"]
+    by_document, by_variant = (compare_one_shot(rows, by) for by in ("document", "variant"))
+    assert by_document.contrasts[0].name == "rfc - none"
+    test = sign_flip([0.1 + q / 50 for q in range(7)])
+    found = by_document.contrasts[0]
+    assert (found.estimate, found.low, found.high, found.p_value) == pytest.approx(
+        (test.mean, test.low, test.high, test.p_value)
+    )
+    assert found.n == {"questions": 7}
+    assert by_variant.contrasts[0].estimate == pytest.approx(
+        0.3
+    )  # and not 0.3 with half of what the document adds
 
 
 def test_nothing_in_common_is_not_estimable_and_says_why():

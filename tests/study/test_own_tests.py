@@ -288,3 +288,13 @@ def test_a_test_without_judges_compares_models_and_says_of_every_other_analysis_
             with pytest.raises(InputError, match=LACKS_JUDGES) as caught:
                 getattr(study, analysis)(*values)
             assert "\n" not in str(caught.value)
+
+
+def test_prompts_with_a_default_are_an_option_and_none_of_the_dataset(begin):
+    """As they are when the study is looked at, which reads what its last run planned."""
+    source = OWN.replace('language="English"', 'prompts=("English",)').replace("= language", "= prompts[0]")
+    study = begin(source, more='[options]\nprompts = ["French"]\n')
+    study.execute(progress=False)
+    for loaded in (study, Study.load(study.path, looks=True)):
+        assert loaded.plan.dataset.name == "ports"
+        assert loaded.prompts()["text"].str.contains("In French.", regex=False).all()

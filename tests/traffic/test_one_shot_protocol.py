@@ -19,7 +19,7 @@ from toolkit.stats.one_shot.methods import methods_frame, score_methods
 from toolkit.traffic import one_shot
 from toolkit.traffic.measures import Answer as AnswerOfQuestion
 from toolkit.traffic.one_shot import experiments_frame
-from toolkit.traffic.questions import Question, load_prompts, load_questions
+from toolkit.traffic.questions import Question, load_questions
 from toolkit.traffic.sample import load_sample
 
 CASES = cases(__file__)
@@ -105,7 +105,7 @@ def annotation(test, text, ask=nobody):
 
 
 def test_known_shares_over_the_shipped_questions_come_back_as_exact_counts():
-    test = free(variants=("plain", "careful"), only=ONLY)
+    test = free(prompts=("plain", "careful"), only=ONLY)
     for item in test.make_test_items():
         assert item.context.question.text in item.prompts[0].text
         assert item.context.sample.csv.strip() in item.prompts[0].text
@@ -256,8 +256,7 @@ def test_an_answer_cannot_speak_for_the_judge():
 
 
 @pytest.mark.parametrize(("options", "said"), [
-    ({"variants": ("nice",)}, "plain, careful"), ({"variants": ("plain", "plain")}, "named twice"),
-    ({"variants": ()}, "nothing is left"), ({"questions": []}, "nothing is left"),
+    ({"questions": []}, "nothing is left"),
     ({"samples": ["nothing"]}, "no such sample"), ({"weights": (1, 0)}, "weights"),
     ({"confidence": 2}, "confidence"), ({"only": ["hots"]}, "'hots' is unknown"),
     ({"answer_format": "xml"}, "use .*text"),
@@ -277,8 +276,7 @@ def test_samples_and_questions_of_ones_own_are_found_beside_the_study(tmp_path):
         'answer = { type = "number", value = 418 }\n',
         "utf-8",
     )
-    (tmp_path / "p.toml").write_text('[[prompt]]\nid = "own"\ntext = "{csv} {question}"\n', "utf-8")
-    test = free(questions="q.toml", prompt_file="p.toml", variants=["own"], folder=tmp_path, judges=())
+    test = free(questions="q.toml", folder=tmp_path, judges=())
     assert experiments_frame(run(test, lambda item, repeat: "418")[0])["sample"].unique().tolist() == ["mine"]
     chosen = OneShotTest(questions="q.toml", folder=tmp_path, samples=["mine.csv"])
     assert len(chosen.make_test_items()) == 1
@@ -317,10 +315,6 @@ def test_a_question_file_that_cannot_be_used_is_refused_in_one_line(content, sai
     assert "\n" not in str(caught.value)
 
 
-def test_a_prompt_must_have_both_places_once(tmp_path):
-    path = tmp_path / "p.toml"
-    path.write_text('[[prompt]]\nid = "a"\ntext = "{question}"\n', "utf-8")
-    with pytest.raises(InputError, match=r"\{csv\} once"):
-        load_prompts(path)
+def test_a_question_file_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
         load_questions(tmp_path / "nothing.toml")

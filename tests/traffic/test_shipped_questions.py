@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from toolkit.traffic.measures import Table, Type, canonical
-from toolkit.traffic.questions import load_prompts, load_questions
+from toolkit.traffic.questions import SHIPPED_PROMPTS, load_questions
 from toolkit.traffic.sample import load_sample, shipped_samples
 
 QUESTIONS: Final = {question.id: question for question in load_questions()}
@@ -164,7 +164,6 @@ def test_an_expected_value_is_what_the_sample_holds(name):
 
 
 def test_the_two_prompts_hold_the_question_and_the_sample_once():
-    variants = load_prompts()
-    assert [variant.id for variant in variants] == ["plain", "careful"]
-    for variant in variants:
-        assert sorted(re.findall(r"[{][^}]*[}]", variant.text)) == ["{csv}", "{question}"]
+    assert [*SHIPPED_PROMPTS] == ["plain", "careful"]
+    for text in SHIPPED_PROMPTS.values():
+        assert sorted(re.findall(r"[{][^}]*[}]", text)) == ["{csv}", "{question}"]

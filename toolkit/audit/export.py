@@ -7,6 +7,7 @@ whenever they are written.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,8 @@ ONE_SHOT_ONLY = ("experiments", "methods")
 DICTIONARY = "data_dictionary.md"
 STUDY_FOLDER = "study"
 """Folder of an export with the study file and the files beside it that it names."""
-_DATA = (".toml", ".csv", ".tsv", ".xlsx", ".json", ".jsonl", ".txt", ".md")
-"""Kinds of files that a study file may name and an export takes along: data, and no code."""
+_LEFT_OUT = ("", ".py", ".ipynb", ".sh")
+"""Endings of what a study file may name and an export leaves out: mere words, and code."""
 
 
 def export_study(study: Study, folder: Path | str) -> Summary:
@@ -57,9 +58,9 @@ def named_inputs(path: Path) -> Iterator[str]:
     """Yield what a study file may name beside itself: its dataset, its rubric, and texts among its test's options."""
     content = read_toml(path)
     options = content.get("options", {}).values()
-    texts = [content.get("dataset"), content.get("judges", {}).get("rubric"), *options]
-    for option in options:
-        texts += option if isinstance(option, list) else ()
+    entries = chain(*(option for option in options if isinstance(option, list)))
+    named = [content.get("dataset"), content.get("judges", {}).get("rubric"), *options, *entries]
+    texts = (entry.get("file") if isinstance(entry, dict) else entry for entry in named)
     yield from (text for text in texts if isinstance(text, str) and text)
 
 
@@ -71,7 +72,9 @@ def _copied_inputs(study: Study, folder: Path) -> Iterator[Path]:
         if path.is_dir() and str(path) == study.file.dataset:
             files += path.glob("*.toml")
         files += [
-            file for file in (path, path.with_suffix(".json")) if file.suffix in _DATA and file.is_file()
+            file
+            for file in (path, path.with_suffix(".json"))
+            if file.suffix not in _LEFT_OUT and file.is_file()
         ]
     for path in sorted({path for path in files if path.is_relative_to(home)}):
         content = path.read_bytes()

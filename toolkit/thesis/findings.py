@@ -24,9 +24,11 @@ from toolkit.stats.comparisons.models import RATE_UNIT
 from toolkit.stats.inference.p_values import LEVEL
 from toolkit.stats.inference.run_table import WHOLE
 from toolkit.stats.one_shot.methods import (
+    FACTORS,
     VERDICTS,
     MethodScore,
     compare_one_shot,
+    document_words,
     methods_frame,
     overall,
 )
@@ -504,12 +506,13 @@ def spent_findings(frames: Mapping[str, pd.DataFrame]) -> Iterator[Statement]:
 def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Statement]:
     """Yield what a one-shot test says of its methods: verdicts, scores, and what prompts and models change."""
     texts = TEXTS["one_shot"]
-    prompts = captions.by_key(((item.variant, item.model), item) for item in scores)
-    for (variant, model), methods in prompts.items():
+    several = len({item.document for item in scores}) > 1
+    groups = captions.by_key(((item.variant, item.document, item.model), item) for item in scores)
+    for (variant, document, model), methods in groups.items():
         mean = overall("mean raw score", methods)
         counts = methods_frame(methods)[[*VERDICTS, "missing"]].sum()
         lead = texts["lead"].format(
-            variant=variant,
+            variant=f"{variant} and {document_words(document)}" if several else variant,
             model=model,
             complete=mean.n["methods"],
             methods=counted(len(methods), "methods"),
@@ -519,17 +522,16 @@ def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Statement]:
         )
         yield _stated(texts["title"], lead, mean)
     frame = methods_frame(scores)
-    for by in ("variant", "model"):
-        if frame[by].nunique() > 1:
-            pairs = combinations(dict.fromkeys(frame[by]), 2)
-            contrasts = zip(pairs, compare_one_shot(frame, by).contrasts, strict=True)
-            for pair, number in contrasts:
-                earlier, later = (texts[by].format(name=name) for name in pair)
-                count = number.n["questions"]
-                lead = texts["over"].format(
-                    count=count, questions=counted(count + number.missing, "questions")
-                )
-                yield _compared(texts["by"][by], later, earlier, number, unit="", lead=lead)
+    for by in FACTORS:
+        pairs = combinations(dict.fromkeys(frame[by]), 2)
+        contrasts = zip(pairs, compare_one_shot(frame, by).contrasts, strict=True)
+        for pair, number in contrasts:
+            earlier, later = (
+                document_words(name) if by == "document" else texts[by].format(name=name) for name in pair
+            )
+            count = number.n["questions"]
+            lead = texts["over"].format(count=count, questions=counted(count + number.missing, "questions"))
+            yield _compared(texts["by"][by], later, earlier, number, unit="", lead=lead)
     lacking, experiments = sum(item.missing for item in scores), int(frame["experiments"].sum())
     total = {"lacking": lacking, "experiments": counted(experiments, "experiments")}
     yield Statement(TEXTS["totals"], texts["missing"].format(**total, verb=agreeing(lacking, "have")))

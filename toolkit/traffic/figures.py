@@ -1,7 +1,6 @@
 """Draw and tabulate the one-shot test: expected, unexpected and hallucinated answers of each method, and its score."""
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +17,13 @@ from toolkit.report.figure import ALONE, About, FigureWithCaption, save_all, tak
 from toolkit.report.show import Files
 from toolkit.report.tables import Table, estimates_table, with_interval
 from toolkit.stats.one_shot.methods import (
+    FACTORS,
     VERDICTS,
     GroupScore,
     MethodScore,
     OneShotComparison,
     compare_one_shot,
+    document_words,
     method_estimates,
     methods_frame,
     score_groups,
@@ -98,7 +99,7 @@ def _as_groups(rows: Sequence[Scored]) -> list[GroupScore]:
     for row in rows:
         if isinstance(row, MethodScore):
             score, raw = method_estimates(row)
-            row = GroupScore(row.question, row.i1, row.i0, row.h, row.experiments, raw, score)
+            row = GroupScore(row.i1, row.i0, row.h, row.experiments, row.question, raw, score)
         groups.append(row)
     return groups
 
@@ -123,13 +124,13 @@ def _missing_words(groups: Sequence[GroupScore]) -> str:
 def one_shot_figures(
     methods: Sequence[MethodScore], groups: Sequence[GroupScore], *, context: About = ALONE
 ) -> tuple[FigureWithCaption, ...]:
-    """Return one figure of the groups, then the methods of each variant and model, 45 a figure at most."""
-    by_panel = defaultdict(list)
-    for method in methods:
-        by_panel[method.variant, method.model].append(method)
+    """Return one figure of the groups, then the methods of each variant, document and model, 45 a figure at most."""
+    panels = captions.by_key(((method.variant, method.document, method.model), method) for method in methods)
+    several = len({method.document for method in methods}) > 1
     figures = [one_shot_figure(groups, context=context)]
-    for (variant, model), panel in by_panel.items():
-        title = f"One-shot test, methods with the prompt {variant} and the model {model}"
+    for (variant, document, model), panel in panels.items():
+        prompt = f"{variant}, {document_words(document)}" if several else variant
+        title = f"One-shot test, methods with the prompt {prompt} and the model {model}"
         for start in range(0, len(panel), MOST_ROWS):
             rows, name = panel[start : start + MOST_ROWS], f"{NAME}_methods_{len(figures)}"
             figures.append(one_shot_figure(rows, name=name, title=title, context=context))
@@ -141,7 +142,7 @@ def write_one_shot_figures(methods: Sequence[MethodScore], *, folder: Path, cont
     groups = score_groups(methods)
     figures = one_shot_figures(methods, groups, context=context)
     frame = methods_frame(methods)
-    comparisons = (compare_one_shot(frame, "variant"), compare_one_shot(frame, "model"))
+    comparisons = [compare_one_shot(frame, by) for by in FACTORS]
     tables = [one_shot_table(groups, context=context)]
     tables += [one_shot_comparison_table(item, context=context) for item in comparisons if item.contrasts]
     files = save_all(figures, tables, folder, context.study)
@@ -151,23 +152,21 @@ def write_one_shot_figures(methods: Sequence[MethodScore], *, folder: Path, cont
     return files
 
 
-def one_shot_table(rows: Sequence[Scored], *, context: About = ALONE) -> Table:
-    """Return the counts and the raw score of each row with its interval."""
-    groups = _as_groups(rows)
+def one_shot_table(groups: Sequence[GroupScore], *, context: About = ALONE) -> Table:
+    """Return the counts and the raw score of each group of methods with its interval."""
     table_rows = [_row(group) | {"raw": with_interval(group.raw) or None} for group in groups]
-    of_methods = bool(rows) and isinstance(rows[0], MethodScore)
     heads = {
-        "label": "Question" if of_methods else "Methods", "expected": "I1", "unexpected": "I0", "hallucinated": "H",
+        "label": "Methods", "expected": "I1", "unexpected": "I0", "hallucinated": "H",
         "missing": "Missing", "experiments": "N", "scored": "Scored", "score": "Score", "raw": "Raw [interval]",
     }  # fmt: skip
-    if of_methods:
-        del heads["scored"]
     n = {"experiments": sum(group.experiments for group in groups)}
-    means = "" if of_methods or not rows else ", both means over the methods of a row that are scored"
     caption, notes = context.compose(
         "One-shot test: I1 expected answers, I0 unexpected answers, H hallucinations.",
         [captions.n_words(n), captions.interval_words(group.raw for group in groups), _missing_words(groups)],
-        [f"Raw is the weighted mean of the shares; score is raw, but not below 0{means}"],
+        [
+            "Raw is the weighted mean of the shares; score is raw, but not below 0, both means over the methods of a "
+            "row that are scored"
+        ],
         estimates=[replace(group.raw, name=group.label) for group in groups],
     )
     keyed = [(group.label, estimate) for group in groups for estimate in (group.score, group.raw)]
@@ -177,9 +176,9 @@ def one_shot_table(rows: Sequence[Scored], *, context: About = ALONE) -> Table:
 
 
 def one_shot_comparison_table(comparison: OneShotComparison, *, context: About = ALONE) -> Table:
-    """Return the paired differences between variants or models with their P values."""
+    """Return the paired differences between variants, documents or models with their P values."""
     contrasts = comparison.contrasts
-    compared = "prompts" if comparison.by == "variant" else "models"
+    compared = "prompts" if comparison.by == "variant" else f"{comparison.by}s"
     title = f"One-shot test: differences between {compared}, paired by question"
     omitted = "; ".join(f"{contrast.name} ({contrast.missing})" for contrast in contrasts if contrast.missing)
     left_out = omitted and f"questions left out because a method of theirs is incomplete: {omitted}"

@@ -1,11 +1,11 @@
 """The one-shot test of seed 000: whether a model reads a sample as expected and invents nothing.
 
-A method is a prompt (a variant with a question in it), a sample and a model; an experiment is one shot of it; a test
-is N experiments of one method.
+A method is a prompt (a variant with a question in it), perhaps a document, a sample and a model; an experiment is one
+shot of it; a test is N experiments of one method.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from importlib import resources
 from itertools import product
@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.files import read_toml
+from toolkit.files import checked, read_toml
 from toolkit.hallucination.votes import majority_vote
 from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.judges.rubric import fill
@@ -35,17 +35,21 @@ from toolkit.prompt_test import (
 )
 from toolkit.scoring import one_shot_score
 from toolkit.stats.one_shot.methods import (
+    FACTORS,
     KEYS,
+    NO_DOCUMENT,
     UNIT,
     VERDICTS,
     WEIGHTS,
     MethodScore,
+    compare_one_shot,
     method_estimates,
+    methods_frame,
     overall,
     score_methods,
 )
 from toolkit.traffic.measures import ANSWERS, Table
-from toolkit.traffic.questions import PromptVariant, Question, load_prompts, load_questions
+from toolkit.traffic.questions import Question, Texts, load_questions
 from toolkit.traffic.sample import Sample, load_sample, shipped_samples
 from toolkit.traffic.typed import Expected, Verdict, expectation, readable, typed_verdict
 from toolkit.words import choices
@@ -58,9 +62,10 @@ _TEXTS = read_toml(resources.files("toolkit.traffic") / "one_shot.toml")
 
 @dataclass(frozen=True)
 class OneShotContext:
-    """The question and the sample of one method, with the answer that is expected where the question has one."""
+    """What one method is made of, with the answer that is expected where its question has one."""
 
     variant: str
+    document: str
     question: Question
     sample: Sample
     expected: Expected | None = field(default=None, repr=False, compare=False)
@@ -90,8 +95,8 @@ def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
 def _experiment_row(item: TestItem, model: str, repeat: int) -> dict[str, object]:
     """Return which experiment of which method it is."""
     context: OneShotContext = item.context
-    cells = (item.item_id, context.variant, context.question.id, context.sample.name, model, repeat)
-    return dict(zip(_KEYS, cells, strict=True))
+    method = (item.item_id, context.variant, context.document, context.question.id, context.sample.name)
+    return dict(zip(_KEYS, (*method, model, repeat), strict=True))
 
 
 def _stored_verdict(item: TestItemAnnotations) -> tuple[str | None, str | None]:
@@ -118,8 +123,8 @@ class OneShotTest(PromptResponseTest):
         samples: Sequence[str | Path] | None = None,
         questions: Sequence[Question] | str | Path | None = None,
         only: Sequence[str] | None = None,
-        variants: Sequence[str] = ("plain",),
-        prompt_file: str | Path | None = None,
+        prompts: Sequence[str | Mapping[str, str]] = ("plain",),
+        documents: Sequence[Mapping[str, str]] = ({"id": NO_DOCUMENT, "text": ""},),
         weights: Sequence[float] = WEIGHTS,
         confidence: float = 0.95,
         answer_format: str = "typed",
@@ -135,7 +140,7 @@ class OneShotTest(PromptResponseTest):
         if answer_format not in FORMATS:
             allowed = choices(answer_format, FORMATS)
             raise InputError(f"one-shot test: answer_format {answer_format!r}: {allowed}")
-        self.variants = _variants(variants, None if prompt_file is None else base_folder / prompt_file)
+        self.texts = checked(Texts, {"prompts": prompts, "documents": documents}, "options", base_folder)
         if questions is None or isinstance(questions, str | Path):
             selected = load_questions(None if questions is None else base_folder / questions)
         else:
@@ -146,13 +151,11 @@ class OneShotTest(PromptResponseTest):
         selected = tuple(question for question in selected if only is None or question.id in only)
         self.samples = _samples(samples, selected, base_folder)
         selected = tuple(question for question in selected if question.sample in self.samples)
-        if not selected or not self.variants:
-            raise InputError("one-shot test: nothing is left to ask; give questions and variants")
+        if not selected:
+            raise InputError("one-shot test: nothing is left to ask; give questions")
         self.questions = selected
-        typed, tables = (
-            answer_format == "typed",
-            {name: Table(sample.frame) for name, sample in self.samples.items()},
-        )
+        typed = answer_format == "typed"
+        tables = {name: Table(sample.frame) for name, sample in self.samples.items()}
         self.asks_judges = bool(self.judges) and not typed
         expected = {
             question.id: expectation(question, tables[question.sample])
@@ -160,16 +163,16 @@ class OneShotTest(PromptResponseTest):
             if typed or question.answer is not None
         }
         items = []
-        for variant, question in product(self.variants, selected):
-            basis = expected.get(question.id)
-            context = OneShotContext(variant.id, question, self.samples[question.sample], basis)
-            name, form = f"{variant.id}/{question.id}", _form(basis) if basis and typed else ""
-            text = variant.prompt(question.text + form, context.sample.csv)
+        for (condition, (variant, document)), question in product(self.texts.conditions.items(), selected):
+            basis, sample = expected.get(question.id), self.samples[question.sample]
+            context = OneShotContext(variant.id, document.id, question, sample, basis)
+            name, form = f"{condition}/{question.id}", _form(basis) if basis and typed else ""
+            text = variant.prompt(question.text + form, sample.csv, document.text)
             items.append(TestItem(name, (PromptWithContext(Prompt(text, name), context),), context))
         self._items = tuple(items)
 
     def make_test_items(self) -> tuple[TestItem, ...]:
-        """Return one item per variant and question: a method, but for its model."""
+        """Return one item per prompt, document and question: a method, but for its model."""
         return self._items
 
     def annotators(self) -> Mapping[str, Annotator]:
@@ -220,10 +223,8 @@ class OneShotTest(PromptResponseTest):
         ]
 
     def result_types(self) -> tuple[ResultType, ...]:
-        """Return score and raw score of every method, then the means of each variant."""
-        methods = [f"{kind}, {item.item_id}" for item in self._items for kind in ("score", "raw")]
-        means = [f"mean {kind}, {variant.id}" for variant in self.variants for kind in ("score", "raw")]
-        return tuple(ResultType(name, UNIT) for name in (*methods, *means))
+        """Return score and raw score of every method, the means of each prompt and document, and their differences."""
+        return tuple(ResultType(result.name, UNIT) for result in self.aggregate_measurements(()))
 
     def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
         """Return the results of one model; a method with a missing experiment has no score, and says so."""
@@ -236,15 +237,24 @@ class OneShotTest(PromptResponseTest):
         frame = pd.DataFrame(rows, columns=[*_KEYS, "verdict"])
         scored = score_methods(frame, self.weights, self.confidence)
         by_name = {method.method: method for method in scored}
-        results: list[Result] = []
+        methods = []
         for item in self._items:
             # A method without planned experiments is in the results too.
             names = {key: str(value) for key, value in _experiment_row(item, "", 0).items() if key in KEYS}
             unplanned = MethodScore(**names, i1=0, i0=0, h=0, experiments=0, score=None)
-            results += method_estimates(by_name.get(item.item_id, unplanned), self.confidence)
-        for variant, kind in product(self.variants, ("score", "raw")):
-            in_variant = [method for method in scored if method.variant == variant.id]
-            results.append(overall(f"mean {kind}, {variant.id}", in_variant, kind, self.confidence))
+            methods.append(by_name.get(item.item_id, unplanned))
+        results: list[Result] = [
+            estimate for method in methods for estimate in method_estimates(method, self.confidence)
+        ]
+        for condition, kind in product(self.texts.conditions, ("score", "raw")):
+            alike = [method for method in scored if method.method == f"{condition}/{method.question}"]
+            results.append(overall(f"mean {kind}, {condition}", alike, kind, self.confidence))
+        frame = methods_frame(methods)
+        for by in FACTORS[:2]:
+            results += [
+                replace(contrast, name=f"difference of raw by {by}, {contrast.name}")
+                for contrast in compare_one_shot(frame, by).contrasts
+            ]
         return results
 
 
@@ -278,16 +288,6 @@ def _requirement(context: OneShotContext) -> str:
         within = f" (within {answer.tolerance:g})" if answer.tolerance else ""
         return f"{sentences['number']} {number}{within}"
     return f"{sentences['exact']} {readable(value)}"
-
-
-def _variants(names: Sequence[str], prompt_file: Path | None) -> tuple[PromptVariant, ...]:
-    variants = {variant.id: variant for variant in load_prompts(prompt_file)}
-    for name in names:
-        if name not in variants:
-            raise InputError(f"prompt variant {name!r} is unknown; {choices(name, variants)}")
-        if list(names).count(name) > 1:
-            raise InputError(f"prompt variant {name!r} is named twice; name it once")
-    return tuple(variants[name] for name in names)
 
 
 def _samples(

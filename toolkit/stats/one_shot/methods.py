@@ -1,9 +1,9 @@
 """Methods of the one-shot test: their counts and scores from single experiments, and what tells two of them apart."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -15,38 +15,47 @@ from toolkit.stats.inference.p_values import equal_differences, sign_flip, with_
 from toolkit.stats.inference.proportions import mover
 from toolkit.stats.inference.run_table import need_columns
 from toolkit.stats.result import CONFIDENCE, Estimate, Result
-from toolkit.words import agreeing, choices, counted
+from toolkit.words import agreeing, choices, counted, joined
 
 VERDICTS = ("expected", "unexpected", "hallucinated")  # I1, I0 and H, in the order of the weights
 WEIGHTS = (1.0, 0.0, -0.5)  # weights of seed 000
 UNIT = "score (weighted share of experiments)"
-GROUPED = ("variant", "model", "sample")
+NO_DOCUMENT = "none"  # level of the document where nothing is put into a prompt
+Factor = Literal["variant", "document", "model"]
+FACTORS: tuple[Factor, ...] = get_args(Factor)
 OVERALL_METHOD = "Student t over methods"
-KEYS = ("method", "variant", "question", "sample", "model")
+KEYS = ("method", "variant", "document", "question", "sample", "model")
 PAIR_METHOD = "from the intervals of both (MOVER, Zou & Donner 2008)"
 _DECIMALS = 10  # differences that agree to this many decimals are equal: 0.1 + 0.2 is not 0.3
 _NEEDED = ("question", "variant", "model")
 
 
 @dataclass(frozen=True)
-class MethodScore:
-    """What the experiments of one method came to."""
+class Counts:
+    """Numbers of expected, unexpected and hallucinated answers, and of all experiments."""
 
-    method: str
-    variant: str
-    question: str
-    sample: str
-    model: str
     i1: int
     i0: int
     h: int
     experiments: int
-    score: OneShotScore | None
 
     @property
     def missing(self) -> int:
         """How many experiments have no verdict."""
         return self.experiments - self.i1 - self.i0 - self.h
+
+
+@dataclass(frozen=True)
+class MethodScore(Counts):
+    """What the experiments of one method came to."""
+
+    method: str
+    variant: str
+    document: str
+    question: str
+    sample: str
+    model: str
+    score: OneShotScore | None
 
     @property
     def note(self) -> str:
@@ -59,21 +68,12 @@ class MethodScore:
 
 
 @dataclass(frozen=True)
-class GroupScore:
+class GroupScore(Counts):
     """What several methods came to together."""
 
     label: str
-    i1: int
-    i0: int
-    h: int
-    experiments: int
     raw: Estimate
     score: Estimate
-
-    @property
-    def missing(self) -> int:
-        """How many experiments have no verdict."""
-        return self.experiments - self.i1 - self.i0 - self.h
 
 
 def score_methods(
@@ -86,7 +86,8 @@ def score_methods(
     Examples
     --------
     >>> rows = pd.DataFrame({"verdict": ["expected"] * 6 + ["unexpected"] + ["hallucinated"] * 3})
-    >>> (method,) = score_methods(rows.assign(method="m", variant="v", question="q", sample="s", model="x"))
+    >>> names = dict(zip(("method", "variant", "document", "question", "sample", "model"), "mvdqsx"))
+    >>> (method,) = score_methods(rows.assign(**names))
     >>> method.note, round(method.score.raw, 2)
     ('I1 = 6, I0 = 1, H = 3', 0.45)
     """
@@ -150,18 +151,24 @@ def overall(
     return mean.noted(note)
 
 
+def document_words(document: str) -> str:
+    """Return a document as a sentence names it."""
+    return "no document" if document == NO_DOCUMENT else f"the document {document}"
+
+
 def score_groups(scores: Sequence[MethodScore]) -> tuple[GroupScore, ...]:
-    """Return what methods of one variant, model and sample came to, as far as the methods differ in these."""
-    by = [name for name in GROUPED if len({getattr(method, name) for method in scores}) > 1] or GROUPED
+    """Return what methods of one variant, document, model and sample came to, as far as methods differ in these."""
+    by = [name for name in (*FACTORS, "sample") if len({getattr(method, name) for method in scores}) > 1]
+    by = by or ["variant", "model", "sample"]
     groups: dict[str, list[MethodScore]] = {}
     for method in scores:
-        groups.setdefault(", ".join(getattr(method, key) for key in by), []).append(method)
+        parts = (document_words(method.document) if key == "document" else getattr(method, key) for key in by)
+        groups.setdefault(", ".join(parts), []).append(method)
     totals = []
     for label, members in groups.items():
-        counted_names = ("i1", "i0", "h", "experiments")
-        i1, i0, h, experiments = (sum(getattr(method, name) for method in members) for name in counted_names)
+        counts = {item.name: sum(getattr(method, item.name) for method in members) for item in fields(Counts)}
         raw, score = (overall(f"mean {which}, {label}", members, which) for which in ("raw", "score"))
-        totals.append(GroupScore(label, i1, i0, h, experiments, raw, score))
+        totals.append(GroupScore(**counts, label=label, raw=raw, score=score))
     return tuple(totals)
 
 
@@ -209,7 +216,7 @@ def compare_two_methods(
 
 @dataclass(frozen=True)
 class OneShotComparison(Result):
-    """The differences between any two variants, or any two models, over the questions that both answered."""
+    """The differences between any two variants, documents or models, over the questions that both answered."""
 
     about: ClassVar[str] = "comparison"
     by: str
@@ -223,20 +230,21 @@ class OneShotComparison(Result):
 
 def compare_one_shot(
     methods: pd.DataFrame,
-    by: Literal["variant", "model"] = "variant",
+    by: Factor = "variant",
     *,
     score: Literal["raw", "score"] = "raw",
     seed: int = 0,
 ) -> OneShotComparison:
-    """Compare every two variants, or every two models, by the scores of the same questions.
+    """Compare every two variants, documents or models by the scores of the same questions.
 
-    A difference is taken within a question and a model (or variant), and averaged over these first, so that each
-    question counts once. The permutation test asks what the difference would be, had the two answered each question
-    equally well: the questions are fixed, and only which of the two answered is exchanged.
+    A difference is taken within a question, its sample and the two others of variant, document and model, and averaged
+    over these first, so that each question counts once. The permutation test asks what the difference would be, had the
+    two answered each question equally well: the questions are fixed, and only which of the two answered is exchanged.
 
-    ``methods`` has one row a method with question, variant, model and the score, as ``methods_frame`` returns it; a
-    missing score belongs to an incomplete test. The score is ``raw`` by default, because cutting scores off at 0 would
-    hide differences between bad methods. ``seed`` draws sign patterns where there are more than 16 questions.
+    ``methods`` has one row a method with question, variant, model, the score and, where there are several, the
+    document, as ``methods_frame`` returns it; a missing score belongs to an incomplete test. The score is ``raw`` by
+    default, because cutting scores off at 0 would hide differences between bad methods. ``seed`` draws sign patterns
+    where there are more than 16 questions.
 
     Examples
     --------
@@ -249,7 +257,7 @@ def compare_one_shot(
     cells = _cells(methods, by, score)
     pairs = combinations(cells.columns, 2)
     contrasts = with_holm([_contrast(cells, b, a, seed) for a, b in pairs], "comparisons")
-    averaged = "models" if by == "variant" else "variants"
+    averaged = joined([f"{name}s" for name in cells.index.names[1:]])
     first = f"differences are taken within questions and averaged over {averaged} first"
     notes = [f"{first}, so each question counts once"]
     if incomplete := int(methods[score].isna().sum()):
@@ -259,17 +267,19 @@ def compare_one_shot(
 
 
 def _cells(methods: pd.DataFrame, by: str, score: str) -> pd.DataFrame:
-    if by not in ("variant", "model"):
-        raise InputError(f"comparison by {by!r} is not known; {choices(by, ('variant', 'model'))}")
-    need_columns("methods", methods, (*_NEEDED, score))
-    doubled = methods[methods.duplicated(list(_NEEDED))]
+    if by not in FACTORS:
+        raise InputError(f"comparison by {by!r} is not known; {choices(by, FACTORS)}")
+    need_columns("methods", methods, (*_NEEDED, by, score))
+    documents = ["document"] if "document" in methods and methods["document"].nunique() > 1 else []
+    factors = ["variant", *documents, "model"]
+    doubled = methods[methods.duplicated(["question", *factors])]
     if len(doubled):
         row = doubled.iloc[0]
         raise InputError(
             f"methods: question {row['question']} of {row['variant']} and {row['model']} is there twice; keep one"
         )
-    averaged = "model" if by == "variant" else "variant"
-    wide = methods.pivot(index=["question", averaged], columns=by, values=score)
+    index = ["question", *(name for name in factors if name != by)]
+    wide = methods.pivot(index=index, columns=by, values=score)
     return wide.reindex(columns=list(dict.fromkeys(methods[by]))).astype("float64")
 
 
