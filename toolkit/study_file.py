@@ -284,7 +284,7 @@ class StudyFile(Table):
     seed: int = Field(20250107, ge=0, lt=2**31)
     """Where every draw of the study begins; the same seed draws the same."""
     concurrency: AtOnce = 10
-    """Requests that are sent to one provider at the same time; lowered when the provider objects."""
+    """Calls that are in flight at the same time over all providers; a provider that objects gets fewer."""
     mode: Literal["single", "batch"] = "single"
     """Whether calls are sent singly, or as batches at half the price within a day."""
     fresh: bool = False
