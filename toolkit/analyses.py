@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolkit.stats.comparisons.ceiling import Ceiling
     from toolkit.stats.comparisons.choices import LabelScores, PositionEffect
     from toolkit.stats.comparisons.cost_quality import Pareto
-    from toolkit.stats.comparisons.focus import FocusContrast, ReferenceEffect
+    from toolkit.stats.comparisons.focus import FocusContrast, JudgeWeighting, ReferenceEffect
     from toolkit.stats.comparisons.missing_data import MissingData
     from toolkit.stats.comparisons.models import ModelComparison
     from toolkit.stats.comparisons.pairs import PairAgreement, PairComparison
@@ -267,6 +267,26 @@ class Analysable:
         settings = {"score": score or frames.score, "dimensions": frames.dimensions}
         return frames.once(stats.reference_effect, *sides, **settings)
 
+    def judge_weighting(self) -> JudgeWeighting:
+        """Return what it does to scores that judges count twice on the dimensions of their specialization.
+
+        Returns
+        -------
+        JudgeWeighting
+            Of each dimension and the composite the mean (points) by these weights and by equal ones, and the
+            difference, paired within runs, with its interval over bases; exploratory.
+
+        Raises
+        ------
+        NotAnswerable
+            When judges count alike: ``[judges] weights = "specialization"`` counts them twice on their dimensions.
+
+        Examples
+        --------
+        ``study.judge_weighting().frame()`` has one row a score and kind of weights.
+        """
+        return self._result("judge_weighting")
+
     def dimension_profile(self) -> DimensionProfile:
         """Return the mean of every dimension, of each model at each prompt length."""
         return self._result("dimension_profile")
@@ -457,6 +477,9 @@ class Analyses(Analysable, FrameSet):
             "no run was judged both with focus sentences and without": (not self.has_sides("focus"), ("focus",)),
             "no run was judged both with reference answers and without": (
                 not self.has_sides("reference"), ("reference_effect",)
+            ),
+            'judges count alike: [judges] weights = "specialization" says otherwise': (
+                not self.weighted, ("judge_weighting",)
             ),
             "no judge looked for required elements": (self.elements.empty, ("required_elements",)),
             NO_VOTES: (self.pairs.empty, PAIRWISE),

@@ -338,7 +338,7 @@ class _Execution:
                 self._post(judgement_record(stored.run_id, self.plan.study.name, judgement))
             if judgements:
                 key = self.plan.ensemble_key if is_whole else None
-                scheme, judges = self.plan.rubric.scheme, len(self.plan.judges)
+                scheme, judges = self.plan.rubric.scheme, self.plan.judges.values()
                 fields = evaluation_fields(judgements, key, stored.blob_id, self.controls, scheme, judges)
                 earlier = self.documents.by_id.get(stored.document_id)
                 if earlier is None or differing(earlier, fields):

@@ -374,6 +374,8 @@ class Study(Reported):
             primary=settings.primary,
             ceiling_share=settings.ceiling_share,
             drift_tolerance=self.file.judges.drift_tolerance,
+            weighted=self.plan.weighted,
+            length_normalization=self.file.bias_controls.length_normalization,
             unanswerable=self._without_judges,
             results=self._results,
         )
