@@ -59,6 +59,7 @@ NO_ARMS = (
     "no prompt of a length arm was asked: set length_arms = true where bases have them, and run the study"
 )
 NO_SCORES = 'judges compare replies in pairs here ([judges] mode = "pairs") and give no scores'
+ALIKE = 'judges count alike: [judges] weights = "specialization" counts them twice on their dimensions'
 NO_VOTES = 'no judge compared replies in pairs: set [judges] mode = "pairs" or "both", and run the study'
 
 
@@ -91,6 +92,8 @@ class Analysable:
             reason = NO_SCORES
         elif not reason and question == "length_and_information" and frames.runs_with_arms.empty:
             reason = NO_ARMS
+        elif not reason and question == "judge_weighting" and not frames.weighted:
+            reason = ALIKE
         if reason:
             raise NotAnswerable(QUESTIONS[question], reason)
         return frames
@@ -478,9 +481,7 @@ class Analyses(Analysable, FrameSet):
             "no run was judged both with reference answers and without": (
                 not self.has_sides("reference"), ("reference_effect",)
             ),
-            'judges count alike: [judges] weights = "specialization" says otherwise': (
-                not self.weighted, ("judge_weighting",)
-            ),
+            ALIKE: (not self.weighted, ("judge_weighting",)),
             "no judge looked for required elements": (self.elements.empty, ("required_elements",)),
             NO_VOTES: (self.pairs.empty, PAIRWISE),
             NO_ARMS: (self.runs_with_arms.empty, ("length_and_information",)),
