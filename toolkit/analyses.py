@@ -92,8 +92,6 @@ class Analysable:
             reason = NO_SCORES
         elif not reason and question == "length_and_information" and frames.runs_with_arms.empty:
             reason = NO_ARMS
-        elif not reason and question == "judge_weighting" and not frames.weighted:
-            reason = ALIKE
         if reason:
             raise NotAnswerable(QUESTIONS[question], reason)
         return frames
@@ -481,7 +479,6 @@ class Analyses(Analysable, FrameSet):
             "no run was judged both with reference answers and without": (
                 not self.has_sides("reference"), ("reference_effect",)
             ),
-            ALIKE: (not self.weighted, ("judge_weighting",)),
             "no judge looked for required elements": (self.elements.empty, ("required_elements",)),
             NO_VOTES: (self.pairs.empty, PAIRWISE),
             NO_ARMS: (self.runs_with_arms.empty, ("length_and_information",)),

@@ -93,8 +93,6 @@ class FrameSet:
         Of the study.
     score, margin, primary, ceiling_share, drift_tolerance
         As in ``[analysis]`` and ``[judges]`` of the study file.
-    weighted
-        Whether judges count twice on the dimensions of their specialization.
     length_normalization
         Whether findings speak of reply length and score.
     dimensions, scale
@@ -124,7 +122,6 @@ class FrameSet:
         primary: str | None = None,
         ceiling_share: float = 0.3,
         drift_tolerance: float | None = None,
-        weighted: bool = False,
         length_normalization: bool = False,
         dimensions: Sequence[str] | Mapping[str, str] = DIMENSIONS,
         scale: tuple[float, float] = SCALE,
@@ -142,7 +139,6 @@ class FrameSet:
         self.primary = primary
         self.ceiling_share = ceiling_share
         self.drift_tolerance = drift_tolerance
-        self.weighted = weighted
         self.length_normalization = length_normalization
         self.dimensions = tuple(dimensions)
         self.titles = dict(dimensions) if isinstance(dimensions, Mapping) else {}

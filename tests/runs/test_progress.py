@@ -269,7 +269,7 @@ def test_so_many_calls_are_in_flight_over_all_providers(tmp_path, setting, most)
 
     def holds():
         nonlocal until
-        if min(server.count for server in servers) < 14:  # each has answered
+        if min(server.count for server in servers) < 14:
             return False
         in_flight.append(sum(server.under_way for server in servers))
         if in_flight[-1] >= most:  # long enough for one too many to come

@@ -39,14 +39,14 @@ def ensemble_evaluation(
     remainders = {role: tuple((composites | {role: None}).values()) for role in counting}
     means = {name: score["mean"] for name, score in scores.items()}
     judged = means["composite"] is not None
-    doubled = {judge.role: judge.doubled for judge in judges}
-    if judged and any(doubled.values()):
+    doubled = {(judge.role, name) for judge in judges for name in judge.doubled}
+    if judged and doubled:
         intervals = {}
         means = {
             name: _mean(
                 _score(result, name)
                 for role, result in results.items()
-                for _ in range(2 if name in doubled.get(role, ()) else 1)
+                for _ in range(1 + ((role, name) in doubled))
             )
             for name in scheme.names
         }

@@ -53,9 +53,9 @@ class Places:
     """The calls of a study that may be in flight at once, over all its providers.
 
     A place that becomes free goes to the waiting provider with the fewest calls in flight, so that all that wait have
-    equal shares. No provider takes the last place of another that has calls to make, nor, before its first answer, more
-    than half of all: one that hangs slows the others down until its calls time out, and stops none. A place is taken
-    together with the provider's own, so that nobody has one and waits for the other.
+    equal shares. No provider takes the last place of another that has calls to make: one that hangs slows the others
+    down until its calls time out, and stops none that had begun. A place is taken together with the provider's own, so
+    that nobody has one and waits for the other.
     """
 
     def __init__(self, most: int) -> None:
@@ -65,9 +65,8 @@ class Places:
     def are_free_for(self, limiter: Limiter) -> bool:
         """Return whether a provider may take a place."""
         free = self._most - sum(each.active for each in self.limiters)
-        reserved = [each.open_calls > 0 and not each.active for each in self.limiters]
-        least = 0 if limiter.has_answered or len(reserved) == 1 else self._most // 2
-        return free > (max(sum(reserved), least) if limiter.active else 0)
+        reserved = [each for each in self.limiters if each.open_calls and not each.active]
+        return free > (len(reserved) if limiter.active else 0)
 
     def hand_out(self) -> None:
         """Let requests go as long as there are places, and requests that may take them."""
@@ -103,7 +102,6 @@ class Limiter:
         self._clock = clock
         self.active = 0
         self.open_calls = 0  # in flight or on their way there
-        self.has_answered = False
         self.places = places or Places(most)
         self.places.limiters.append(self)
         self._refused = False
@@ -160,7 +158,6 @@ class Limiter:
             self._paused_seconds += self._longer(retry_after)
             self._paused_until = max(self._paused_until, now + (retry_after or 0.0))
         elif answered:
-            self.has_answered = True
             self._paused_seconds = 0.0
             grown = self._window + (1 / self._window if self._refused else 1.0)
             self._window = min(float(self._most), grown)
