@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolkit.stats.comparisons.ceiling import Ceiling
     from toolkit.stats.comparisons.choices import LabelScores, PositionEffect
     from toolkit.stats.comparisons.cost_quality import Pareto
-    from toolkit.stats.comparisons.focus import FocusContrast, ReferenceEffect
+    from toolkit.stats.comparisons.focus import FocusContrast, JudgeWeighting, ReferenceEffect
     from toolkit.stats.comparisons.missing_data import MissingData
     from toolkit.stats.comparisons.models import ModelComparison
     from toolkit.stats.comparisons.pairs import PairAgreement, PairComparison
@@ -59,6 +59,7 @@ NO_ARMS = (
     "no prompt of a length arm was asked: set length_arms = true where bases have them, and run the study"
 )
 NO_SCORES = 'judges compare replies in pairs here ([judges] mode = "pairs") and give no scores'
+ALIKE = 'judges count alike: [judges] weights = "specialization" counts them twice on their dimensions'
 NO_VOTES = 'no judge compared replies in pairs: set [judges] mode = "pairs" or "both", and run the study'
 
 
@@ -266,6 +267,26 @@ class Analysable:
         sides = _sides(frames, "reference", "reference answers", "judges.reference")
         settings = {"score": score or frames.score, "dimensions": frames.dimensions}
         return frames.once(stats.reference_effect, *sides, **settings)
+
+    def judge_weighting(self) -> JudgeWeighting:
+        """Return what it does to scores that judges count twice on the dimensions of their specialization.
+
+        Returns
+        -------
+        JudgeWeighting
+            Of each dimension and the composite the mean (points) by these weights and by equal ones, and the
+            difference, paired within runs, with its interval over bases; exploratory.
+
+        Raises
+        ------
+        NotAnswerable
+            When judges count alike: ``[judges] weights = "specialization"`` counts them twice on their dimensions.
+
+        Examples
+        --------
+        ``study.judge_weighting().frame()`` has one row a score and kind of weights.
+        """
+        return self._result("judge_weighting")
 
     def dimension_profile(self) -> DimensionProfile:
         """Return the mean of every dimension, of each model at each prompt length."""

@@ -93,6 +93,8 @@ class FrameSet:
         Of the study.
     score, margin, primary, ceiling_share, drift_tolerance
         As in ``[analysis]`` and ``[judges]`` of the study file.
+    length_normalization
+        Whether findings speak of reply length and score.
     dimensions, scale
         Columns of scores besides the composite, perhaps with titles, and the ends of their scale: those of the default
         rubric by default.
@@ -120,6 +122,7 @@ class FrameSet:
         primary: str | None = None,
         ceiling_share: float = 0.3,
         drift_tolerance: float | None = None,
+        length_normalization: bool = False,
         dimensions: Sequence[str] | Mapping[str, str] = DIMENSIONS,
         scale: tuple[float, float] = SCALE,
         unanswerable: Mapping[str, str] | None = None,
@@ -136,6 +139,7 @@ class FrameSet:
         self.primary = primary
         self.ceiling_share = ceiling_share
         self.drift_tolerance = drift_tolerance
+        self.length_normalization = length_normalization
         self.dimensions = tuple(dimensions)
         self.titles = dict(dimensions) if isinstance(dimensions, Mapping) else {}
         self.scale = scale

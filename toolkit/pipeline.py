@@ -24,7 +24,7 @@ from toolkit.runs.budget import budget_left
 from toolkit.runs.decisions import keep_decision
 from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
-from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, worst_aud
+from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, share_of, worst_aud
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.limits import UNREACHABLE
 from toolkit.runs.pairs import Comparison, comparisons
@@ -340,7 +340,7 @@ class _Execution:
                 self._post(judgement_record(stored.run_id, self.plan.study.name, judgement))
             if judgements:
                 key = self.plan.ensemble_key if is_whole else None
-                scheme, judges = self.plan.rubric.scheme, len(self.plan.judges)
+                scheme, judges = self.plan.rubric.scheme, self.plan.judges.values()
                 fields = evaluation_fields(judgements, key, stored.blob_id, self.controls, scheme, judges)
                 earlier = self.documents.by_id.get(stored.document_id)
                 if earlier is None or differing(earlier, fields):
@@ -475,7 +475,15 @@ def _gateway(
     plan: Plan, store: Store, endpoints: Sequence[Endpoint], stop: threading.Event, *, replay: bool = False
 ) -> Gateway:
     ledger, study = Ledger(store, plan.study.name, plan.output), plan.study
-    return Gateway(ledger, endpoints, budget_aud=study.budget.aud, seed=study.seed, stop=stop, replay=replay)
+    return Gateway(
+        ledger,
+        endpoints,
+        concurrency=int(share_of(study.concurrency, None)),
+        budget_aud=study.budget.aud,
+        seed=study.seed,
+        stop=stop,
+        replay=replay,
+    )
 
 
 def at_worst(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> tuple[int, float]:

@@ -34,7 +34,7 @@ from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
 from toolkit.secrets import variables
 from toolkit.study_file import Budget, StudyFile
-from toolkit.study_models import ModelEntry, Sampling, model_address
+from toolkit.study_models import Judge, ModelEntry, Sampling, model_address
 from toolkit.words import SCENARIOS, choices, counted, scenario_key
 
 Entry = TypeVar("Entry", bound=ModelEntry)
@@ -213,7 +213,10 @@ class Plan:
         """What every caption of this study must say besides its numbers."""
         accepted = [f"{kind} ({self.flaws[kind]})" for kind in self.study.accept_flaws if kind in self.flaws]
         sentence = f"Flaws of the dataset accepted in the study file: {', '.join(accepted)}."
-        return " ".join(filter(None, (self.study.note, sentence if accepted else "")))
+        weights = "Judges count twice on the dimensions of their specialization."
+        return " ".join(
+            filter(None, (self.study.note, sentence if accepted else "", weights if self.weighted else ""))
+        )
 
     @property
     def output(self) -> Path:
@@ -244,6 +247,9 @@ class Plan:
     def ensemble_key(self) -> str:
         """What the judgements of a run depend on; a run judged under another key is judged again."""
         judges = {role: asdict(judge) for role, judge in self.judges.items()}
+        for fields in judges.values():
+            if not fields["doubled"]:  # equal weights have the key that they had without any
+                del fields["doubled"]
         references = [
             [prompt.prompt_id, prompt.metadata.get("reference")]
             for prompt in (self.dataset.prompts if self.manner.reference else ())
@@ -258,6 +264,11 @@ class Plan:
         ]
         key = [self.rubric.digest, judges, asdict(self.manner), references, identities]
         return sha256_hex(json.dumps(key, sort_keys=True))
+
+    @property
+    def weighted(self) -> bool:
+        """Whether judges count twice on the dimensions of their specialization."""
+        return self.study.judges.weights == "specialization"
 
     @property
     def scored(self) -> bool:
@@ -313,8 +324,8 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
     models = {entry.label: spec_of(entry) for entry in study.under_test}
     entries = study.judges.by_role() if "judges" in parameters else {}
     judge_models = {role: spec_of(judge) for role, judge in entries.items()}
-    judges = _judges(study, judge_models, models)
     controls, settings, rubric = study.bias_controls, study.judges, load_rubric(study.judges.rubric)
+    judges = _judges(study, judge_models, models, rubric)
     manner = Manner(
         focus=controls.fsp_mode if controls.fsp_enabled else "off",
         focus_sentences=controls.fsp_sentences,
@@ -410,10 +421,11 @@ def _items(test: PromptResponseTest) -> tuple[TestItem, ...]:
 
 
 def _judges(
-    study: StudyFile, specs: Mapping[str, ModelSpec], models: Mapping[str, ModelSpec]
+    study: StudyFile, specs: Mapping[str, ModelSpec], models: Mapping[str, ModelSpec], rubric: Rubric
 ) -> dict[str, JudgeSpec]:
     judges: dict[str, JudgeSpec] = {}
     entries = study.judges.by_role()
+    is_weighted = study.judges.weights == "specialization"
     for role, spec in specs.items():
         judges[role] = JudgeSpec(
             role=role,
@@ -429,11 +441,25 @@ def _judges(
             # Judges that are the same model are repeats of each other, or their calls would be one call.
             repeat=[model_address(earlier) for earlier in judges.values()].count(model_address(spec)),
             specialization=entries[role].specialization,
+            doubled=_special_dimensions(role, entries[role], rubric) if is_weighted else (),
             logprobs=spec.logprobs,
             options=spec.options,
             related=tuple(name for name, model in models.items() if model.family == spec.family),
         )
     return judges
+
+
+def _special_dimensions(role: str, judge: Judge, rubric: Rubric) -> tuple[str, ...]:
+    """Return the dimensions that a judge's specialization names."""
+    text = judge.specialization.lower().replace("_", " ")
+    names = tuple(name for name in rubric.names if name.replace("_", " ") in text)
+    if not names:
+        raise StudyError(
+            f'judges.{role}: weights = "specialization" counts it twice on the dimensions that its specialization '
+            f"{text!r} names, which are none of rubric {rubric.name!r}; write some of "
+            f"{', '.join(rubric.names).replace('_', ' ')}, or leave weights out"
+        )
+    return names
 
 
 def scripted_plan(plan: Plan, output: Path | None) -> Plan:
@@ -448,7 +474,9 @@ def scripted_plan(plan: Plan, output: Path | None) -> Plan:
                 for entry, spec in zip(study.under_test, plan.models.values(), strict=True)
             ),
             "sampling": Sampling(),
-            "judges": settings.model_copy(update={**judges, "repeats": min(settings.repeats, MOST_SCRIPTED)}),
+            "judges": settings.model_copy(
+                update={**judges, "repeats": min(settings.repeats, MOST_SCRIPTED), "weights": "equal"}
+            ),
             "repeats": min(study.repeats, MOST_SCRIPTED),
             "mode": "single",
             "budget": Budget(),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import pandas as pd
 
 from toolkit.analyses import (
+    ALIKE,
     BY_KEY,
     LATER,
     NO_SCORES,
@@ -374,6 +375,7 @@ class Study(Reported):
             primary=settings.primary,
             ceiling_share=settings.ceiling_share,
             drift_tolerance=self.file.judges.drift_tolerance,
+            length_normalization=self.file.bias_controls.length_normalization,
             unanswerable=self._without_judges,
             results=self._results,
         )
@@ -396,7 +398,7 @@ class Study(Reported):
         """What the test of the study has no scores for."""
         test: Any = self.plan.test
         if test.judged:
-            return {}
+            return {} if self.plan.weighted else {"judge_weighting": ALIKE}
         reason = (
             f"test {test.name} has no judges; study.results() and study.compare_models() have its numbers"
         )

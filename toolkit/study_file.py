@@ -66,6 +66,8 @@ class Judges(Table):
     """Whether judges with log-probabilities also give a probability-weighted mean score."""
     shuffle_dimensions: bool = False
     """Whether the order of the dimensions varies from task to task, by the seed."""
+    weights: Literal["equal", "specialization"] = "equal"
+    """Whether judges count alike, or each twice on the dimensions that its `specialization` names."""
     related: Literal["mark", "exclude"] = "mark"
     """Whether judges of the judged model's own family are marked and counted, or not asked."""
     reference: bool | None = None
@@ -101,16 +103,7 @@ class BiasControls(Table):
     fsp_sentences: int = Field(5, ge=1, le=20)
     """Sentences that `listed` names."""
     length_normalization: bool = False
-    """Whether `per_sentence` counts findings per 100 tokens of the reply and not their sum."""
-
-    @model_validator(mode="after")
-    def _has_an_effect(self) -> BiasControls:
-        if self.length_normalization and not (self.fsp_enabled and self.fsp_mode == "per_sentence"):
-            raise ValueError(
-                "length_normalization counts findings per 100 tokens, which only per_sentence has; set "
-                'fsp_enabled = true and fsp_mode = "per_sentence", or leave it out'
-            )
-        return self
+    """Whether findings speak of reply length and score, and `per_sentence` counts per 100 tokens and not in all."""
 
 
 def _day(value: Any) -> Any:
@@ -284,7 +277,7 @@ class StudyFile(Table):
     seed: int = Field(20250107, ge=0, lt=2**31)
     """Where every draw of the study begins; the same seed draws the same."""
     concurrency: AtOnce = 10
-    """Requests that are sent to one provider at the same time; lowered when the provider objects."""
+    """Calls that are in flight at the same time over all providers; a provider that objects gets fewer."""
     mode: Literal["single", "batch"] = "single"
     """Whether calls are sent singly, or as batches at half the price within a day."""
     fresh: bool = False
@@ -346,6 +339,7 @@ class StudyFile(Table):
             "judges.repeats": judges.repeats > 1,
             "judges.expected_scores": judges.expected_scores,
             "judges.shuffle_dimensions": judges.shuffle_dimensions,
+            "judges.weights": judges.weights != "equal",
             "bias_controls.fsp_enabled": self.bias_controls.fsp_enabled,
             "length_arms": self.length_arms,
         }

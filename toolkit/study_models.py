@@ -193,10 +193,10 @@ class Sampling(Reasoning):
 
 
 class Judge(ModelEntry):
-    """One judge of the ensemble; its speciality is recorded, its weight is equal."""
+    """One judge of the ensemble, with its speciality."""
 
     specialization: str = ""
-    """What this judge is good at: it is recorded, and its weight is that of the others."""
+    """What this judge is good at, in names of dimensions: recorded, not sent, and a weight where `weights` says so."""
 
 
 def named(value: Any) -> Any:

@@ -127,7 +127,7 @@ def test_quality_costs_and_slopes_are_drawn_as_their_results_have_them(whole):
 
 
 def test_judges_dimensions_and_components_are_drawn_as_their_results_have_them(whole):
-    """Scores as given, six forms of each score with absolute agreement printed, each judge, shares."""
+    """Scores as given, six forms and alpha of each score, alpha over dimensions, each judge, shares."""
     held, figures = whole
     judgements = held.judgements
     scores = judgements[~judgements["failed"]].pivot(
@@ -138,7 +138,14 @@ def test_judges_dimensions_and_components_are_drawn_as_their_results_have_them(w
     profile, forest = figures["dimension_profile"].data, figures["icc_forest"]
     assert ends(profile, "mean", "low", "high") == told(one.mean for one in held.dimension_profile().means)
     assert set(profile["dimension"]) == set(DIMENSIONS)
-    assert len(forest.data) == 6 * 8
+    assert len(forest.data) == 7 * 8 + 1
+    over = held.reliability().alpha_over_dimensions
+    alphas = [("all dimensions", over), *held.reliability().alpha_over_judges.items()]
+    rows = forest.data.set_index(["dimension", "form"])
+    for score, one in alphas:
+        drawn = rows.loc[(score, one.name), ["estimate", "low", "high"]].tolist()
+        assert drawn == [one.estimate, one.low, one.high]
+        assert any(text.startswith(f"{one.estimate:.2f}\n[") for text in texts(forest))
     for score, forms in held.reliability().icc.items():
         own = forest.data[forest.data["dimension"] == score].set_index("form")
         for one in forms:

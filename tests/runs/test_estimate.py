@@ -307,6 +307,11 @@ def test_providers_go_side_by_side(opened):
     )
     frame = study.estimate()
     assert frame.attrs["seconds"] == pytest.approx(60 * EXPECTED_SECONDS / 10 + 60 * EXPECTED_SECONDS / 2)
+    frame = opened(
+        "repeats = 10\nconcurrency = 4",
+        changes=[('judge-b", provider = "scripted"', 'judge-b", provider = "groq"')],
+    ).estimate()
+    assert frame.attrs["seconds"] == pytest.approx(4 * 60 * EXPECTED_SECONDS / 4)  # of two providers together
 
 
 def test_batch_mode_is_half_the_price_within_a_day(opened):

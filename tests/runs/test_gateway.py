@@ -59,7 +59,7 @@ def in_gateway(
     async def main():
         ledger = Ledger(store, study)
         endpoint = Endpoint(model_spec("scripted"), price, lambda: model, concurrency=4)
-        gateway = Gateway(ledger, [endpoint], retry=QUICK, **settings)
+        gateway = Gateway(ledger, [endpoint], concurrency=4, retry=QUICK, **settings)
         try:
             gateway.open()
             return await work(gateway)
@@ -209,7 +209,9 @@ def test_a_key_that_is_missing_leaves_no_claim(store):
             raise InputError("set OPENAI_API_KEY")
 
         gateway = Gateway(
-            Ledger(store, "s"), [Endpoint(model_spec("scripted"), PRICE, open_model, concurrency=4)]
+            Ledger(store, "s"),
+            [Endpoint(model_spec("scripted"), PRICE, open_model, concurrency=4)],
+            concurrency=4,
         )
         try:
             with pytest.raises(InputError, match="OPENAI_API_KEY"):

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from toolkit.runs.limits import LONGEST_WAIT, Limiter
+from toolkit.runs.limits import LONGEST_WAIT, Limiter, Places
 
 
 class Jumping(asyncio.SelectorEventLoop):
@@ -234,3 +234,56 @@ def test_a_place_in_which_nothing_was_sent_counts_for_no_minute():
         return now()
 
     assert in_no_time(work()) < 1.0
+
+
+def test_a_provider_that_hangs_stops_no_other():
+    """It has all places but one of each of the others, which go on, and when its calls end all have equal shares."""
+
+    async def work():
+        places, ends, counts = Places(11), {}, []
+        limiters = {name: limited(11, places=places) for name in ("hanging", "quick", "slow")}
+
+        async def call(name, seconds):
+            slot = await enter(limiters[name])
+            counts.append((limiters["hanging"].active, sum(each.active for each in limiters.values())))
+            await asyncio.sleep(seconds)
+            limiters[name].leave(slot, answered=True)
+            ends.setdefault(name, []).append(now())
+            limiters[name].open_calls -= 1
+            places.hand_out()
+
+        for limiter, calls in zip(limiters.values(), (40, 60, 60), strict=True):
+            limiter.open_calls = calls
+        hanging = [asyncio.create_task(call("hanging", 180)) for _ in range(40)]
+        await asyncio.sleep(1)  # its calls are all that wait
+        others = [call(name, seconds) for name, seconds in (("quick", 1), ("slow", 2)) for _ in range(60)]
+        await asyncio.gather(*hanging, *others)
+        return counts, ends
+
+    counts, ends = in_no_time(work())
+    assert max(total for _, total in counts) == 11
+    assert max(active for active, _ in counts[:60]) == 9
+    assert ends["quick"][10] < 30
+    assert ends["slow"][10] < 30
+    assert len(ends["quick"]) == len(ends["slow"]) == 60
+
+
+def test_a_place_is_kept_for_nobody_who_may_not_take_it_yet():
+    """A provider that asks for a pause waits without a place, and has its turn when its time has come."""
+
+    async def work():
+        places = Places(1)
+        paused, other = (limited(5, places=places) for _ in range(2))
+        paused.leave(await enter(paused), refused=True, retry_after=30)
+        waiting = asyncio.create_task(enter(paused))
+        for _ in range(20):
+            slot = await enter(other)
+            await asyncio.sleep(1)
+            other.leave(slot, answered=True)
+        early = now()
+        await waiting
+        return early, now()
+
+    early, late = in_no_time(work())
+    assert early == pytest.approx(20, abs=0.1)
+    assert late == pytest.approx(30, abs=0.1)

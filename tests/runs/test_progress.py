@@ -23,7 +23,7 @@ from toolkit.runs.progress import Progress, duration
 from toolkit.runs.status import status_summary
 from toolkit.store.documents import Call, Run
 from toolkit.study import Study
-from toolkit.study_file import Limit
+from toolkit.study_file import Budget, Limit
 
 pytestmark = pytest.mark.usefixtures("store_folder")
 
@@ -261,7 +261,36 @@ def test_a_wish_to_wait_too_long_is_told_and_holds_up_no_other_provider(
         assert (study.execute(progress=False).failed, first.count) == (0, 13)
 
 
-@pytest.mark.parametrize("concurrency", [1, 20])
+@pytest.mark.parametrize(("setting", "most"), [({}, 10), ({"concurrency": 25}, 25)])
+def test_so_many_calls_are_in_flight_over_all_providers(tmp_path, setting, most):
+    """Ten by default, with a budget too: three servers count together, and answer all that there is to ask."""
+    in_flight = [0]
+    until = time.monotonic() + 60
+
+    def holds():
+        nonlocal until
+        if min(server.count for server in servers) < 14:
+            return False
+        in_flight.append(sum(server.under_way for server in servers))
+        if in_flight[-1] >= most:  # long enough for one too many to come
+            until = min(until, time.monotonic() + 1)
+        return time.monotonic() < until
+
+    with (
+        StubServer(holds=holds) as first,
+        StubServer(holds=holds) as second,
+        StubServer(holds=holds) as third,
+    ):
+        servers = (first, second, third)
+        addresses = [server.openai_url for server in servers]
+        study = unjudged_study(tmp_path, *addresses, repeats=6, budget=Budget(aud=5.0), **setting)
+        outcome = study.execute(progress=False)
+        assert (outcome.succeeded, outcome.exit_code) == (216, 0)
+        assert [server.count for server in servers] == [72] * 3
+    assert max(in_flight) == most
+
+
+@pytest.mark.parametrize("concurrency", [2, 20])
 def test_the_runs_of_a_dead_server_wait_and_hold_up_no_other(tmp_path, monkeypatch, concurrency):
     """After ten refused connections nothing goes there: nothing failed, nothing is booked, and who looks is told."""
     log = quick_log(monkeypatch)

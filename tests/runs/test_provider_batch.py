@@ -55,7 +55,7 @@ def asked(store, spec, requests, **settings):
     async def main():
         stop = threading.Event()
         endpoint = Endpoint(spec, PRICE, lambda: open_model(spec, env=ENV), concurrency=4, batch=True)
-        gateway = Gateway(Ledger(store, "s"), [endpoint], stop=stop, **settings)
+        gateway = Gateway(Ledger(store, "s"), [endpoint], concurrency=4, stop=stop, **settings)
         batches = Batches(
             gateway, lambda spec: open_batch_client(spec, env=ENV), poll_seconds=0.02, stop=stop, shown=False
         )

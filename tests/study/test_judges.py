@@ -336,7 +336,7 @@ def said(role, score, **changes):
 
 def ensemble(*scores, judges=0):
     judgements = [said(role, score) for role, score in zip(JUDGE_ROLES, scores, strict=False)]
-    return ensemble_evaluation(judgements, judges=judges or len(judgements))
+    return ensemble_evaluation(judgements, judges=[SPEC] * (judges or len(judgements)))
 
 
 def test_three_judges_give_the_numbers_of_the_seed_s_example():
@@ -378,7 +378,7 @@ def test_fewer_than_two_of_several_judges_leave_the_run_unjudged(scores, judges)
 def test_a_judge_that_judges_again_counts_once_with_its_mean_over_what_can_be_read():
     """True zeros are counted, and only the strict composite feels them."""
     again = [replace(said("primary", score), judge_repeat=n) for n, score in enumerate((1, 4, None))]
-    evaluation = ensemble_evaluation([*again, said("secondary", 4.5, clarity=0)], judges=2)
+    evaluation = ensemble_evaluation([*again, said("secondary", 4.5, clarity=0)], judges=[SPEC] * 2)
     primary = evaluation["judge_results"]["primary"]
     assert (primary["composite"], primary["scores"]["clarity"], primary["reason"]) == (2.5, 2.5, None)
     assert (primary["repeats"], primary["composites"]) == ({"asked": 3, "readable": 2}, [1, 4, None])
@@ -389,7 +389,7 @@ def test_a_judge_that_judges_again_counts_once_with_its_mean_over_what_can_be_re
     assert means["composite_strict"] == pytest.approx((2.5 + 4.5 * 6 / 7) / 2)
     for twice in ([said("primary", 4), said("primary", 5)], [again[1]] * 2):
         with pytest.raises(InputError, match="a role may judge a run once"):
-            ensemble_evaluation(twice, judges=2)
+            ensemble_evaluation(twice, judges=[SPEC] * 2)
 
 
 def test_all_requests_of_a_reply_begin_alike_whatever_the_length_of_its_prompt():

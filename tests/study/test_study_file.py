@@ -78,7 +78,6 @@ def test_paths_are_relative_to_the_file(tmp_path, monkeypatch):
         (BEGIN + '[judges]\ntertiary = "nobody"', ["judges.tertiary", "nobody", "gpt-4o", "claude-3-5-haiku"]),
         (BEGIN + '[judges]\nrubric = "best"', ["judges.rubric", "best", "seed-v1"]),
         (BEGIN + '[judges]\nrubric = "seed-v1"\nshuffle_dimensions = true', ["fixed order"]),
-        (BEGIN + "[bias_controls]\nlength_normalization = true", ["only per_sentence has"]),
         (BEGIN + '[replies]\nrefused = "retry"', ["replies.refused"]),  # more tokens make no answer of a refusal
         *((BEGIN + f"[analysis]\nequivalence_margin = {odd}", ["analysis.equivalence_margin"])
           for odd in ("0", "-0.1", "inf", "nan", "5", "9")),

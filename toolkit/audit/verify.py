@@ -217,7 +217,7 @@ def _differing_run(plan: Plan, name: str, stored: _Judged, again: _Judged, share
         if ensemble:
             blob, controls = expected["output_blob_id"], expected["bias_controls"]
             evaluation = evaluation_fields(
-                ensemble, None, blob, controls, plan.rubric.scheme, len(plan.judges)
+                ensemble, None, blob, controls, plan.rubric.scheme, plan.judges.values()
             )
         expected = {**expected, **evaluation}
     pairs = {name: (run, expected)}

@@ -1,22 +1,24 @@
 """What the judges of one run say together, in the form the run document keeps (seed 002, section 3.1)."""
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.judges.judgement import Judgement
+from toolkit.judges.request import JudgeSpec
 from toolkit.scoring import SEED_SCHEME, Scheme, aggregate_ensemble_scores
 
 
 def ensemble_evaluation(
-    judgements: Sequence[Judgement], scheme: Scheme = SEED_SCHEME, *, judges: int
+    judgements: Sequence[Judgement], scheme: Scheme = SEED_SCHEME, *, judges: Collection[JudgeSpec]
 ) -> dict[str, Any]:
-    """Aggregate the judgements of one run over the judges that count, of so many that the study names.
+    """Aggregate the judgements of one run over the judges that count, of those that the study names.
 
-    A judge that judged several times counts once, with its means over the times that can be read.
+    A judge that judged several times counts once, with its means over the times that can be read. Where judges count
+    twice on some dimensions, no interval over judges is given: Student's t holds for equal weights.
     """
     labels = [judgement.label for judgement in judgements]
     if len(set(labels)) < len(labels):
@@ -25,7 +27,7 @@ def ensemble_evaluation(
     for judgement in judgements:
         by_role.setdefault(judgement.judge, []).append(judgement)
     results = {role: _result(judgements_of_role) for role, judgements_of_role in by_role.items()}
-    silent = (None,) * (judges - len(results))  # not asked yet, or not to judge this model
+    silent = (None,) * (len(judges) - len(results))  # not asked yet, or not to judge this model
     scores = {
         name: _statistics((*(_score(result, name) for result in results.values()), *silent), scheme.scale)
         for name in scheme.columns
@@ -35,11 +37,24 @@ def ensemble_evaluation(
     composites = {role: _score(result, "composite") for role, result in counting.items()}
     # What is left of two judges is one of several, and no ensemble: its mean is missing.
     remainders = {role: tuple((composites | {role: None}).values()) for role in counting}
-    judged = scores["composite"]["mean"] is not None
+    means = {name: score["mean"] for name, score in scores.items()}
+    judged = means["composite"] is not None
+    doubled = {(judge.role, name) for judge in judges for name in judge.doubled}
+    if judged and doubled:
+        intervals = {}
+        means = {
+            name: _mean(
+                _score(result, name)
+                for role, result in results.items()
+                for _ in range(1 + ((role, name) in doubled))
+            )
+            for name in scheme.names
+        }
+        means |= {"composite": scheme.composite(means), "composite_strict": scheme.strict(means)}
     return {
         "judge_results": results,
         "aggregated": {
-            "mean_scores": {name: score["mean"] for name, score in scores.items()},
+            "mean_scores": means,
             "std_scores": {name: score["std"] for name, score in scores.items()},
             "confidence_intervals": {name: ends and list(ends) for name, ends in intervals.items()},
             "median_scores": {name: score["median"] for name, score in scores.items()},

@@ -92,6 +92,8 @@ class JudgeSpec:
     logprobs: bool = False
     options: str | None = None
     related: tuple[str, ...] = ()
+    doubled: tuple[str, ...] = ()
+    """Dimensions on which it counts twice in the mean over judges."""
 
     def request(self, messages: tuple[Message, ...], schema: str | None = None) -> ModelRequest:
         """Return the request that sends messages to this judge; the schema is left out where its model takes none."""

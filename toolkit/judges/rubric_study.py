@@ -101,9 +101,7 @@ class RubricStudy(PromptResponseTest):
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
         """Return composites and dimensions as means over the judges that count, and the number of judges."""
         judgements = [votes[0] for votes in item_annotations.annotations.values() if votes[0] is not None]
-        aggregated = ensemble_evaluation(judgements, self.rubric.scheme, judges=len(self.judges))[
-            "aggregated"
-        ]
+        aggregated = ensemble_evaluation(judgements, self.rubric.scheme, judges=self.judges)["aggregated"]
         reply, reason = item_annotations.replies[0], None
         if reply.text is None and not aggregated["judged"]:
             reason = f"run failed: {reply.failure}"

@@ -135,12 +135,12 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
         calls_each = len(judge_requests(plan, role)[0])
         paid_calls = len(paid - named) + len(named) * calls_each + paid_pairs[role]
         rows.append(_row(plan, role, judge.name, spec, tokens, paid_calls, experience))
-    frame = pd.DataFrame(rows).astype({"seconds": float, "worst_seconds": float})
+    frame = pd.DataFrame(rows).drop(columns="busy").astype({"seconds": float, "worst_seconds": float})
     spent, reserved = spent_and_held(store, plan.study.name)
     by_row = list(zip(specs, rows, strict=True))
     batches = {row["who"] == "model" for row in rows if row["worst_seconds"]}
     frame.attrs.update(
-        seconds=_total_seconds(by_row),
+        seconds=_total_seconds(by_row, plan.study.concurrency),
         worst_seconds=BATCH_SECONDS * len(batches) or None,
         runs=len(plan.runs),
         distinct_calls=len(set(plan.call_ids)),
@@ -222,6 +222,7 @@ def _row(
         if batch
         else _seconds(plan, spec, calls, expected.total, experience, role != "model"),
         "worst_seconds": BATCH_SECONDS if batch else None,
+        "busy": calls * experience.seconds if experience else 0.0,
         "basis": "paid" if experience is None else "measured" if experience.measured else "assumed",
     }
 
@@ -260,13 +261,18 @@ def _seconds(
     return max(times)
 
 
-def _total_seconds(rows: Sequence[tuple[ModelSpec, Mapping[str, Any]]]) -> float | None:
-    """Return the expected time of everything: one provider's rows add up, providers go side by side, judges last."""
+def _total_seconds(rows: Sequence[tuple[ModelSpec, Mapping[str, Any]]], concurrency: int) -> float | None:
+    """Return the expected time of everything: one provider's rows add up, providers go side by side, judges last.
+
+    No less than what all calls take together that share the places of the study.
+    """
     if any(row["seconds"] is None for _, row in rows):
         return None
     sums: dict[bool, dict[Any, float]] = defaultdict(lambda: defaultdict(float))
     for spec, row in rows:
-        sums[row["who"] == "model"][spec.room] += row["seconds"]
+        stage = sums[row["who"] == "model"]
+        stage[spec.room] += row["seconds"]
+        stage["all"] += row["busy"] / concurrency
     return sum(max(rooms.values()) for rooms in sums.values())
 
 

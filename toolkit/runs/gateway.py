@@ -27,6 +27,7 @@ from toolkit.runs.limits import (
     UNREACHABLE,
     UNSURE,
     Limiter,
+    Places,
     RetryPolicy,
     Slot,
     pause,
@@ -60,8 +61,12 @@ def worst_aud(request: ModelRequest, endpoint: Endpoint) -> float:
     return worst_cost(worst_usage(endpoint.spec, request), endpoint.price, utc_now().date())
 
 
-def limiters(endpoints: Iterable[Endpoint]) -> dict[Room, Limiter]:
-    """Return one limiter for each provider at one address, with the narrowest limits of the models it serves."""
+def limiters(endpoints: Iterable[Endpoint], concurrency: int) -> dict[Room, Limiter]:
+    """Return one limiter for each provider at one address, with the narrowest limits of the models it serves.
+
+    Together they let ``concurrency`` calls go at once.
+    """
+    places = Places(concurrency)
     rooms: dict[Room, list[Endpoint]] = {}
     for endpoint in endpoints:
         rooms.setdefault(endpoint.spec.room, []).append(endpoint)
@@ -74,6 +79,7 @@ def limiters(endpoints: Iterable[Endpoint]) -> dict[Room, Limiter]:
     return {
         room: Limiter(
             min(endpoint.concurrency for endpoint in sharing),
+            places=places,
             requests_per_minute=least(sharing, "requests_per_minute"),
             tokens_per_minute=least(sharing, "tokens_per_minute"),
         )
@@ -124,6 +130,7 @@ class Gateway:
         ledger: Ledger,
         endpoints: Iterable[Endpoint],
         *,
+        concurrency: int,
         budget_aud: float | None = None,
         retry: RetryPolicy | None = None,
         seed: int = 0,
@@ -133,7 +140,7 @@ class Gateway:
         self.ledger = ledger
         self.endpoints = {endpoint.key: endpoint for endpoint in endpoints}
         self._models: dict[Key, Model] = {}
-        self._limiters = limiters(self.endpoints.values())
+        self._limiters = limiters(self.endpoints.values(), concurrency)
         self._turning_away: asyncio.Task[None] | None = None
         # Why a room, or one model, is not asked again.
         self._stopped: dict[tuple[str | None, ...], ModelError] = {}
@@ -256,6 +263,8 @@ class Gateway:
             raise
 
     async def _ask(self, sending: Sending, purpose: str) -> Answer:
+        limiter = self._limiters[sending.endpoint.spec.room]
+        limiter.open_calls += 1
         try:
             claimed = await self._claim(sending, purpose)
             while not isinstance(claimed, Answer):
@@ -271,6 +280,8 @@ class Gateway:
         finally:
             self._leave(sending, unsent=True)
             self._settle(sending, 0.0)
+            limiter.open_calls -= 1
+            limiter.places.hand_out()
 
     async def close(self) -> None:
         """Wait for what is under way, unless this is cancelled itself; close every model and give the study back."""

@@ -1,5 +1,7 @@
 """What one provider is sent: requests at once, adapted to how it goes, and requests and tokens a minute."""
 
+from __future__ import annotations
+
 import asyncio
 import random
 import threading
@@ -7,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 
 from toolkit.errors import ModelError
 
@@ -46,6 +49,32 @@ class Slot:
     tokens: float
 
 
+class Places:
+    """The calls of a study that may be in flight at once, over all its providers.
+
+    A place that becomes free goes to the waiting provider with the fewest calls in flight, so that all that wait have
+    equal shares. No provider takes the last place of another that has calls to make: one that hangs slows the others
+    down until its calls time out, and stops none that had begun. A place is taken together with the provider's own, so
+    that nobody has one and waits for the other.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.limiters: list[Limiter] = []
+
+    def are_free_for(self, limiter: Limiter) -> bool:
+        """Return whether a provider may take a place."""
+        free = self._most - sum(each.active for each in self.limiters)
+        reserved = [each for each in self.limiters if each.open_calls and not each.active]
+        return free > (len(reserved) if limiter.active else 0)
+
+    def hand_out(self) -> None:
+        """Let requests go as long as there are places, and requests that may take them."""
+        fewest = attrgetter("active")
+        while any(limiter.let_next_go() for limiter in sorted(self.limiters, key=fewest)):
+            pass
+
+
 class Limiter:
     """Lets requests to one provider go, in the order in which they came.
 
@@ -59,6 +88,7 @@ class Limiter:
         self,
         most: int,
         *,
+        places: Places | None = None,
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
         minute: float = MINUTE,
@@ -70,7 +100,10 @@ class Limiter:
         self._tokens = tokens_per_minute
         self._minute = minute
         self._clock = clock
-        self._active = 0
+        self.active = 0
+        self.open_calls = 0  # in flight or on their way there
+        self.places = places or Places(most)
+        self.places.limiters.append(self)
         self._refused = False
         self._shrunk_at = -1.0
         self._paused_until = 0.0
@@ -91,7 +124,7 @@ class Limiter:
             return self._take(tokens)
         future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
         self._waiting.append((tokens, future))
-        self._let_go()
+        self.places.hand_out()
         try:
             return await future
         except asyncio.CancelledError:
@@ -110,7 +143,7 @@ class Limiter:
         unsent: bool = False,
     ) -> None:
         """Give a place back; one in which nothing was sent counts for no minute."""
-        self._active -= 1
+        self.active -= 1
         if unsent and slot in self._sent:
             self._sent.remove(slot)
         if tokens is not None:
@@ -128,7 +161,7 @@ class Limiter:
             self._paused_seconds = 0.0
             grown = self._window + (1 / self._window if self._refused else 1.0)
             self._window = min(float(self._most), grown)
-        self._let_go()
+        self.places.hand_out()
 
     def waits_for(self, retry_after: float | None) -> bool:
         """Return whether a provider's wish is waited for: not where that takes too long without an answer."""
@@ -155,7 +188,7 @@ class Limiter:
 
     def _wait(self, tokens: float) -> float:
         """Return the seconds until a request may go; infinity when another has to come back first."""
-        if self._active >= int(self._window):
+        if self.active >= int(self._window) or not self.places.are_free_for(self):
             return float("inf")
         now = self._clock()
         while self._sent and self._sent[0].at <= now - self._minute:
@@ -168,23 +201,28 @@ class Limiter:
 
     def _take(self, tokens: float) -> Slot:
         slot = Slot(self._clock(), tokens)
-        self._active += 1
+        self.active += 1
         if self._requests is not None or self._tokens is not None:
             self._sent.append(slot)
         return slot
 
-    def _let_go(self) -> None:
+    def let_next_go(self) -> bool:
+        """Let the first request that waits go, now or when its time has come; return whether it went now."""
         while self._waiting:
             tokens, future = self._waiting[0]
-            if not future.done():  # otherwise it was cancelled while it waited
-                if (wait := self._wait(tokens)) > 0.0:
-                    if wait != float("inf"):
-                        if self._timer is not None:
-                            self._timer.cancel()
-                        self._timer = asyncio.get_running_loop().call_later(wait, self._let_go)
-                    return
-                future.set_result(self._take(tokens))
+            if future.done():  # it was cancelled while it waited
+                self._waiting.popleft()
+                continue
+            if wait := self._wait(tokens):
+                if wait != float("inf"):
+                    if self._timer is not None:
+                        self._timer.cancel()
+                    self._timer = asyncio.get_running_loop().call_later(wait, self.places.hand_out)
+                return False
             self._waiting.popleft()
+            future.set_result(self._take(tokens))
+            return True
+        return False
 
 
 async def pause(seconds: float, stop: threading.Event) -> None:

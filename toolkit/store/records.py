@@ -14,6 +14,7 @@ from toolkit.files import sha256_hex
 from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.judges.focus import reply_metadata
 from toolkit.judges.judgement import Judgement, judge_label
+from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Answer
 from toolkit.scoring import Scheme
 from toolkit.store import documents
@@ -110,7 +111,7 @@ def evaluation_fields(
     blob_id: str | None,
     bias_controls: Fields,
     scheme: Scheme,
-    judges: int,
+    judges: Collection[JudgeSpec],
 ) -> Document:
     """Return what a run holds of what the ensemble found; ``scores`` are the means over the judges."""
     evaluation = ensemble_evaluation(judgements, scheme, judges=judges)

@@ -137,9 +137,11 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
         "length_and_information": _information,
         "accuracy": _accuracy,
         "compare_models": _models,
+        "length_bias": _length_bias,
         "pareto": _front,
         "compare_pairs": _pairs,
         "reliability": _judges,
+        "judge_weighting": _weighting,
         "calibration": _people,
         "missing": _missing,
     }
@@ -150,6 +152,8 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
         "length": bool((analyses.runs["length_bin"] == WHOLE).all()),
         "length_and_information": analyses.runs_with_arms.empty,
         "missing": not analyses.is_judged,
+        "length_bias": not analyses.length_normalization,
+        "judge_weighting": "judge_weighting" in reasons,
     }
     foreign |= {name for name, is_absent in absent.items() if is_absent}
     if unknown := [name for name in only if name not in parts]:
@@ -387,6 +391,10 @@ def _models(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     yield from _ranked(question, compared.models, compared.differences, words, within, ranks, ends)
 
 
+def _length_bias(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+    yield _stated(question, TEXTS["reply_length"], analyses.length_bias().slope, 0)
+
+
 def _front(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
     points = analyses.pareto(cost=cost_column(analyses.runs)).points
     if front := [point for point in points if point.on_front]:
@@ -471,6 +479,10 @@ def _judges(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
         yield _compared(question, titles.get(judge, judge), TEXTS["judges"]["others"], number)
     if len(leniency) > 2 and any(verdict_of(number) == DIFFERENT for number in leniency.values()):
         yield Statement(question, TEXTS["judges"]["dependent"])
+
+
+def _weighting(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+    yield _stated(question, TEXTS["weights"], analyses.judge_weighting().differences[-1], 0)
 
 
 def _people(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:

@@ -14,6 +14,7 @@ from toolkit.analyses import Analyses
 from toolkit.report import captions, style
 from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
+from toolkit.stats.agreement.alpha import OVER_DIMENSIONS, OVER_JUDGES
 from toolkit.stats.result import Estimate
 from toolkit.words import JUDGE_ROLES, agreeing, counted, scale_words
 
@@ -30,10 +31,14 @@ _FORMS = ("ICC(A,1)", "ICC(A,k)")
 _ABSOLUTE = (style.PLAIN, 1.6, "(A): absolute agreement")
 _UNTOLD = (style.ModelStyle(style.GREY, "s", "-"), 0.9, "(1): judges not told apart")
 _CONSISTENCY = (style.ModelStyle(style.GREY, "^", "-"), 0.9, "(C): consistency, leniency left out")
+_OVER_JUDGES = (style.ModelStyle(style.INK, "D", "-"), 1.6, OVER_JUDGES)
+_OVER_DIMENSIONS = (style.ModelStyle(style.INK, "v", "-"), 1.6, OVER_DIMENSIONS)
 _PANELS = {
     "One judge": {"ICC(A,1)": _ABSOLUTE, "ICC(1,1)": _UNTOLD, "ICC(C,1)": _CONSISTENCY},
     "Mean of the judges": {"ICC(A,k)": _ABSOLUTE, "ICC(1,k)": _UNTOLD, "ICC(C,k)": _CONSISTENCY},
+    "Cronbach's alpha": {OVER_JUDGES: _OVER_JUDGES, OVER_DIMENSIONS: _OVER_DIMENSIONS},
 }
+_TOGETHER = "all dimensions"
 _LOWEST = -1.0
 _GUIDES = (0.5, 0.75, 0.9)
 _JUDGES = ("part", "judge", "estimate", "low", "high", "answers")
@@ -149,24 +154,29 @@ def _text(name: str, estimate: Estimate | None) -> str:
 
 
 def icc_forest(analyses: Analyses, context: About) -> FigureWithCaption:
-    """Draw the six intraclass correlations of each dimension and of the composite with their intervals."""
-    icc, text = analyses.reliability().icc, captions.TEXTS["icc_forest"]
+    """Draw six intraclass correlations and alpha of each dimension and the composite, and alpha over dimensions."""
+    reliability, text = analyses.reliability(), captions.TEXTS["icc_forest"]
+    icc = reliability.icc
     order = [form for forms in _PANELS.values() for form in forms]
     rows = [
         (key, form)
         for key, forms in icc.items()
-        for form in sorted(forms, key=lambda form: order.index(form.name))
+        for form in sorted(
+            (*forms, reliability.alpha_over_judges[key]), key=lambda form: order.index(form.name)
+        )
     ]
+    if (over := reliability.alpha_over_dimensions) is not None:
+        rows.append((_TOGETHER, over))
     data = style.data_of(rows, _ICC, every=True).rename(columns={"name": "form", "remarks": "note"})
     estimated = data[data["estimate"].notna()]
     estimates = [form for forms in icc.values() for form in forms]
-    if estimated.empty:
+    if not any(form.estimable for form in estimates):
         reasons = (form.reason for form in estimates if form.reason)
         raise NothingToDraw(next(reasons, "no run was scored by two judges"))
     lowest = float(data[["estimate", "low"]].min().min())
     low = max(_LOWEST, min(0.0, math.floor(lowest * 4) / 4))
     values = style.values_of(
-        estimated[estimated["form"].isin(_FORMS)],
+        estimated[estimated["form"].isin((*_FORMS, OVER_JUDGES, OVER_DIMENSIONS))],
         lambda row: f"{row.dimension}, {row.form} {style.decimals(row.estimate)}",
     )
     return context.figure(
@@ -174,7 +184,7 @@ def icc_forest(analyses: Analyses, context: About) -> FigureWithCaption:
         text["seen"],
         [text["note"]],
         [lowest < low and text["cut"]],
-        estimates=estimates, also=[f"rated by every judge: {captions.ranges_words(estimates)}"],
+        estimates=[form for _, form in rows], also=[f"rated by every judge: {captions.ranges_words(estimates)}"],
     )  # fmt: skip
 
 
@@ -184,27 +194,39 @@ def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
     panels = figure.subplots(1, len(_PANELS), sharey=True)
     for axes, (title, looks) in zip(panels, _PANELS.items(), strict=True):
         axes.axvline(0, color=style.GREY, linewidth=0.6, zorder=0)
-        for guide in _GUIDES:
+        is_alpha = OVER_JUDGES in looks
+        for guide in () if is_alpha else _GUIDES:
             axes.axvline(guide, color=style.GREY, linewidth=0.7, linestyle=":", zorder=0)
             style.threshold(axes, guide, f"{guide:g}".lstrip("0"))
         for up, key in enumerate(keys):
-            rows = data[(data["dimension"] == key) & data["estimate"].notna()].set_index("form")
-            for number, (form, (look, width, _)) in enumerate(looks.items()):
-                if form in rows.index:
-                    _icc_mark(axes, rows.loc[form], up + (number - 1) * 0.24, low, look, width)
-            if (leading := next(iter(looks))) not in rows.index:
+            rows = data[(data["dimension"] == key) & data["form"].isin(looks)]
+            estimated = rows[rows["estimate"].notna()].set_index("form")
+            for number, form in enumerate(estimated.index):
+                look, width, _ = looks[form]
+                _icc_mark(
+                    axes,
+                    estimated.loc[form],
+                    up + (number - (len(estimated) - 1) / 2) * 0.24,
+                    low,
+                    look,
+                    width,
+                )
+            if rows.empty:
+                continue
+            leading = rows.iloc[0]
+            if pd.isna(leading["estimate"]):
                 style.beside(axes, up - 0.24, "not estimable", 1.03, color=style.GREY)
                 continue
-            interval = style.interval(*rows.loc[leading, ["estimate", "low", "high"]])
+            interval = style.interval(*leading[["estimate", "low", "high"]])
             style.beside(axes, up, interval.replace(" [", "\n["), 1.03)
         axes.set_xlim(low - 0.03, 1.03)
         axes.tick_params(axis="y", length=0)
         axes.set_title(title, pad=13)
-        axes.set_xlabel("Intraclass correlation")
+        axes.set_xlabel("Alpha" if is_alpha else "Intraclass correlation")
     style.row_axis(panels[0], [readable(key) for key in keys], (len(keys) - 0.45, -0.55))
     handles = [
         style.handle(label, color=look.color, marker=look.marker, linewidth=width, markersize=4)
-        for look, width, label in (_ABSOLUTE, _UNTOLD, _CONSISTENCY)
+        for look, width, label in (_ABSOLUTE, _UNTOLD, _CONSISTENCY, _OVER_JUDGES, _OVER_DIMENSIONS)
     ]
     style.legend(figure, handles, columns=3, columnspacing=1.2)
     return style.settle(figure)

@@ -1,4 +1,4 @@
-"""What focus sentences (FSP) and reference answers do to the scores: the same runs judged with them and without."""
+"""What focus sentences (FSP), reference answers and weights of judges do to scores: the same runs, with and without."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +21,7 @@ from toolkit.stats.prompt_length.contrasts import (
     exploratory,
     mean_over_bases,
     on_models,
+    runs_mean,
 )
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import DIMENSIONS, SCORE, agreeing, counted
@@ -235,3 +236,66 @@ def _agreement(complete: pd.DataFrame) -> tuple[Estimate, ...]:
         replace(hidden, name=f"{hidden.name}, without reference"),
         exploratory(krippendorff_difference(on, off, bases)),
     )
+
+
+@dataclass(frozen=True)
+class JudgeWeighting(Result):
+    """Means of each score by the judges' specialization and by equal weights, and their paired differences."""
+
+    differences: tuple[Estimate, ...]
+    specialization: tuple[Estimate, ...]
+    equal: tuple[Estimate, ...]
+
+
+@over_clusters
+def judge_weighting(runs: pd.DataFrame, judgements: pd.DataFrame, scores: Sequence[str]) -> JudgeWeighting:
+    r"""Compare scores in which judges count twice on their dimensions with those of equal weights, run by run.
+
+    The weighted score of a dimension is :math:`\sum_j w_j x_j / \sum_j w_j` over the judges j that scored it, with
+    :math:`w_j = 2` where it is of their specialization and 1 elsewhere; that of equal weights is the mean of the same
+    judges. The difference is taken within run; models, runs and bins are averaged within each base.
+
+    Parameters
+    ----------
+    runs
+        One row a run: run_id, base, length_bin, perhaps model and cluster, and the weighted ``scores`` (points).
+    judgements
+        One row a run and judge: run_id and ``scores`` (points; NaN where the judge failed).
+    scores
+        Columns to compare.
+
+    Returns
+    -------
+    JudgeWeighting
+        For each score the mean under both weights and the paired difference, with Student's t intervals over bases, or
+        over clusters of bases that share texts; P values with Holm's correction over all scores.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, or a run is there twice.
+
+    References
+    ----------
+    Miller (2024), arXiv:2411.00640, for paired differences over clusters.
+
+    Examples
+    --------
+    >>> runs = pd.DataFrame({"run_id": list("abcd"), "base": list("wxyz"), "length_bin": "S"})
+    >>> runs["clarity"] = [3.0, 11 / 3, 4.0, 3.0]
+    >>> said = pd.DataFrame({"run_id": [*"aabbccdd"], "clarity": [3.0, 3.0, 3.0, 4.0, 4.0, 4.0, 3.0, 3.0]})
+    >>> compared = judge_weighting(runs, said, ["clarity"])
+    >>> round(compared.differences[0].estimate, 4), round(compared.equal[0].estimate, 3)
+    (0.0417, 3.375)
+    """
+    means, rows = judgements.groupby("run_id")[list(scores)].mean(), []
+    for name in scores:
+        alike = runs["run_id"].map(means[name]).where(runs[name].notna())
+        on, off = (frame.assign(judge="all") for frame in (runs, runs.assign(**{name: alike})))
+        pairs = paired_judgements(on, off, name, "judge weighting", "by both weights")
+        difference, *_ = paired_difference(pairs, f"{name}, specialization - equal", name, runs)
+        difference = replace(difference, n={kind: difference.n[kind] for kind in ("bases", "runs")})
+        sides = (pairs.assign(score=pairs[side]) for side in ("on", "off"))
+        rows.append((difference, *(runs_mean(name, side, difference.unit) for side in sides)))
+    differences, weighted, equal = zip(*rows, strict=True)
+    return JudgeWeighting(tuple(map(exploratory, with_holm(differences, "scores"))), weighted, equal)
