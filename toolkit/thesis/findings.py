@@ -139,6 +139,7 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
         "compare_pairs": _pairs,
         "reliability": _judges,
         "calibration": _people,
+        "hallucination": _hallucination,
         "missing": _missing,
     }
     titles = QUESTIONS | TEXTS["titles"] | {"missing": TEXTS["totals"]}
@@ -148,6 +149,7 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
         "length": bool((analyses.runs["length_bin"] == WHOLE).all()),
         "length_and_information": analyses.runs_with_arms.empty,
         "missing": not analyses.is_judged,
+        "hallucination": analyses.hallucination_verdicts.empty,
     }
     foreign |= {name for name, is_absent in absent.items() if is_absent}
     if unknown := [name for name in only if name not in parts]:
@@ -477,6 +479,12 @@ def _people(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     yield _stated(question, texts["agreement"].format(statistic=agreement.statistic), agreement)
     alone = texts["alone"].format(value=_value(mean.judges)) if mean.judges.estimable else ""
     yield _stated(question, texts["mean"], mean.calibrated, end=alone)
+
+
+def _hallucination(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+    for number in analyses.hallucination().shares:
+        if "length_bin" not in number.facets:
+            yield _stated(question, TEXTS["hallucination"].format(label=number.label), number)
 
 
 def _missing(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
