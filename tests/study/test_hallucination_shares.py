@@ -7,10 +7,8 @@ import json
 import pandas as pd
 import pytest
 from small_study import STUDY
-from stub_server import Fault, StubServer
+from stub_server import StubServer
 
-from toolkit import stats
-from toolkit.errors import InputError
 from toolkit.hallucination.comparison import compare_hallucination, hallucination_tasks, reply_items
 from toolkit.store import embedded
 from toolkit.study import Study
@@ -59,38 +57,28 @@ def shares_of(found):
 
 
 def test_replies_of_a_study_are_asked_once_and_read_from_the_ledger(study, toolkit):
-    """The seed's prompt, prompt as question, reply as answer; missing is no no; again is free and says the same."""
+    """Prompt as question, reply as answer; missing is no no; again is free and says the same."""
     study.execute(progress=False)
-    assert study.hallucination_verdicts().empty
     assert study.unanswerable["hallucination"] == "no judge was asked about hallucination"
-    before = study.server.count
-    code, out, _ = toolkit("judges", "hallucination", "--study", study.path, "--k", 3, "--json")
-    fields = json.loads(out)
-    assert (code, study.server.count - before) == (0, 6 * 3 * 3)
-    sent = study.server.seen[-1].body
+    asked = study.server.count
+    command = ("judges", "hallucination", "--study", study.path, "--k", 3, "--json")
+    fields = json.loads(toolkit(*command)[1])
+    assert study.server.count - asked == len(study.calls(purpose="hallucination")) == 6 * 3 * 3
+    messages = [message["content"] for message in study.server.seen[-1].body["messages"]]
     runs = study.runs(replies=True)
-    prompts = {study.prompt(row.prompt_id): row.reply for row in runs.itertuples()}
-    texts = [f"Question: {prompt}\nGenerated Answer: {reply}" for prompt, reply in prompts.items()]
-    assert sent["messages"][-1]["content"] in texts
-    assert sent["messages"][0]["content"].endswith("explain in about ten words why there is a hallucination by "
-        "thinking step by step.")  # fmt: skip
-    shares = shares_of(fields)
-    lengths = (
-        study.hallucination_verdicts().groupby(["judge", "length_bin"], observed=True)["decision"].mean()
-    )
-    for judge in ("primary", "secondary"):
-        assert shares[judge, MODE]["estimate"] == pytest.approx(lengths[judge].mean())
-        for name in "SML":
-            assert shares[judge, MODE, name]["estimate"] == lengths[judge, name]
+    texts = zip(map(study.prompt, runs["prompt_id"]), runs["reply"], strict=True)
+    assert messages[2] in [f"Question: {prompt}\nGenerated Answer: {reply}" for prompt, reply in texts]
+    assert "\nIf yes, on the next line, explain in about ten words why" in messages[0]
+    shares, verdicts = shares_of(fields), study.hallucination_verdicts()
+    means = verdicts.groupby(["judge", "length_bin"], observed=True)["decision"].mean()
+    for judge, name in (("primary", "S"), ("primary", "M"), ("secondary", "L")):
+        assert shares[judge, MODE, name]["estimate"] == means[judge, name]
     assert shares["primary", MODE]["n"] == {"answers": 6, "bases": 2}
     assert 0 < shares["primary", MODE]["estimate"] < 1
     assert (shares["tertiary", MODE]["estimate"], shares["tertiary", MODE]["missing"]) == (None, 6)
     asked = study.server.count
-    again = toolkit("judges", "hallucination", "--study", study.path, "--k", 3, "--json")
-    assert (again[0], json.loads(again[1])["shares"], study.server.count) == (0, fields["shares"], asked)
-    calls = study.calls(purpose="hallucination")
-    assert (len(calls), set(calls["role"])) == (54, {"primary", "secondary", "tertiary"})
-    assert study.status()["spent_aud"] == pytest.approx(study.calls()["aud_cost"].sum())
+    assert json.loads(toolkit(*command)[1])["shares"] == fields["shares"]
+    assert study.server.count == asked
 
 
 def test_the_result_stands_in_frames_findings_figure_methods_and_export(
@@ -98,51 +86,27 @@ def test_the_result_stands_in_frames_findings_figure_methods_and_export(
 ):
     """Question, truth, inference, metric and explanation; verify and the export's own verify agree."""
     study.execute(progress=False)
-    plain = {path.name for path in study.figures(tmp_path / "plain")}
-    tasks = hallucination_tasks(
-        study.plan, reply_items(study.plan, study.runs(replies=True)), [MODE, "boolean"]
-    )
+    tasks = hallucination_tasks(study.plan, reply_items(study.plan, study.runs(replies=True)), [MODE])
     compare_hallucination(study.plan, study.store, tasks, 2, progress=False)
-    study.close()
     study.server.answer = lambda body: pytest.fail("nobody is asked")
     rows = study.hallucination().verdicts
-    assert len(rows) == 6 * 3 * 2
-    assert (rows["k"] == 2).all()
-    yes = rows[(rows["mode"] == MODE) & rows["decision"].fillna(False)]
-    assert set(yes["explanation"]) == {EXPLANATION}
-    assert set(rows["metric"].dropna()) == {0.0, 1.0}
+    assert (len(rows), set(rows["k"])) == (18, {2})
+    assert set(rows.loc[rows["decision"].fillna(False), "explanation"]) == {EXPLANATION}
     assert rows.loc[rows["judge"] == "tertiary", "reason"].str.startswith("no verdict").all()
-    runs = study.runs(replies=True).set_index("run_id")
-    assert all(runs.loc[row.run_id, "reply"] == row.inference for row in rows.itertuples())
-    statements = study.findings("hallucination").frame()
-    assert len(statements) == 6
-    assert statements["estimate"].dropna().tolist() == [
-        share.estimate for share in study.hallucination().shares[:6] if share.estimable
-    ]
-    drawn = {path.name for path in study.bundle()}
-    assert {"hallucination_shares.png", "hallucination_shares.csv"} <= drawn
-    assert not any(name.startswith("hallucination") for name in plain)
-    methods = (study.output / "bundle" / "methods.tex").read_text()
-    assert "in the mode cot-seed, whether it is a hallucination, with up to 2 votes" in " ".join(
-        methods.split()
-    )
-    assert toolkit("verify", study.path)[0] == 0
-    assert toolkit("export", study.path, tmp_path / "out")[0] == 0
-    assert len(pd.read_csv(tmp_path / "out" / "hallucination_verdicts.csv")) == 36
-    assert toolkit("verify", tmp_path / "out")[0] == 0
-
-
-def test_a_judge_without_reply_is_asked_again_and_a_budget_leaves_what_was_paid_for(study, toolkit):
-    """Exit code 1, then 0 for the votes that lacked alone; another test of its own is asked as well."""
-    study.execute(progress=False)
-    study.server.faults = lambda n, body: Fault(status=400) if body["model"] == "judge-b" else None
-    command = ("judges", "hallucination", "--study", study.path, "--k", 1, "--json")
-    code, out, _ = toolkit(*command)
-    assert (code, sum(json.loads(out)["failures"].values())) == (1, 6)
-    assert set(study.hallucination_verdicts()["judge"]) == {"primary", "tertiary"}
-    study.server.faults, asked = (lambda n, body: None), study.server.count
-    assert (toolkit(*command)[0], study.server.count - asked) == (0, 6)
-    assert study.hallucination_verdicts()["judge"].value_counts().tolist() == [6, 6, 6]
+    replies = study.runs(replies=True).set_index("run_id")["reply"]
+    assert replies[rows["run_id"]].tolist() == rows["inference"].tolist()
+    estimates = [share.estimate for share in study.hallucination().shares[:2]]
+    assert study.findings("hallucination").frame()["estimate"].dropna().tolist() == estimates
+    assert "hallucination_shares.png" in {path.name for path in study.bundle()}
+    methods = " ".join((study.output / "bundle" / "methods.tex").read_text().split())
+    assert "in the mode cot-seed, whether it is a hallucination, with up to 2 votes" in methods
+    for command in (
+        ("verify", study.path),
+        ("export", study.path, tmp_path / "out"),
+        ("verify", tmp_path / "out"),
+    ):
+        assert toolkit(*command)[0] == 0
+    assert len(pd.read_csv(tmp_path / "out" / "hallucination_verdicts.csv")) == 18
 
 
 ANSWERS = (
@@ -164,9 +128,8 @@ def test_a_file_without_labels_has_shares_by_model_and_a_table(study, toolkit, t
     assert shares["primary", MODE]["estimate"] == pytest.approx(1 / 3)
     assert (shares["primary", MODE]["n"]["bases"], shares["primary", MODE]["missing"]) == (2, 1)
     assert (shares["primary", MODE, "x"]["estimate"], shares["primary", MODE, "y"]["estimate"]) == (1.0, 0.0)
-    row = next(row for row in fields["verdicts"] if (row["item_id"], row["judge"]) == ("w1", "primary"))
-    texts = {name: row[name] for name in ("question", "truth", "inference", "metric", "explanation")}
-    assert list(texts.values()) == ["Which port?", None, "It was invented.", 1.0, EXPLANATION]
+    row = next(row for row in fields["verdicts"] if row["item_id"] == "w1")
+    assert (row["truth"], row["inference"], row["explanation"]) == (None, "It was invented.", EXPLANATION)
     table = pd.read_csv(tmp_path / "out" / "tables" / "hallucination_verdicts.csv")
     assert len(table) == 12
     assert not table["inference"].str.startswith("=").any()
@@ -191,19 +154,3 @@ def test_a_mixed_file_says_both_side_by_side(study, toolkit, tmp_path):
     assert (rates["sensitivity"]["estimate"], rates["specificity"]["estimate"]) == (1.0, 1.0)
     assert shares_of(fields)["primary", MODE]["n"]["answers"] == 3
     assert {row["item_id"] for row in fields["verdicts"]} == {"w1", "w2", "w3", "w4"}
-
-
-def test_shares_are_clustered_and_refuse_a_frame_that_lacks_a_column():
-    """Four copies of a cluster know no more than one; nothing decided is not estimable and never zero."""
-    once = pd.DataFrame({"cluster": list("abcdefgh"), "model": "m", "judge": "j", "mode": "cot"})
-    once = once.assign(decision=[True, False] * 4)
-    few, many = (
-        stats.hallucination_shares(rows).shares[0]
-        for rows in (once, pd.concat([once] * 4, ignore_index=True))
-    )
-    assert (many.estimate, many.n) == (0.5, {"answers": 32, "bases": 8})
-    assert many.high - many.low >= 0.95 * (few.high - few.low)
-    (nothing,) = stats.hallucination_shares(once.assign(decision=None)).shares
-    assert (nothing.estimate, nothing.missing) == (None, 8)
-    with pytest.raises(InputError, match="cluster"):
-        stats.hallucination_shares(once.drop(columns="cluster"))
