@@ -31,7 +31,7 @@ _FROM = {
     "prompt_test": "Measurement PromptResponseTest PromptWithContext ResultType TestItem mean_result",
     "hallucination.labelled": "read_items some_items",
     "getting_started.demo": "planted_and_found",
-    "hallucination.comparison": "compare_hallucination comparison_requests",
+    "hallucination.comparison": "compare_hallucination comparison_requests hallucination_tasks",
     "pipeline": "at_worst",
     "stats": (
         "bases_needed compare_one_shot compare_two_methods compare_with_people "

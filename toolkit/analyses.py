@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from toolkit.stats.comparisons.missing_data import MissingData
     from toolkit.stats.comparisons.models import ModelComparison
     from toolkit.stats.comparisons.pairs import PairAgreement, PairComparison
+    from toolkit.stats.detection.rates import HallucinationShares
     from toolkit.stats.generalizability.study_scores import StudyGeneralizability
     from toolkit.stats.human.calibration import Calibration
     from toolkit.stats.power.pilot import ModelPower, PilotPower
@@ -51,10 +52,12 @@ BY_KEY = _needing("key")
 """Analyses of answers that were compared with a key."""
 LATER = _needing("later")
 """Analyses of what is done after a study was run."""
-ON_ANSWERS = frozenset({*BY_KEY, "compare_models", "missing"})
+ON_ANSWERS = frozenset({*BY_KEY, "compare_models", "missing", "hallucination"})
 """Analyses that a test with a key can be asked for."""
 PAIRWISE = _needing("votes")
 """Analyses of votes on pairs of replies."""
+ON_VOTES = frozenset({"compare_pairs", "hallucination"})
+"""Analyses that need no score of a reply."""
 NO_ARMS = (
     "no prompt of a length arm was asked: set length_arms = true where bases have them, and run the study"
 )
@@ -88,7 +91,7 @@ class Analysable:
         reason = frames.unanswerable.get(question)
         if not reason and question in PAIRWISE and frames.pairs.empty:
             reason = NO_VOTES
-        elif not reason and question != "compare_pairs" and not (frames.pairs.empty or frames.is_judged):
+        elif not reason and question not in ON_VOTES and not (frames.pairs.empty or frames.is_judged):
             reason = NO_SCORES
         elif not reason and question == "length_and_information" and frames.runs_with_arms.empty:
             reason = NO_ARMS
@@ -117,6 +120,26 @@ class Analysable:
     def required_elements(self) -> RequiredElements:
         """Return the share of required elements found, the judges' agreement on it, and the rubric's with it."""
         return self._result("required_elements")
+
+    def hallucination(self) -> HallucinationShares:
+        """Return how many replies each judge calls hallucinations (`toolkit judges hallucination`), from the ledger.
+
+        Returns
+        -------
+        HallucinationShares
+            Shares of yes (0 to 1) of each judge and prompt, overall, by model and by prompt length, clustered by base;
+            ``verdicts`` has one row a verdict with question, truth, inference, metric and explanation.
+
+        Raises
+        ------
+        NotAnswerable
+            When the test of the study has its own judges.
+
+        Examples
+        --------
+        ``study.hallucination().verdicts[["question", "truth", "inference", "metric", "explanation"]]``
+        """
+        return self._result("hallucination")
 
     def compare_pairs(self) -> PairComparison:
         """Return the models compared by votes on pairs of their replies, on one scale, and each judge's position bias.
@@ -480,6 +503,9 @@ class Analyses(Analysable, FrameSet):
                 not self.has_sides("reference"), ("reference_effect",)
             ),
             "no judge looked for required elements": (self.elements.empty, ("required_elements",)),
+            "no judge was asked about hallucination": (
+                self.hallucination_verdicts.empty, ("hallucination",)
+            ),
             NO_VOTES: (self.pairs.empty, PAIRWISE),
             NO_ARMS: (self.runs_with_arms.empty, ("length_and_information",)),
             "nobody rated a reply": (self.human.empty, ("calibration",)),

@@ -85,10 +85,11 @@ class FrameSet:
     ----------
     runs, judgements
         One row a run, and one row a judgement.
-    human, judged_otherwise, elements, drift, keyed_answers, pairs
+    human, judged_otherwise, elements, drift, keyed_answers, pairs, hallucination_verdicts
         One row a rating by a person, one a judgement on the other side of focus sentence prompting or of reference
         answers, one a judge that looked for the required elements in a run, one a score that was asked anew, one an
-        answer that was compared with a key, and one a vote on two replies; none by default.
+        answer that was compared with a key, one a vote on two replies, and one a reply and judge that was asked whether
+        it is a hallucination; none by default.
     name, seed
         Of the study.
     score, margin, primary, ceiling_share, drift_tolerance
@@ -115,6 +116,7 @@ class FrameSet:
         keyed_answers: Frame | None = None,
         *,
         pairs: Frame | None = None,
+        hallucination_verdicts: Frame | None = None,
         name: str = "",
         seed: int = 0,
         score: str = SCORE,
@@ -131,6 +133,7 @@ class FrameSet:
         self._sources = {
             "runs": runs, "judgements": judgements, "human": human, "judged_otherwise": judged_otherwise,
             "elements": elements, "drift": drift, "keyed_answers": keyed_answers, "pairs": pairs,
+            "hallucination_verdicts": hallucination_verdicts,
         }  # fmt: skip
         self.name = name
         self.seed = seed
@@ -183,6 +186,10 @@ class FrameSet:
 
     keyed_answers = _frame("keyed_answers", "One row an answer that was compared with a key.")
     pairs = _frame("pairs", "One row a vote of a judge on two replies to one prompt.")
+    hallucination_verdicts = _frame(
+        "hallucination_verdicts",
+        "One row a reply, and judge and prompt that called it a hallucination or not.",
+    )
 
     def with_arms(self, kind: str) -> pd.DataFrame:
         """Return a frame with the rows of length arms too: what was done and paid, and not what is analysed."""

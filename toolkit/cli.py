@@ -12,6 +12,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from traceback import format_exception
@@ -431,40 +432,6 @@ def batch(template: Path, grid: Path, **options: Any) -> Summary:
     return run_batch(template, grid, **options).summary()
 
 
-@_command()
-@click.argument("file", metavar="FILE", type=str)
-@_STUDY_OPTION(help="Whose judges are compared.")
-@click.option(
-    "--mode",
-    "modes",
-    multiple=True,
-    type=click.Choice(MODES),
-    default=("cot",),
-    help="Repeatable; cot by default.",
-)
-@click.option("--k", default=5, show_default=True, type=click.IntRange(1, 1000), help="Votes on each item.")
-@click.option("--limit", type=_COUNT, help="Only N items, labels as in FILE, drawn by the study's seed.")
-@click.option("--figures", type=_PATH, help="Write figure and tables into this folder.")
-@_YES
-def hallucination(
-    file: str,
-    study: Study,
-    modes: tuple[Mode, ...],
-    k: int,
-    limit: int | None,
-    figures: Path | None,
-    yes: bool,
-) -> Summary:
-    """Compare judges on answers with known labels. FILE is a path, or "security", which ships."""
-    from toolkit.hallucination.comparison import compare_hallucination, comparison_requests
-    from toolkit.hallucination.labelled import read_items, some_items
-
-    items = some_items(read_items(file), limit, study.file.seed)
-    _confirm(study, yes, lambda: comparison_requests(study.plan, items, modes, k))
-    comparison = compare_hallucination(study.plan, study.store, items, modes, k)
-    return comparison.summary(comparison.figures(figures) if figures else ())
-
-
 @_command(judges)
 @_STUDY
 @click.option("--replies", default=12, show_default=True, type=_COUNT, help="Stored replies to alter.")
@@ -492,6 +459,50 @@ def elements(study: Study, yes: bool) -> Summary:
     plan, store = study.plan, study.store
     _confirm(study, yes, lambda: element_requests(element_targets(plan, store)))
     return elements_summary(study, ask_elements(plan, store))
+
+
+@_command(judges)
+@click.argument("file", metavar="[FILE]", required=False)
+@_STUDY_OPTION(help="Whose judges are asked.")
+@click.option(
+    "--mode",
+    "modes",
+    multiple=True,
+    type=click.Choice(MODES),
+    help="Repeatable; cot by default, cot-seed for the replies of STUDY.",
+)
+@click.option("--k", default=5, show_default=True, type=click.IntRange(1, 1000), help="Votes on each answer.")
+@click.option("--limit", type=_COUNT, help="Only N answers, labels as in FILE, drawn by the study's seed.")
+@click.option("--figures", type=_PATH, help="Write figures, tables and verdicts into this folder.")
+@_YES
+def hallucination(
+    file: str | None,
+    study: Study,
+    modes: tuple[Mode, ...],
+    k: int,
+    limit: int | None,
+    figures: Path | None,
+    yes: bool,
+) -> Summary:
+    """Ask judges which answers are hallucinations.
+
+    FILE has answers, with known labels or without, or is "security", which ships; without FILE they are the replies of
+    STUDY.
+
+    Answers with a label say how often each judge is right, those without one are counted: the share of yes.
+    """
+    from toolkit.hallucination import comparison
+    from toolkit.hallucination.labelled import read_items, some_items
+
+    plan = study.plan
+    default: Mode = "cot" if file else "cot-seed"
+    items = read_items(file) if file else comparison.reply_items(plan, study.runs(replies=True))
+    items = some_items(items, limit, study.file.seed)
+    tasks = comparison.hallucination_tasks(plan, items, modes or (default,))
+    _confirm(study, yes, lambda: comparison.comparison_requests(tasks, k))
+    judged = comparison.compare_hallucination(plan, study.store, tasks, k)
+    judged = judged if file else replace(judged, shares=study.hallucination())
+    return judged.summary(judged.figures(figures) if figures else ())
 
 
 @_command(judges)

@@ -417,9 +417,9 @@ def ask_study(
 ) -> R:
     """Do work that asks judges of a study beside its runs: through its gateway, into its ledger, under its budget.
 
-    What the ledger has is not asked again. With another ``purpose`` than "judge" any of its models may be asked.
+    What the ledger has is not asked again. With the ``purpose`` "write" any of its models may be asked.
     """
-    if purpose == "judge" and not plan.judges:
+    if purpose != "write" and not plan.judges:
         raise InputError(f"study {plan.study.name}: has no judges to ask; name them under [judges]")
     keys = {(request.provider, request.model, request.endpoint) for request in _unpaid(plan, store, requests)}
     stop, endpoints = threading.Event(), endpoints_of(plan)

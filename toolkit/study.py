@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from itertools import chain, groupby
 from operator import itemgetter
@@ -19,6 +19,7 @@ from toolkit.analyses import (
     LATER,
     NO_SCORES,
     ON_ANSWERS,
+    ON_VOTES,
     PAIRWISE,
     QUESTIONS,
     Analyses,
@@ -42,9 +43,10 @@ from toolkit.stats.one_shot.methods import MethodScore, methods_frame, score_met
 from toolkit.stats.result import estimates_frame, estimates_of
 from toolkit.store import frames as store_frames
 from toolkit.store.connection import Store, open_store, temporary_store
+from toolkit.store.documents import Call
 from toolkit.store.drifts import drift_frame
 from toolkit.store.filters import planned_calls, planned_judgements, planned_runs
-from toolkit.store.frame_files import as_kind, describe
+from toolkit.store.frame_files import as_kind, describe, typed, types_of
 from toolkit.store.records import reply_text
 from toolkit.store.votes import pairs_frame
 from toolkit.study_file import StudyFile
@@ -289,7 +291,7 @@ class Study(Reported):
         Parameters
         ----------
         **filters
-            A value or a list of values for purpose (run, judge, write or drift), state, model or role.
+            A value or a list of values for purpose (run, judge, write, drift or hallucination), state, model or role.
         """
         return planned_calls(self.plan, self.store, **filters)
 
@@ -317,6 +319,24 @@ class Study(Reported):
     def elements(self) -> pd.DataFrame:
         """Return one row a run and judge that looked for the required elements (`toolkit judges elements`)."""
         return store_frames.elements_frame(self.store, self.runs(), DIGEST)
+
+    @rooms_on_top()
+    def hallucination_verdicts(self) -> pd.DataFrame:
+        """Return one row a reply, judge and prompt of `toolkit judges hallucination`, read from the ledger.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Question, truth, inference, metric (share of yes among the votes that can be read), decision, explanation
+            and, where there is no decision, the reason; empty where no judge was asked.
+        """
+        calls = self.store.each_where(Call, {"purpose": "hallucination"}, only=("study",))
+        rows: Any = ()
+        if call_ids := {call["_id"] for call in calls}:
+            from toolkit.hallucination.comparison import reply_verdicts
+
+            rows = reply_verdicts(self.plan, self.store, self.runs(replies=True), call_ids)
+        return typed(rows, types_of("hallucination_verdicts"))
 
     def judged_otherwise(self) -> pd.DataFrame:
         """Return one row a judgement of the same runs on the other side of focus sentences, or of reference answers."""
@@ -367,6 +387,7 @@ class Study(Reported):
             human=self.human,
             judged_otherwise=self.judged_otherwise,
             elements=self.elements,
+            hallucination_verdicts=self.hallucination_verdicts,
             pairs=self.pairs,
             drift=lambda: drift_frame(self.store, self.name, self.runs(), rubric.names),
             name=self.name,
@@ -394,7 +415,7 @@ class Study(Reported):
         return foreign if self.file.length_arms else [*foreign, "length_and_information"]
 
     @property
-    def _without_judges(self) -> Mapping[str, str]:
+    def _without_judges(self) -> dict[str, str]:
         """What the test of the study has no scores for."""
         test: Any = self.plan.test
         if test.judged:
@@ -403,7 +424,7 @@ class Study(Reported):
             f"test {test.name} has no judges; study.results() and study.compare_models() have its numbers"
         )
         if not test.keyed:
-            return dict.fromkeys(QUESTIONS.keys() - {"compare_models"}, reason)
+            return dict.fromkeys(QUESTIONS.keys() - {"compare_models", "hallucination"}, reason)
         reasons = dict.fromkeys(QUESTIONS.keys() - ON_ANSWERS, reason)
         if not test.has_options:
             reasons["position_effect"] = "questions have no options"
@@ -414,16 +435,14 @@ class Study(Reported):
         return reasons
 
     @property
-    def unanswerable(self) -> Mapping[str, str]:
+    def unanswerable(self) -> dict[str, str]:
         """Questions that this study cannot answer as it stands, by the name of the analysis, with the reason."""
-        if not self._is_scored:
-            return self._without_judges
         frames = self.frames()
-        if not frames.is_judged:
+        reasons = frames.absent | self._without_judges
+        if self._is_scored and not frames.is_judged:
             reason = NO_SCORES if self.plan.compared and not self.plan.scored else "no run has a score"
-            answered = () if frames.pairs.empty else ("compare_pairs",)
-            return dict.fromkeys((name for name in QUESTIONS if name not in answered), reason)
-        return {**frames.absent, **self._without_judges}
+            reasons |= dict.fromkeys(QUESTIONS.keys() - ON_VOTES, reason)
+        return reasons
 
     def summary(self) -> Summary:
         """Return how far the study is, and which questions can be answered and which not, and why."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.hallucination.comparison import compare_hallucination
+from toolkit.hallucination.comparison import compare_hallucination, hallucination_tasks
 from toolkit.hallucination.labelled import LabelledItem
 from toolkit.hallucination.votes import MODES
 from toolkit.models.local import start_local_server
@@ -99,12 +99,13 @@ def test_every_way_of_asking_for_hallucinations_ends_in_a_verdict_or_a_reason(
 ):
     """Open and closed domain, each mode once: real replies, readable or not."""
     with judged_by(tmp_path, through(client, address), max_tokens=60) as study:
-        found = compare_hallucination(study.plan, study.store, ITEMS, modes=MODES, k=1, progress=False)
+        tasks = hallucination_tasks(study.plan, ITEMS, MODES)
+        found = compare_hallucination(study.plan, study.store, tasks, k=1, progress=False)
     verdicts = found.verdicts_frame()
     assert len(verdicts) == len(ITEMS) * len(MODES)
     unread = verdicts["votes"].map(lambda votes: votes == (None,))
-    assert verdicts.loc[unread, "score"].isna().all()
-    assert verdicts.loc[~unread, "score"].between(0, 1).all()
+    assert verdicts.loc[unread, "metric"].isna().all()
+    assert verdicts.loc[~unread, "metric"].between(0, 1).all()
     assert (verdicts["decision"].isna() == verdicts["reason"].notna()).all()
 
 

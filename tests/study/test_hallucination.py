@@ -18,8 +18,12 @@ from stub_server import Fault
 
 from toolkit.cli import MODES as COMMAND_MODES
 from toolkit.errors import BudgetReached, InputError, ModelError
-from toolkit.hallucination.comparison import compare_hallucination, comparison_requests
-from toolkit.hallucination.labelled import LabelledItem, some_items
+from toolkit.hallucination.comparison import (
+    compare_hallucination,
+    comparison_requests,
+    hallucination_tasks,
+)
+from toolkit.hallucination.labelled import OWN, LabelledItem, some_items
 from toolkit.hallucination.votes import (
     MODES,
     MOST_VOTES,
@@ -38,6 +42,11 @@ SEED_ITEM = LabelledItem(**SEED["item"])
 CLOSED = LabelledItem("closed", "Which port?", "Port 22.", documents="sshd listens on 2222.")
 SHAPES = [SEED_ITEM, replace(SEED_ITEM, reference=None), CLOSED, replace(CLOSED, reference="Port 2222.")]
 SPEC = JudgeSpec("primary", "judge-a", "scripted", "judge-a-2025", seed=7)
+
+
+def requests_of(*given):
+    """The requests that put one answer to one judge."""
+    return tuple(hallucination_requests(*given))
 
 
 # --- one judge on one answer ----------------------------------------------------------------------------------------
@@ -69,16 +78,14 @@ def voted(*said, mode="boolean"):
 )
 def test_the_open_domain_prompts_of_the_seed_are_sent_to_the_letter(mode, prompt):
     """Three messages, word for word and line for line, with the seed's sampling parameters and k."""
-    requests = hallucination_requests(SEED_ITEM, SPEC, mode, 5)
+    requests = requests_of(SEED_ITEM, SPEC, mode, 5)
     assert len(requests) == 5
     for request in requests:
         said = [(message.role, message.content) for message in request.messages]
         assert said == [("user", prompt), ("assistant", SEED["greeting"]), ("user", SEED["texts"])]
         assert (request.temperature, request.max_tokens, request.top_p) == (0.5, 256, 1.0)
         assert request.response_schema is None
-    (request,) = hallucination_requests(
-        CLOSED, replace(SPEC, temperature=None, endpoint="http://x/v1"), "score", 1
-    )
+    (request,) = requests_of(CLOSED, replace(SPEC, temperature=None, endpoint="http://x/v1"), "score", 1)
     assert (request.temperature, request.top_p, request.endpoint) == (None, None, "http://x/v1")
 
 
@@ -101,37 +108,37 @@ def test_every_shape_of_item_has_its_own_words_and_they_go_first(mode):
 
 def test_k_calls_differ_in_repeat_and_seed_alone_and_two_judges_never_share_one():
     """Repeats are 0 to k - 1, the seed goes with them where the provider takes one, and a larger k keeps the first."""
-    plain = hallucination_requests(CLOSED, SPEC, "cot", 3)
+    plain = requests_of(CLOSED, SPEC, "cot", 3)
     assert [(request.repeat, request.seed) for request in plain] == [(0, None), (1, None), (2, None)]
-    seeded = hallucination_requests(CLOSED, replace(SPEC, seed_supported=True), "cot", 3)
+    seeded = requests_of(CLOSED, replace(SPEC, seed_supported=True), "cot", 3)
     assert [(request.repeat, request.seed) for request in seeded] == [(0, 7), (1, 8), (2, 9)]
     assert len({request.messages for request in (*plain, *seeded)}) == 1
-    assert hallucination_requests(CLOSED, SPEC, "cot", 5)[:3] == plain
-    second = hallucination_requests(CLOSED, replace(SPEC, role="secondary", repeat=1), "cot", MOST_VOTES)
-    first = hallucination_requests(CLOSED, SPEC, "cot", MOST_VOTES)
+    assert requests_of(CLOSED, SPEC, "cot", 5)[:3] == plain
+    second = requests_of(CLOSED, replace(SPEC, role="secondary", repeat=1), "cot", MOST_VOTES)
+    first = requests_of(CLOSED, SPEC, "cot", MOST_VOTES)
     assert len({request.identity() for request in (*first, *second)}) == 2 * MOST_VOTES
     renamed = replace(SPEC, role="tertiary", specialization="x", temperature=0.9, max_tokens=7)
-    assert hallucination_requests(CLOSED, renamed, "cot", 3) == plain
+    assert requests_of(CLOSED, renamed, "cot", 3) == plain
 
 
 def test_what_cannot_be_asked_is_refused():
     for k in (0, -1, MOST_VOTES + 1):
         with pytest.raises(InputError, match=f"k is {k}"):
-            hallucination_requests(CLOSED, SPEC, "cot", k)
+            requests_of(CLOSED, SPEC, "cot", k)
     with pytest.raises(InputError, match="boolean, cot-seed, cot, score"):
-        hallucination_requests(CLOSED, SPEC, "maybe", 5)
+        requests_of(CLOSED, SPEC, "maybe", 5)
     assert COMMAND_MODES == MODES  # spelled out in the command, so that help needs no import
 
 
 def test_the_score_is_the_share_of_yes_among_the_readable_replies():
     """Unreadable replies are missing, never a no, and their cost counts."""
     verdict, requests = voted("no", "yes\nIt is made up.", "Hm.", "yes\nNo such port.", "")
-    assert (verdict.decision, verdict.score) == (True, pytest.approx(2 / 3))
+    assert (verdict.decision, verdict.metric) == (True, pytest.approx(2 / 3))
     assert verdict.votes == (0.0, 1.0, None, 1.0, None)
     assert verdict.reasons == (None, None, "no verdict: 'Hm.'", None, "empty")
     assert verdict.explanation == "It is made up."
     assert (verdict.aud_cost, verdict.reason) == (pytest.approx(0.05), None)
-    about = (verdict.item_id, verdict.judge, verdict.model, verdict.mode)
+    about = (verdict.item_id, verdict.judge, verdict.judge_model, verdict.mode)
     assert about == ("watermelon", "primary", "judge-a", "boolean")
     assert verdict.call_ids == tuple(request.identity() for request in requests)
 
@@ -141,7 +148,7 @@ def test_the_votes_that_can_be_read_decide_or_nobody_does(said, mode, decision, 
     """A tie is no decision and says split; without a readable vote there is no score, and never zero."""
     verdict, _ = voted(*said, mode=mode)
     assert (verdict.decision, len(verdict.votes)) == (decision, len(said))
-    assert verdict.score == (None if score is None else pytest.approx(score))
+    assert verdict.metric == (None if score is None else pytest.approx(score))
     assert verdict.reason is None if reason is None else re.fullmatch(reason, verdict.reason)
     assert verdict.explanation is None
 
@@ -156,7 +163,7 @@ def test_a_vote_without_reply_leaves_the_others_standing_and_other_errors_are_ra
     """Its reason is kept, it costs nothing, and its call is named so that it can be asked again."""
     filtered = ModelReply("no", "filter", Usage(1, 1), "m")
     verdict, _ = voted("no", ModelError("no answer in 60 s", reason="timeout"), filtered)
-    assert (verdict.decision, verdict.score) == (False, 0.0)
+    assert (verdict.decision, verdict.metric) == (False, 0.0)
     assert verdict.reasons == (None, "timeout: no answer in 60 s", "filtered: 'no'")
     assert (verdict.aud_cost, len(verdict.call_ids)) == (pytest.approx(0.02), 3)
     for error in (BudgetReached("no money"), ZeroDivisionError()):
@@ -212,14 +219,24 @@ def study_at(server, tmp_path, store_folder):
     return write
 
 
+def compared(study, given, modes, k):
+    """What the judges of a study make of items."""
+    tasks = hallucination_tasks(study.plan, given, modes)
+    return compare_hallucination(study.plan, study.store, tasks, k, progress=False)
+
+
 @pytest.fixture
 def command(tmp_path, toolkit):
-    """Call ``toolkit hallucination`` on items, with one mode; returns exit code, standard output and standard error."""
+    """Call ``toolkit judges hallucination`` on items, with one mode; returns exit code and both outputs."""
 
     def call(study, given, k, *more):
         path = tmp_path / "items.jsonl"
-        path.write_text("".join(json.dumps(vars(item)) + "\n" for item in given))
-        return toolkit("hallucination", path, "--study", study, "--mode", "boolean", "--k", k, *more)
+        path.write_text(
+            "".join(json.dumps({name: getattr(item, name) for name in OWN}) + "\n" for item in given)
+        )
+        return toolkit(
+            "judges", "hallucination", path, "--study", study, "--mode", "boolean", "--k", k, *more
+        )
 
     return call
 
@@ -258,9 +275,7 @@ def test_a_judge_that_errs_is_measured(server, study_at):
 
     with Study.load(study_at()) as study:
         server.answer = errs
-        (judge,) = compare_hallucination(
-            study.plan, study.store, items(200), ("boolean",), 1, progress=False
-        ).deciders
+        (judge,) = compared(study, items(200), ("boolean",), 1).deciders
     for name, truth in (("sensitivity", 0.9), ("specificity", 0.7)):
         assert judge.found.rate(name).low <= truth <= judge.found.rate(name).high
     assert judge.agreement.estimate is None  # one vote an item agrees with nobody
@@ -270,8 +285,9 @@ def test_every_judge_in_every_mode_has_a_row(server, study_at):
     """Two judges and four modes are eight rows, 28 + 16 comparisons, and verdicts that can be looked at."""
     with Study.load(study_at(second=True)) as study:
         given = items(6)
-        found = compare_hallucination(study.plan, study.store, given, MODES, 2, progress=False)
-        assert server.count == 2 * 4 * 6 * 2 == len(comparison_requests(study.plan, given, MODES, 2))
+        found = compared(study, given, MODES, 2)
+        tasks = hallucination_tasks(study.plan, given, MODES)
+        assert server.count == 2 * 4 * 6 * 2 == len(comparison_requests(tasks, 2))
     assert found.outcome == {"planned": 96, "failed": 0, "failures": {}, "budget": None}
     frame = found.to_frame()
     rows = [(judge, mode) for judge in ("primary", "secondary") for mode in MODES]
@@ -280,7 +296,8 @@ def test_every_judge_in_every_mode_has_a_row(server, study_at):
     assert len(found.contrasts) == len(found.contrasts_frame()) == 28 + 16
     verdicts = found.verdicts_frame()
     assert len(verdicts) == 48
-    assert set(verdicts.loc[verdicts["mode"] == "cot", "correct"]) == {True}
+    by_cot = verdicts[verdicts["mode"] == "cot"]
+    assert by_cot["decision"].tolist() == by_cot["hallucinated"].tolist()
 
 
 def test_what_is_missing_is_missing_and_never_a_no(server, command, study_at):
@@ -327,14 +344,14 @@ def test_a_reached_budget_leaves_what_was_judged_and_cost_is_confirmed_first(ser
     assert command(study, items(40), 2)[0] == 0  # all is paid for, so nothing is left to confirm
 
 
-def test_what_cannot_be_compared_is_one_line(command, study_file):
-    """No label, one name twice, no item, no judge: refused before anything is asked."""
+def test_what_cannot_be_compared_is_one_line(command, study_file, toolkit):
+    """One name twice, no item, no reply, no judge: refused before anything is asked."""
     path = study_file()
-    with Study.load(path) as study, pytest.raises(InputError, match="no item"):
-        compare_hallucination(study.plan, study.store, [], MODES, 1, progress=False)
-    bare, same = items(4, hallucinated=None), [replace(item, item_id="same") for item in items(4)]
-    for given, says in ((bare, "have no label, first 'item-0'"), (same, "same")):
-        code, out, err = command(path, given, 1)
+    with Study.load(path) as study, pytest.raises(InputError, match="no answer to judge"):
+        compared(study, [], MODES, 1)
+    for more, says in (((path.with_name("same.csv"),), "'same' is there twice"), ((), "no answer to judge")):
+        path.with_name("same.csv").write_text("item_id,question,answer\nsame,Q?,A\nsame,Q?,B\n")
+        code, out, err = toolkit("judges", "hallucination", *more, "--study", path)
         assert (code, out, says in err, err.count("\n")) == (2, "", True, 1)
     path.write_text(re.sub("(?m)^(primary|secondary|tertiary) = .*", r"\1 = false", path.read_text()))
     code, _, err = command(path, items(4), 1)

@@ -262,5 +262,5 @@ def test_models_that_take_no_temperature_are_asked_without_one(tmp_path):
     assert [judge.temperature for judge in plan.judges.values()] == [0.1, None]
     item = LabelledItem("a", "Why?", "So.")
     for judge, wanted in zip(plan.judges.values(), ((0.5, 1.0), (None, None)), strict=True):
-        (request,) = hallucination_requests(item, judge, "cot", 1)
+        request = next(hallucination_requests(item, judge, "cot", 1))
         assert (request.temperature, request.top_p) == wanted

@@ -1,92 +1,116 @@
-"""Hallucination judges of a study on labelled answers: asked through its gateway, compared with the labels."""
+"""Hallucination judges of a study on answers: asked through its gateway, compared with the labels that there are."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import product, takewhile
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from toolkit.errors import BudgetReached, InputError
-from toolkit.hallucination.labelled import LabelledItem
+from toolkit.files import write_atomically
+from toolkit.hallucination.labelled import OWN, LabelledItem
 from toolkit.hallucination.votes import (
+    MODES,
     REASONS,
     HallucinationVerdict,
     Mode,
+    Task,
     hallucination_requests,
     judge_hallucination,
+    verdict_of,
 )
-from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Ask, ModelRequest
 from toolkit.pipeline import ask_study
 from toolkit.plan import Plan
 from toolkit.report.manifest import claim_folder
 from toolkit.runs.execution import each
+from toolkit.runs.ledger import Ledger
 from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
+from toolkit.stats.detection.rates import HallucinationShares, hallucination_shares
 from toolkit.stats.inference.p_values import LEVEL
-from toolkit.stats.result import Estimate, estimates_frame
-from toolkit.words import Summary, reason_key, total_aud
+from toolkit.stats.result import ROWS, Estimate, estimates_frame, plain
+from toolkit.table_files import csv_bytes
+from toolkit.words import Summary, one_line, reason_key, total_aud
 
 if TYPE_CHECKING:
     from toolkit.store.connection import Store
 
 _AHEAD = 3  # verdicts under way for each request at once: one that waits must not stop the others
 _WHO = ("judge", "model", "mode")
-_READ = ("reason", "score", "explanation", "votes", "reasons", "aud_cost", "call_ids")
+_COLUMNS = ["judge", "question", "truth", "inference", "metric", "explanation"]
+"""As seed 004 prints them, and whose verdict it is."""
 _COSTS = ("unasked", "aud", "aud_per_correct", "replies", "unreadable", "unreadable_share")
 
 
-def compare_hallucination(
-    plan: Plan,
-    store: Store,
-    items: Sequence[LabelledItem],
-    modes: Sequence[Mode],
-    k: int,
-    *,
-    progress: bool = True,
-) -> HallucinationComparison:
-    """Have every judge of a study judge every item in every mode with k votes, and compare them with the labels.
+def hallucination_tasks(plan: Plan, items: Iterable[LabelledItem], modes: Iterable[Mode]) -> list[Task]:
+    """Return every answer with each judge of a study and each prompt.
 
-    Returned is what was judged until the budget was reached; `InputError` is raised where the study has no judges, an
-    item has no label, or two items have one name. ``boolean`` and ``cot-seed`` of the ``modes`` reproduce seed 004 and
-    are not hardened against answers that speak to the judge.
+    ``boolean`` and ``cot-seed`` of the ``modes`` reproduce seed 004 and are not hardened against answers that speak to
+    the judge.
     """
-    if not items:
-        raise InputError("hallucination: there is no item; give a labelled set")
-    if bare := [item.item_id for item in items if item.hallucinated is None]:
+    return [
+        (item, judge.of_run(item.run.get("repeat", 0)), mode)
+        for item in items
+        for judge in plan.judges_of(item.run.get("model", "")).values()
+        for mode in dict.fromkeys(modes)
+    ]
+
+
+def reply_items(plan: Plan, runs: pd.DataFrame) -> list[LabelledItem]:
+    """Return the replies of a study that count, each with its prompt as the question; ``runs`` have them as ``reply``.
+
+    A reference answer, where the base has one, is the perfect answer.
+    """
+    prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}
+    items = []
+    for run in runs[(runs["status"] == "succeeded") & ~runs["excluded"]].to_dict("records"):
+        prompt = prompts[run["prompt_id"]]
+        reference = prompt.metadata.get("reference")
+        items.append(LabelledItem(run["run_id"], prompt.text, run["reply"], reference, run=run))
+    return items
+
+
+def compare_hallucination(
+    plan: Plan, store: Store, tasks: Sequence[Task], k: int, *, progress: bool = True
+) -> HallucinationComparison:
+    """Put answers to judges with k votes, compare those that have a label with it, and count yes of the others.
+
+    Returned is what was judged until the budget was reached; `InputError` is raised where the study has no judges or
+    there is no answer. Items are told apart by their ``item_id``.
+    """
+    if plan.judges and not tasks:
         raise InputError(
-            f"hallucination: {len(bare)} of {len(items)} items have no label, first {bare[0]!r}; leave them out"
+            f"study {plan.study.name}: there is no answer to judge; run it first, or give a file"
         )
-    if twice := [name for name, count in Counter(item.item_id for item in items).items() if count > 1]:
-        raise InputError(f"hallucination: item {twice[0]!r} is there twice; give each its own item_id")
-    keys = [(judge, mode) for judge in plan.judges.values() for mode in dict.fromkeys(modes)]
-    verdicts = {}
+    verdicts = {task: verdict_of(task, (), ()) for task in tasks}
 
     async def work(ask: Ask, stop: threading.Event) -> BudgetReached | None:
-        async def judge_one(request: tuple[LabelledItem, JudgeSpec, Mode]) -> None:
-            item, judge, mode = request
-            verdict = await judge_hallucination(item, judge=judge, mode=mode, k=k, ask=ask)
-            verdicts[item.item_id, judge.role, mode] = verdict
+        async def judge_one(task: Task) -> None:
+            item, judge, mode = task
+            verdicts[task] = await judge_hallucination(item, judge=judge, mode=mode, k=k, ask=ask)
 
         # Item by item, so that a reached budget leaves all judges and modes with the same items.
-        todo = [(item, judge, mode) for item in items for judge, mode in keys]
-        return await each([todo], judge_one, at_once=_AHEAD * plan.study.concurrency, stop=stop)
+        return await each([tasks], judge_one, at_once=_AHEAD * plan.study.concurrency, stop=stop)
 
-    requests = comparison_requests(plan, items, modes, k)
-    reached = ask_study(plan, store, work, requests=requests, label="votes", progress=progress)
-    labels = [bool(item.hallucinated) for item in items]
+    requests, purpose = comparison_requests(tasks, k), "hallucination"
+    reached = ask_study(
+        plan, store, work, requests=requests, label="votes", purpose=purpose, progress=progress
+    )
+    labelled = [item for item in dict.fromkeys(item for item, *_ in tasks) if item.hallucinated is not None]
+    labels = [bool(item.hallucinated) for item in labelled]
     # Items of one document, or of one question, are one unit.
-    sources = [item.documents or item.question for item in items]
+    sources = [item.documents or item.question for item in labelled]
     bases = sources if len(set(sources)) < len(sources) else None
     deciders = []
-    for judge, mode in keys:
-        replies = [verdicts.get((item.item_id, judge.role, mode)) for item in items]
-        judged = [verdict for verdict in replies if verdict]
+    for judge, mode in dict.fromkeys((judge, mode) for _, judge, mode in tasks) if labelled else ():
+        replies = [verdicts[item, judge, mode] for item in labelled]
         deciders.append(
             decider(
                 judge.role,
@@ -94,55 +118,86 @@ def compare_hallucination(
                 mode,
                 labels=labels,
                 bases=bases,
-                decisions=[verdict.decision if verdict else None for verdict in replies],
-                asked=[verdict is not None for verdict in replies],
-                scores=[verdict.score if verdict else None for verdict in replies],
-                votes=[verdict.votes if verdict else () for verdict in replies],
-                aud=total_aud(verdict.aud_cost for verdict in judged),
-                unreadable=sum(verdict.votes.count(None) for verdict in judged),
+                decisions=[verdict.decision for verdict in replies],
+                asked=[bool(verdict.votes) for verdict in replies],
+                scores=[verdict.metric for verdict in replies],
+                votes=[verdict.votes for verdict in replies],
+                aud=total_aud(verdict.aud_cost for verdict in replies),
+                unreadable=sum(verdict.votes.count(None) for verdict in replies),
             )
         )
-    simple = baselines(labels, [len(item.answer) for item in items], bases)
+    lengths = [len(item.answer) for item in labelled]
+    simple = baselines(labels, lengths, bases) if labelled else ()
     among = compare_deciders(labels, deciders, bases=bases)
-    ordered = (verdicts.get((item.item_id, judge.role, mode)) for item in items for judge, mode in keys)
+    rows = [verdict_row(task[0], verdicts[task]) for task in tasks if task[0].hallucinated is None]
     return HallucinationComparison(
         study=plan.study.name,
         note=plan.study.note,
-        items=tuple(items),
         k=k,
-        verdicts=tuple(filter(None, ordered)),
+        verdicts=verdicts,
         deciders=tuple(deciders),
         baselines=simple,
         contrasts=(*among, *compare_deciders(labels, deciders, simple, bases)),
+        shares=hallucination_shares(pd.DataFrame(rows)) if rows else None,
         budget=str(reached) if reached else None,
     )
 
 
-def comparison_requests(
-    plan: Plan, items: Sequence[LabelledItem], modes: Sequence[Mode], k: int
-) -> tuple[ModelRequest, ...]:
+def comparison_requests(tasks: Iterable[Task], k: int) -> tuple[ModelRequest, ...]:
     """Return every request of `compare_hallucination`, to say what they cost before one is sent."""
-    return tuple(
-        request
-        for item in items
-        for judge in plan.judges.values()
-        for mode in dict.fromkeys(modes)
-        for request in hallucination_requests(item, judge, mode, k)
-    )
+    return tuple(request for task in tasks for request in hallucination_requests(*task, k))
+
+
+def reply_verdicts(
+    plan: Plan, store: Store, runs: pd.DataFrame, call_ids: Collection[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of what judges said of the replies in these calls of the ledger; nobody is asked.
+
+    Nothing of it is stored but the calls, which are known by the identities of the requests.
+    """
+    answers = Ledger(store, plan.study.name).prefetch(call_ids)
+    for task in hallucination_tasks(plan, reply_items(plan, runs), MODES):
+        ids = (request.identity() for request in hallucination_requests(*task))
+        replies = [answers[call] for call in takewhile(call_ids.__contains__, ids) if call in answers]
+        if replies:
+            yield verdict_row(task[0], verdict_of(task, (), replies))
+
+
+def verdict_row(item: LabelledItem, verdict: HallucinationVerdict) -> dict[str, Any]:
+    """Return a row of a verdict: the texts, who answered and who judged, and what was decided.
+
+    ``metric`` is the share of yes among the ``k`` votes that can be read; items of one document, or of one question,
+    are one ``cluster``, replies of a study by their base.
+    """
+    row = {name: getattr(item, name) for name in OWN} | {"cluster": item.documents or item.question}
+    row |= {**item.run, **vars(verdict)}
+    row |= {"truth": row.pop("reference"), "inference": row.pop("answer")}
+    return row | {"k": len(verdict.votes), "reason": verdict.reason}
+
+
+def verdicts_text(verdicts: pd.DataFrame) -> str:
+    """Return the first verdicts with their texts, a line each, cut to the width of the terminal; the frame has all."""
+    yes_or_no = verdicts["decision"].map({True: "yes", False: "no"})
+    metric = verdicts["metric"].astype(object).where(verdicts["k"] > 1, yes_or_no)
+    table = verdicts.assign(metric=metric)[_COLUMNS].head(ROWS)
+    table = table.dropna(axis="columns", how="all").astype(object).fillna("")
+    most = get_terminal_size().columns // len(table.columns) - 1
+    cut = table.map(lambda cell: one_line(str(cell), most).ljust(most))
+    return f"{len(table)} of {len(verdicts)} verdicts\n{cut.to_string(index=False, justify='left')}"
 
 
 @dataclass(frozen=True)
 class HallucinationComparison:
-    """What every judge and mode made of a labelled set, and how often it was right."""
+    """What every judge and mode made of answers: how often right where they have a label, else the share of yes."""
 
     study: str
     note: str
-    items: tuple[LabelledItem, ...]
     k: int
-    verdicts: tuple[HallucinationVerdict, ...]
+    verdicts: Mapping[Task, HallucinationVerdict]
     deciders: tuple[Decider, ...]
     baselines: tuple[Decider, ...]
     contrasts: tuple[Estimate, ...]
+    shares: HallucinationShares | None = None
     budget: str | None = None
 
     def to_frame(self) -> pd.DataFrame:
@@ -154,28 +209,23 @@ class HallucinationComparison:
         return estimates_frame([("accuracy", contrast) for contrast in self.contrasts], "of")
 
     def verdicts_frame(self) -> pd.DataFrame:
-        """Return one row a verdict: what was decided of which item and whether that is right, votes and reasons."""
-        by_id = {item.item_id: item for item in self.items}
-        rows = []
-        for verdict in self.verdicts:
-            item, decision = by_id[verdict.item_id], verdict.decision
-            row = {name: getattr(item, name) for name in ("item_id", "domain", "topic")}
-            row |= {name: getattr(verdict, name) for name in _WHO}
-            row |= {"hallucinated": item.hallucinated, "decision": decision}
-            row["correct"] = None if decision is None else decision == item.hallucinated
-            rows.append(row | {name: getattr(verdict, name) for name in _READ})
-        return pd.DataFrame(rows)
+        """Return one row a verdict: the texts, what was decided and whether that is right, votes and reasons."""
+        return pd.DataFrame(verdict_row(item, verdict) for (item, *_), verdict in self.verdicts.items())
 
     def figures(self, folder: Path | str) -> list[Path]:
-        """Write the figure and the table into a folder, and return the paths."""
+        """Write the figure and the table of labelled answers, and all verdicts, into a folder; return the paths."""
         from toolkit.hallucination.figures import hallucination_figure, hallucination_table
         from toolkit.report.figure import About, save_all
 
         claim_folder(self.study, Path(folder) / "figures", Path(folder) / "tables")
         context = About(source=f"Study {self.study}", note=self.note)
-        figure = hallucination_figure(self.deciders, self.baselines, k=self.k, context=context)
-        table = hallucination_table(self.deciders, self.baselines, k=self.k, context=context)
-        return save_all([figure], [table], folder)
+        files: list[Path] = []
+        if self.deciders:
+            figure = hallucination_figure(self.deciders, self.baselines, k=self.k, context=context)
+            table = hallucination_table(self.deciders, self.baselines, k=self.k, context=context)
+            files = save_all([figure], [table], folder)
+        verdicts = Path(folder) / "tables" / "hallucination_verdicts.csv"
+        return [*files, write_atomically(verdicts, csv_bytes(self.verdicts_frame()))]
 
     @property
     def failures(self) -> dict[str, int]:
@@ -188,17 +238,27 @@ class HallucinationComparison:
         return dict(Counter(reason_key(reason) for reason in self._reasons() if reason.startswith(REASONS)))
 
     def _reasons(self) -> Iterator[str]:
-        return (reason for verdict in self.verdicts for reason in verdict.reasons if reason is not None)
+        return (
+            reason for verdict in self.verdicts.values() for reason in verdict.reasons if reason is not None
+        )
 
     @property
     def outcome(self) -> dict[str, Any]:
         """What `toolkit.report.show.need_whole` asks for: votes planned and failed, why, and the budget."""
-        planned, failures = len(self.items) * len(self.deciders) * self.k, self.failures
+        failures = self.failures
         failed = sum(failures.values())
-        return {"planned": planned, "failed": failed, "failures": failures, "budget": self.budget}
+        return {
+            "planned": len(self.verdicts) * self.k,
+            "failed": failed,
+            "failures": failures,
+            "budget": self.budget,
+        }
 
     def verdict(self) -> str:
-        """Return which judges are shown to be right more often than the baselines that read nothing, and how often."""
+        """Return which judges are shown to be right more often than baselines that read nothing; the shares of yes."""
+        shares = [estimate.sentence() for estimate in self.shares.shares] if self.shares else []
+        if not self.deciders:
+            return "\n".join(shares)
         pairs = list(product(self.deciders, self.baselines))
         behind = {
             judge.label
@@ -208,14 +268,20 @@ class HallucinationComparison:
         better = [judge.label for judge in self.deciders if judge.label not in behind]
         names = "; ".join(better) or "no judge"
         rates = (f"{judge.label}: {judge.found.rate('accuracy').sentence()}" for judge in self.deciders)
-        return "\n".join([f"Shown to be right more often than baselines that read nothing: {names}.", *rates])
+        return "\n".join(
+            [f"Shown to be right more often than baselines that read nothing: {names}.", *rates, *shares]
+        )
 
     def summary(self, files: Sequence[Path] = ()) -> Summary:
         """Return what a command says at its end; exit code 3 for a reached budget, 1 for a vote without reply."""
-        items, hallucinated = len(self.items), sum(bool(item.hallucinated) for item in self.items)
-        share = f"prevalence {hallucinated / items:.3f}"
-        lines = [self.verdict(), f"labelled  {hallucinated} of {items} items are hallucinated ({share})"]
-        rows = []
+        every = dict.fromkeys(item for item, *_ in self.verdicts)
+        labels = [item.hallucinated for item in every if item.hallucinated is not None]
+        items, hallucinated = len(labels), sum(labels)
+        prevalence = hallucinated / items if items else None
+        lines, rows = [self.verdict()], []
+        if items:
+            share = f"prevalence {prevalence:.3f}"
+            lines.append(f"labelled  {hallucinated} of {items} items are hallucinated ({share})")
         for row in (*self.deciders, *self.baselines):
             estimates = row.estimates()
             rows.append({name: getattr(row, name) for name in (*_WHO, *_COSTS)})
@@ -224,6 +290,7 @@ class HallucinationComparison:
             cost = "" if row.aud is None else f": AUD {row.aud:.4f}, {row.replies} replies"
             lines += [f"{row.label}{cost}", *(f"  {estimate.sentence()}" for estimate in estimates)]
         lines += [contrast.sentence() for contrast in self.contrasts]
+        lines += [verdicts_text(self.shares.verdicts)] if self.shares else []
         lines += [f"no reply  {count} x {reason}" for reason, count in self.failures.items()]
         lines += [f"no vote   {count} x {reason}" for reason, count in self.unreadable.items()]
         lines += [*filter(None, [self.budget]), *map(str, files)]
@@ -231,10 +298,12 @@ class HallucinationComparison:
             "study": self.study,
             "items": items,
             "hallucinated": hallucinated,
-            "prevalence": hallucinated / items,
+            "prevalence": prevalence,
             "k": self.k,
             "rows": rows,
             "contrasts": [contrast.to_dict() for contrast in self.contrasts],
+            "shares": plain(self.shares),
+            "verdicts": plain(self.shares and self.shares.verdicts),
             "failures": self.failures,
             "unreadable": self.unreadable,
             "budget": self.budget,

@@ -18,7 +18,7 @@ from toolkit.words import counted
 
 NAME = "hallucination_judges"
 RATES = ("accuracy", "sensitivity", "specificity")  # one panel each
-_COLUMNS = ("row", "judge", "model", "mode", "rate", "estimate", "low", "high", "items", "undecided")
+_COLUMNS = ("row", "judge", "model", "mode", "rate", "estimate", "low", "high", "items", "missing")
 _LINES: tuple[Literal["--", ":"], ...] = ("--", ":")
 _ROW_MM = 6.0
 
@@ -28,12 +28,14 @@ def hallucination_figure(
 ) -> FigureWithCaption:
     """Draw a forest: one row per judge and mode, one panel per rate, baselines as vertical lines."""
     everyone = (*deciders, *baselines)
-    rows = []
-    for decider, rate in product(everyone, RATES):
-        estimate, counts = decider.found.rate(rate), decider.found.counts
-        cells = (decider.label, decider.judge, decider.model, decider.mode, rate, estimate.estimate)
-        rows.append((*cells, estimate.low, estimate.high, estimate.n.get("items", 0), counts.undecided))
-    data = pd.DataFrame(rows, columns=list(_COLUMNS))
+    data = style.data_of(
+        (
+            (decider.label, decider.judge, decider.model, decider.mode, rate, decider.found.rate(rate))
+            for decider, rate in product(everyone, RATES)
+        ),
+        _COLUMNS,
+        every=True,
+    )
     n = {
         "items": max((decider.found.counts.items for decider in everyone), default=0),
         "judges": len({decider.judge for decider in deciders}),

@@ -1,4 +1,4 @@
-"""Answers with a label, to measure hallucination judges on, read from the kinds of files that there are.
+"""Answers for hallucination judges, with a label or without, read from the kinds of files that there are.
 
 The columns of a file tell its kind: our own (those of `LabelledItem`), HaluEval (Li et al. 2023, arXiv 2305.11747), or
 TruthfulQA (Lin et al. 2022, arXiv 2109.07958): the best answer is the perfect answer, and one other correct answer and
@@ -24,7 +24,7 @@ _LABELS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0
 
 @dataclass(frozen=True)
 class LabelledItem:
-    """One answer, what it answers, and what it is held against; closed-domain exactly when it has documents."""
+    """One answer, what it answers and is held against, who gave it; closed-domain exactly when it has documents."""
 
     item_id: str
     question: str
@@ -34,12 +34,14 @@ class LabelledItem:
     hallucinated: bool | None = None
     domain: Literal["open", "closed"] = field(init=False)
     topic: str = ""
+    model: str | None = None
+    run: Mapping[Any, Any] = field(default_factory=dict, compare=False)  # of a study that gave it
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "domain", "open" if self.documents is None else "closed")
 
 
-OWN = tuple(column.name for column in fields(LabelledItem))
+OWN = tuple(column.name for column in fields(LabelledItem) if column.compare)
 TRUTHFUL = ("Question", "Best Answer", "Correct Answers", "Incorrect Answers")
 _FOLDER = Path(__file__).parent / "data"
 _HALUEVAL = read_toml(_FOLDER / "halueval.toml")["kind"]
@@ -167,6 +169,7 @@ def _own_item(row: _Row) -> LabelledItem:
         row.text_or_none("documents"),
         row.label("hallucinated"),
         row.text_or_none("topic") or "",
+        row.text_or_none("model"),
     )
     if (domain := row.text_or_none("domain")) not in (None, item.domain):
         raise row.wrong("domain", f"is {domain!r}, but by its documents the item is {item.domain}")

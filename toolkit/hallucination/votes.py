@@ -9,7 +9,7 @@ import asyncio
 import math
 import re
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
@@ -25,6 +25,8 @@ from toolkit.words import choices, total_aud
 Mode = Literal["boolean", "cot-seed", "cot", "score"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 """How a judge can be asked; `boolean` and `cot-seed` are the prompts of seed 004, which are not hardened."""
+Task = tuple[LabelledItem, JudgeSpec, Mode]
+"""One answer, and a judge and prompt that it is put to."""
 MOST_VOTES = 1000
 """Largest k, and the distance between repeat indices of judges that are one model: whatever k, no call is shared."""
 REASONS = (
@@ -37,17 +39,17 @@ REASONS = (
 
 
 def hallucination_requests(
-    item: LabelledItem, judge: JudgeSpec, mode: Mode, k: int
-) -> tuple[ModelRequest, ...]:
-    """Return the k requests that put one answer to one judge; they differ in repeat index and seed alone."""
+    item: LabelledItem, judge: JudgeSpec, mode: Mode, k: int = MOST_VOTES
+) -> Iterator[ModelRequest]:
+    """Yield the k requests that put one answer to one judge; they differ in repeat index and seed alone."""
     if not 1 <= k <= MOST_VOTES:
         raise InputError(f"k is {k}: a hallucination judge is asked 1 to {MOST_VOTES} times")
     messages, first = conversation(item, mode, judge.seed), judge.repeat * MOST_VOTES
     # The seed's sampling; a model that takes no temperature is sent none.
     temperature, top_p = (None, None) if judge.temperature is None else (0.5, 1.0)
     sampling_judge = replace(judge, temperature=temperature, max_tokens=256)
-    requests = (replace(sampling_judge, repeat=n).request(messages) for n in range(first, first + k))
-    return tuple(replace(request, top_p=top_p) for request in requests)
+    for repeat in range(first, first + k):
+        yield replace(replace(sampling_judge, repeat=repeat).request(messages), top_p=top_p)
 
 
 def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tuple[Message, ...]:
@@ -246,10 +248,10 @@ class HallucinationVerdict:
 
     item_id: str
     judge: str
-    model: str
+    judge_model: str
     mode: Mode
     decision: bool | None
-    score: float | None
+    metric: float | None
     explanation: str | None
     votes: tuple[float | None, ...]
     reasons: tuple[str | None, ...]
@@ -258,18 +260,27 @@ class HallucinationVerdict:
 
     @property
     def reason(self) -> str | None:
-        """Why there is no decision: ``split``, or the reasons of the votes; ``None`` when there is one."""
+        """Why there is no decision: ``split``, the reasons of the votes, ``not asked``; ``None`` when there is one."""
         if self.decision is not None:
             return None
-        return "split" if self.score is not None else "; ".join(dict.fromkeys(map(str, self.reasons)))
+        lacking = "; ".join(dict.fromkeys(map(str, self.reasons))) or "not asked"
+        return lacking if self.metric is None else "split"
 
 
 async def judge_hallucination(
     item: LabelledItem, *, judge: JudgeSpec, ask: Ask, mode: Mode, k: int
 ) -> HallucinationVerdict:
     """Ask one judge k times about one answer."""
-    requests = hallucination_requests(item, judge, mode, k)
+    requests = list(hallucination_requests(item, judge, mode, k))
     answers = await asyncio.gather(*(ask(request) for request in requests), return_exceptions=True)
+    return verdict_of((item, judge, mode), requests, answers)
+
+
+def verdict_of(
+    task: Task, requests: Sequence[ModelRequest], answers: Sequence[Answer | BaseException]
+) -> HallucinationVerdict:
+    """Return what the answers of one judge to some requests about one answer say together."""
+    item, judge, mode = task
     votes = []
     for answer in answers:
         if isinstance(answer, Answer):
@@ -285,10 +296,10 @@ async def judge_hallucination(
     return HallucinationVerdict(
         item_id=item.item_id,
         judge=judge.role,
-        model=judge.name,
+        judge_model=judge.name,
         mode=mode,
         decision=decision,
-        score=score,
+        metric=score,
         explanation=None if decision is None else next(agreeing).explanation,
         votes=tuple(vote.value for vote in votes),
         reasons=tuple(vote.reason for vote in votes),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolkit.analyses import NO_SCORES, ON_ANSWERS, PAIRWISE, QUESTIONS, Analyses
+from toolkit.analyses import NO_SCORES, ON_ANSWERS, ON_VOTES, PAIRWISE, QUESTIONS, Analyses
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.report import captions
@@ -22,7 +22,7 @@ from toolkit.report.plots.cost_quality import cost_quality
 from toolkit.report.plots.generalizability import decision_study, variance_components
 from toolkit.report.plots.judges import icc_forest, judge_agreement, judge_drift, judges
 from toolkit.report.plots.missing import missing_data
-from toolkit.report.plots.pairs import pair_strengths, position_bias
+from toolkit.report.plots.pairs import hallucination_shares, pair_strengths, position_bias
 from toolkit.report.plots.prompt_length import (
     dimension_profile,
     equivalence,
@@ -77,6 +77,7 @@ FIGURES = (
     Row(decision_study, "generalizability"),
     Row(judges, "compare_judges"),
     Row(judge_drift, "judge_drift"),
+    Row(hallucination_shares, "hallucination", needs_scores=False),
     Row(missing_data, "missing", needs_scores=False),
 )
 """In the order in which bundle and thesis show them."""
@@ -92,9 +93,13 @@ def draw_study(
         raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], NAMES)}")
     # What a study does not set out to measure is no loss to be named.
     foreign = QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else set()
-    foreign |= set(PAIRWISE) if analyses.pairs.empty else set()
-    foreign |= {"judge_drift"} if analyses.drift.empty else set()
-    foreign |= {"length_and_information"} if analyses.runs_with_arms.empty else set()
+    unasked = {
+        **dict.fromkeys(PAIRWISE, analyses.pairs),
+        "judge_drift": analyses.drift,
+        "hallucination": analyses.hallucination_verdicts,
+        "length_and_information": analyses.runs_with_arms,
+    }
+    foreign |= {name for name, frame in unasked.items() if frame.empty}
     rows = [row for row in FIGURES if row.name in only]
     for row in () if only else FIGURES:
         stood_in = row.stands_in_for and analyses.answers(row.stands_in_for)
@@ -111,7 +116,7 @@ def draw_study(
 def _draw(row: Row, analyses: Analyses, context: About) -> FigureWithCaption:
     try:
         compares = not analyses.pairs.empty
-        if not analyses.is_judged and (row.needs_scores or (compares and row.asks not in PAIRWISE)):
+        if not analyses.is_judged and (row.needs_scores or (compares and row.asks not in ON_VOTES)):
             raise NothingToDraw(NO_SCORES if compares else "no judged runs")
         lacking = analyses.unanswerable if row.stands_in_for else analyses.lacking
         if reason := lacking.get(row.asks):

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from toolkit.report.figure import About
     from toolkit.thesis.references import Evidence
 
-_OF_STUDIES = ("length_and_information", "required_elements", "focus", "reference_effect", "judge_weighting")
+_OF_STUDIES = (
+    "length_and_information",
+    "required_elements",
+    "hallucination",
+    "focus",
+    "reference_effect",
+    "judge_weighting",
+)
 _STUDIES_ONLY = (*_OF_STUDIES, *BY_KEY, *PAIRWISE)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _SUFFIXES = re.compile(r"(\.(csv|tsv|xlsx|parquet|jsonl|json|eval))+$", re.IGNORECASE)

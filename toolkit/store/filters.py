@@ -26,7 +26,7 @@ OF_JUDGEMENTS = ("judge", "judge_model", "failed")
 OF_CALLS = ("purpose", "state", "model", "role")
 _ALLOWED = {
     "status": ("succeeded", "failed"),
-    "purpose": ("run", "judge", "write", "drift"),
+    "purpose": ("run", "judge", "write", "drift", "hallucination"),
     "state": ("done", "failed", "claimed"),
 }
 _LEADS = ("call_id", "call_ids", "run_id", "first_run_id", "model", "judge", "judge_repeat")
@@ -134,7 +134,7 @@ def leads_and_shared(plan: Plan, store: Store) -> tuple[dict[str, tuple[Any, ...
 def _row_of_call(
     plan: Plan, judges: Fields, leads: Mapping[str, tuple[Any, ...]]
 ) -> Callable[[Fields], dict[str, Any]]:
-    run_purposes, judging = ("run", "write"), ("judge", "drift")
+    run_purposes, judging = ("run", "write"), ("judge", "drift", "hallucination")
     by_role = [(judging, spec, role) for role, spec in plan.judges.items()]
     by_name = [(judging, spec, name) for name, spec in judges.items()]
     names = _unambiguous([*((run_purposes, spec, name) for name, spec in plan.models.items()), *by_name])

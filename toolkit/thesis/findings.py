@@ -143,6 +143,7 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
         "reliability": _judges,
         "judge_weighting": _weighting,
         "calibration": _people,
+        "hallucination": _hallucination,
         "missing": _missing,
     }
     titles = QUESTIONS | TEXTS["titles"] | {"missing": TEXTS["totals"]}
@@ -154,6 +155,7 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
         "missing": not analyses.is_judged,
         "length_bias": not analyses.length_normalization,
         "judge_weighting": "judge_weighting" in reasons,
+        "hallucination": analyses.hallucination_verdicts.empty,
     }
     foreign |= {name for name, is_absent in absent.items() if is_absent}
     if unknown := [name for name in only if name not in parts]:
@@ -491,6 +493,12 @@ def _people(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     yield _stated(question, texts["agreement"].format(statistic=agreement.statistic), agreement)
     alone = texts["alone"].format(value=_value(mean.judges)) if mean.judges.estimable else ""
     yield _stated(question, texts["mean"], mean.calibrated, end=alone)
+
+
+def _hallucination(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+    for number in analyses.hallucination().shares:
+        if "length_bin" not in number.facets:
+            yield _stated(question, TEXTS["hallucination"].format(label=number.label), number)
 
 
 def _missing(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:

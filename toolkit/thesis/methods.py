@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from types import SimpleNamespace
@@ -59,6 +59,7 @@ class Done:
     decisions: Decisions | None = None
     prices: Mapping[str, Price | None] = field(default_factory=dict)
     drift: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    votes: Sized = ()
 
     @cached_property
     def asked(self) -> dict[str, str]:
@@ -89,6 +90,7 @@ def what_was_done(
     known: dict[str, Any] = {
         "prices": {spec.name: _price(spec) for spec in specs},
         "decisions": decisions_of(plan, store),
+        "votes": of.hallucination_verdicts,
     }
     if not plan.test.judged:
         # What judges said in other tests is not kept by call, so that all their calls count.

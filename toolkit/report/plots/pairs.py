@@ -1,4 +1,4 @@
-"""Votes on pairs of replies: strengths of models with their differences, and how judges prefer a position."""
+"""Votes: on pairs of replies, strengths of models and how judges prefer a position; shares of yes on hallucination."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -13,7 +13,10 @@ _STRENGTHS = {
     "strength": "Strength (logits, mean 0)",
     "difference": "Difference of strengths (logits)",
 }
-_SHARES = {"judge": "Share of decided votes for the reply shown first"}
+_SHARES = {
+    "judge": "Share of decided votes for the reply shown first",
+    "yes": "Share of answers that are called hallucinations",
+}
 
 
 def pair_strengths(analyses: Analyses, context: About) -> FigureWithCaption:
@@ -29,11 +32,18 @@ def pair_strengths(analyses: Analyses, context: About) -> FigureWithCaption:
 
 def position_bias(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw how often each judge prefers the reply that it is shown first, beside one half."""
-    parts = [("judge", e) for e in analyses.compare_pairs().judges]
-    titles = {_name(e): context.judge(_name(e)) for _, e in parts}
-    short = style.shortened(titles.values(), 44)
-    names = {role: short[title] for role, title in titles.items()}
-    return _figure("position_bias", (), parts, _SHARES, names, 0.5, context)
+    return _shares("position_bias", "judge", analyses.compare_pairs().judges, 0.5, context)
+
+
+def hallucination_shares(analyses: Analyses, context: About) -> FigureWithCaption:
+    """Draw how many replies each judge calls hallucinations, of all, of each model, and at each prompt length."""
+    return _shares("hallucination_shares", "yes", analyses.hallucination().shares, 0.0, context)
+
+
+def _shares(name: str, part: str, shares: Sequence[Estimate], at: float, context: About) -> FigureWithCaption:
+    titles = [", ".join(map(context.judge, share.facets.values())) for share in shares]
+    names = dict(zip(map(_name, shares), style.shortened(titles, 44).values(), strict=True))
+    return _figure(name, (), [(part, share) for share in shares], _SHARES, names, at, context)
 
 
 def _name(estimate: Estimate) -> str:
@@ -64,5 +74,6 @@ def _figure(
         text["seen"],
         [text["note"], (data["part"] == "difference").any() and captions.differences_words(estimates)],
         [captions.notes_words(notes)],
-        estimates=estimates, counts=captions.estimates_n_words(estimates), missing="",
+        estimates=estimates, counts=captions.estimates_n_words(estimates),
+        missing=captions.missing_before(estimates),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""How well yes/no decisions match labels."""
+"""How well yes/no decisions match labels, and how often they are yes where there are no labels."""
 
 import math
 from collections import Counter
@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 from scipy import special
 
 from toolkit.errors import InputError
@@ -13,7 +14,8 @@ from toolkit.stats.comparisons.models import rate_difference
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import LEVEL, p_by_inversion
 from toolkit.stats.inference.proportions import mover, share, wilson
-from toolkit.stats.result import Estimate
+from toolkit.stats.inference.run_table import need_columns
+from toolkit.stats.result import Estimate, Result
 from toolkit.words import choices
 
 MCNEMAR_METHOD = "exact McNemar test; interval of Newcombe (1998), method 10"
@@ -25,6 +27,7 @@ RATES = ("accuracy", "sensitivity", "specificity", "precision", "F1", "balanced 
 """Names of the rates, in the order in which they are reported."""
 STRICT = "undecided counted as wrong"  # ends the name of a rate of the second reading
 UNIT = "share of items"
+SHARE = "share of yes"
 
 
 @dataclass(frozen=True)
@@ -281,3 +284,58 @@ def _share_below(values: np.ndarray, others: np.ndarray) -> np.ndarray:
 def _equally_long(labels: Sequence[bool], name: str, values: Sequence[object]) -> None:
     if len(labels) != len(values):
         raise InputError(f"{len(labels)} labels and {len(values)} {name}; give one for each label")
+
+
+@dataclass(frozen=True)
+class HallucinationShares(Result):
+    """Shares of yes by judge and prompt: of all answers, of each model, and at each prompt length; and the verdicts."""
+
+    shares: tuple[Estimate, ...]
+    verdicts: pd.DataFrame
+    apart = ("verdicts",)
+
+
+def hallucination_shares(verdicts: pd.DataFrame) -> HallucinationShares:
+    """Return the share of answers that each judge calls a hallucination, with an interval that allows for clusters.
+
+    Parameters
+    ----------
+    verdicts
+        One row an answer, judge and prompt (``mode``): cluster, model, judge, mode, decision (True for yes, missing
+        where there is none), and length_bin where there are prompt lengths.
+
+    Returns
+    -------
+    HallucinationShares
+        Shares of the decided answers (0 to 1) with Wilson's interval for what their clusters are worth. Models, and
+        lengths, are told apart where there are two. An answer without a decision is missing, never a no.
+
+    Raises
+    ------
+    InputError
+        When a column is missing.
+
+    References
+    ----------
+    Dean & Pagano (2015), Journal of Survey Statistics and Methodology 3, 484-503.
+
+    Examples
+    --------
+    >>> verdicts = pd.DataFrame({"cluster": list("aabb"), "model": list("xyxy"), "judge": "primary", "mode": "cot"})
+    >>> verdicts = verdicts.assign(decision=[True, False, True, None])
+    >>> shares = hallucination_shares(verdicts).shares
+    >>> [(estimate.label, estimate.estimate, estimate.missing) for estimate in shares[1:]]
+    [('judge primary, cot, model x', 1.0, 0), ('judge primary, cot, model y', 0.0, 1)]
+    """
+    need_columns("shares of hallucination", verdicts, ("cluster", "model", "judge", "mode", "decision"))
+    levels = [name for name in ("model", "length_bin") if name in verdicts and verdicts[name].nunique() > 1]
+    shares = []
+    for level in ((), *zip(levels, strict=True)):
+        keys = ["judge", "mode", *level]
+        for names, rows in verdicts.groupby(keys, observed=True):
+            facets = dict(zip(keys, map(str, names), strict=True))
+            name, decided = ", ".join((SHARE, *facets.values())), rows.dropna(subset="decision")
+            yes, clusters = list(decided["decision"]), list(decided["cluster"])
+            estimate = share(name, yes, clusters, what="answers", missing=len(rows) - len(yes))
+            shares.append(replace(estimate, statistic=SHARE, facets=facets))
+    return HallucinationShares(tuple(shares), verdicts)
