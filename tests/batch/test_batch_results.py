@@ -6,14 +6,16 @@ import errno
 import json
 import shutil
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from notebook_files import write_notebook
+from waiting import wait_for
 
 from toolkit.batch import BatchResult, CellResult, run_batch
-from toolkit.batch.cell import write_record
+from toolkit.batch.cell import locked, write_record
 from toolkit.errors import InputError, ToolkitError
 from toolkit.words import RESULT_TYPE
 
@@ -42,8 +44,8 @@ def test_bad_input_is_one_line(tmp_path, monkeypatch, toolkit, arguments, says):
         ("product = {k = [1, '2']}", {}, "grid: cell 2: t.ipynb: k must be a valid integer, got '2'"),
         ("list = [{}]", {}, "cell 1: t.ipynb: parameter 'k' is missing"),
         ("list = [{k = 1}, {k = 1, x = 0}]", {}, "cells 1 and 2 are the same notebook"),
-        ("list = [{k = 1}]", {"timeout": 0}, "timeout: 0 is no time"),
-        ("list = [{k = 1}]", {"workers": 0}, "workers: 0 notebooks"),
+        ("list = [{k = 1}]", {"timeout": 0}, "timeout: 0 would run nothing"),
+        ("list = [{k = 1}]", {"workers": 0}, "workers: 0 would run nothing"),
     ],
 )
 def test_nothing_starts_when_a_cell_does_not_fit(tmp_path, grid, options, says):
@@ -108,6 +110,24 @@ def test_a_record_that_cannot_be_read_is_none(tmp_path, text):
     record.write_text(text.replace('"a"', f'"{record.stem}"'))
     again = run_batch(template, {"list": [{}]}, out=tmp_path / "out", progress=False)
     assert (first.started, again.started) == (1, 1)
+
+
+@pytest.mark.usefixtures("no_kernels")
+def test_a_second_call_in_a_folder_says_that_it_waits(tmp_path, capsys):
+    """It says so once, and then runs what is left."""
+    template, out = write_notebook(tmp_path / "t.ipynb", "x = 0"), tmp_path / "out"
+    messages: list[str] = []
+    run_batch(template, {"list": [{}]}, out=out, progress=False)
+    with ThreadPoolExecutor() as threads:
+        with locked(out / "records" / "batch.lock"):
+            call = threads.submit(run_batch, template, {"product": {"x": [0, 1]}}, out=out, progress=False)
+            wait_for(lambda: messages.append(capsys.readouterr().err) or any(messages), 30)
+            assert not call.done()
+        assert call.result(60).started == 1
+    assert (
+        "".join(messages) + capsys.readouterr().err
+        == f"{out}: waiting for another call that runs a batch there\n"
+    )
 
 
 def test_the_end_of_a_batch_says_what_was_done_already_and_by_which_rule(tmp_path):

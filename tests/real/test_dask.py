@@ -49,7 +49,8 @@ from toolkit import Study
 s = Study.load(study)
 Path(f"{study}.began").touch()
 kind = s.name.split("-")[0]
-while len(list(s.path.parent.glob(f"{kind}-*.began"))) < 2:  # so that two ask at the same time
+until = time.monotonic() + 30  # so that two ask at the same time, unless Dask has them wait for one worker
+while len(list(s.path.parent.glob(f"{kind}-*.began"))) < 2 and time.monotonic() < until:
     time.sleep(0.02)
 s.execute(progress=False)
 """

@@ -40,6 +40,7 @@ FAILED = ("failed", "timeout", "dead kernel", "exited")
 """A cell raised an error; a time-out ended it; the kernel died; the notebook called `sys.exit`."""
 STATUSES = (QUEUED, RUNNING, COMPLETED, *FAILED)
 LOOK_SECONDS = 0.3
+_CODE = "import json, sys; from toolkit.batch.cell import run_cell; run_cell(json.load(sys.stdin))"
 
 
 @dataclass(frozen=True)
@@ -176,11 +177,9 @@ def run_in_process(plan: Mapping[str, Any], at_once: int, processes: list[Any]) 
 
     # Plain lines of progress, and a share of the limits for each notebook.
     environment = os.environ | {"TOOLKIT_BATCH": "1", SHARE_ENV: str(at_once)}
-    code = "import json, sys; from toolkit.batch.cell import run_cell; run_cell(json.load(sys.stdin))"
-    command = [sys.executable, "-c", code]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
-            command,
+            [sys.executable, "-c", _CODE],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,

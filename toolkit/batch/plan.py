@@ -36,13 +36,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Literal, Optional, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, Union
 
 import nbformat
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from toolkit.errors import InputError, ToolkitError
-from toolkit.files import digest, parsed, read_text, read_toml, sha256_of
+from toolkit.files import Strict, checked, digest, parsed, read_text, read_toml, sha256_of
 from toolkit.secrets import secret_fault
 from toolkit.words import choices, one_line
 
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from toolkit.plan import Plan
 
 Cell = dict[str, Any]
-TABLES = ("product", "zip", "list", "exclude")
 MOST = 100_000
 """Most cells of a product: one list too many would fill the machine's memory."""
 
@@ -79,63 +78,55 @@ class BatchPlan:
     cells: tuple[Planned, ...]
 
 
-def grid_cells(grid: Mapping[str, Any] | Path, location: str = "grid") -> tuple[Cell, ...]:
+def _listed(values: Any) -> Any:
+    """Return an array, a column of a frame or another sequence as the list that it is."""
+    values = values.tolist() if hasattr(values, "tolist") else values
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise ValueError("must be a list: of values as in [1, 2], of tables by two brackets, [[list]]")
+    return list(values)
+
+
+_Columns = dict[str, Annotated[list[Any], BeforeValidator(_listed), Field(min_length=1)]]
+_Rows = Annotated[list[Cell], BeforeValidator(_listed)]
+_Exclusions = Annotated[list[Annotated[Cell, Field(min_length=1)]], BeforeValidator(_listed)]
+
+
+class Grid(Strict):
+    """The tables of a grid."""
+
+    product: _Columns = Field({})
+    zip: _Columns = Field({})
+    list: _Rows = Field([])
+    exclude: _Exclusions = Field([])
+
+
+def grid_cells(tables: Mapping[str, Any] | Path, location: str = "grid") -> tuple[Cell, ...]:
     """Return the cells of a grid or its file; the last parameter of the product varies fastest."""
-    if isinstance(grid, Path):
-        grid, location = read_toml(grid, what="grid file"), str(grid)
-    if unknown := [name for name in grid if name not in TABLES]:
-        message = f"{location}: unknown table {unknown[0]!r}; {choices(unknown[0], TABLES, 'a grid has')}"
-        raise InputError(message)
-    product, together = _lists(grid, "product", location), _lists(grid, "zip", location)
-    single, excluded = _rows(grid, "list", location), _rows(grid, "exclude", location)
-    if repeated := sorted(product.keys() & together.keys()):
+    if isinstance(tables, Path):
+        tables, location = read_toml(tables, what="grid file"), str(tables)
+    grid = checked(Grid, dict(tables), location)
+    if repeated := sorted(grid.product.keys() & grid.zip.keys()):
         raise InputError(f"{location}: {repeated[0]!r} stands in [product] and in [zip]; keep one")
-    lengths = {name: len(values) for name, values in together.items()}
+    lengths = {name: len(values) for name, values in grid.zip.items()}
     if len(set(lengths.values())) > 1:
         sizes = ", ".join(f"{name} has {count}" for name, count in lengths.items())
         raise InputError(f"{location}: [zip] walks lists of one length together, but {sizes} values")
-    count = math.prod(map(len, product.values())) * max(lengths.values(), default=1)
+    count = math.prod(map(len, grid.product.values())) * max(lengths.values(), default=1)
     if count > MOST:
         message = f"{location}: the product has {count:,} cells, more than the {MOST:,} that a batch takes"
         raise InputError(message)
-    rows = [dict(zip(together, values, strict=True)) for values in zip(*together.values(), strict=True)]
-    chosen = itertools.product(*product.values()) if product or together else ()
-    cells = [dict(zip(product, values, strict=True)) | row for values in chosen for row in rows or [{}]]
-    for exclusion in excluded:
+    rows = [dict(zip(grid.zip, values, strict=True)) for values in zip(*grid.zip.values(), strict=True)]
+    chosen = itertools.product(*grid.product.values()) if grid.product or rows else ()
+    cells = [dict(zip(grid.product, values, strict=True)) | row for values in chosen for row in rows or [{}]]
+    for exclusion in grid.exclude:
         remaining = [cell for cell in cells if not _matches(cell, exclusion)]
         if len(remaining) == len(cells):
             advice = "leaves out no cell of the product; mend or remove it"
             raise InputError(f"{location}: [[exclude]] {short(exclusion)} {advice}")
         cells = remaining
-    if not (cells or single):
+    if not (cells or grid.list):
         raise InputError(f"{location}: the grid is empty; give it [product], [zip] or [[list]]")
-    return (*cells, *single)
-
-
-def _lists(grid: Mapping[str, Any], table: str, location: str) -> dict[str, list[Any]]:
-    columns = grid.get(table, {})
-    if not isinstance(columns, Mapping):
-        raise InputError(f"{location}: [{table}] must be a table of lists")
-    lists = {}
-    for name, values in columns.items():
-        values = values.tolist() if hasattr(values, "tolist") else values  # an array, or a column of a frame
-        if isinstance(values, str) or not isinstance(values, Sequence):
-            example = f"{name} = [{short(values)}]"
-            raise InputError(f"{location}: [{table}] {name} must be a list of values, e.g. {example}")
-        if not values:
-            raise InputError(f"{location}: [{table}] {name} is an empty list, so the grid would be empty")
-        lists[str(name)] = list(values)
-    return lists
-
-
-def _rows(grid: Mapping[str, Any], table: str, location: str) -> list[Cell]:
-    tables = grid.get(table, [])
-    listed = isinstance(tables, Sequence) and not isinstance(tables, str)
-    if not listed or not all(isinstance(row, Mapping) for row in tables):
-        raise InputError(f"{location}: write [[{table}]] with two brackets, once for each")
-    if table == "exclude" and not all(tables):
-        raise InputError(f"{location}: an [[exclude]] without a parameter would leave out everything")
-    return [dict(row) for row in tables]
+    return (*cells, *grid.list)
 
 
 def _matches(cell: Cell, exclusion: Cell) -> bool:
@@ -380,29 +371,24 @@ def plain(value: Any, location: str) -> Any:
     match value:
         case None | bool():
             return value
-        case str():
-            if any("\ud800" <= letter <= "\udfff" for letter in value):
-                message = f"{location}: {short(value)} holds half a character, which no file holds; remove it"
-                raise InputError(message)
+        case str() if not any("\ud800" <= letter <= "\udfff" for letter in value):
             return str.__str__(value)
         case int():
             return int(value)
-        case float() | Decimal():
-            if not math.isfinite(value):
-                raise InputError(f"{location}: {value} cannot stand in a notebook; leave the parameter out")
+        case float() | Decimal() if math.isfinite(value):
             return float(value)
         case PurePath():
             return str(value)
         case datetime.date() | datetime.time() if value == value:  # a datetime is a date; pandas' NaT is none
             return value.isoformat()
-        case Mapping():
-            if wrong := [key for key in value if not isinstance(key, str)]:
-                raise InputError(f"{location}: keys of a table must be text, got {wrong[0]!r}")
+        case Mapping() if all(isinstance(key, str) for key in value):
             return {str(key): plain(item, location) for key, item in value.items()}
         case list() | tuple():
             return [plain(item, location) for item in value]
-    takes = "give text, a number, true or false, a list or a table"
-    raise InputError(f"{location}: a {type(value).__name__} cannot stand in a notebook; {takes}")
+    takes = (
+        "give text of whole characters, a finite number, true or false, a list, or a table with keys of text"
+    )
+    raise InputError(f"{location}: {short(value)} cannot stand in a notebook; {takes}")
 
 
 def short(value: Any) -> str:

@@ -84,7 +84,7 @@ class BatchResult:
         import pandas as pd
 
         frame = pd.DataFrame([columns | asdict(cell) for cell, columns in self._named()])
-        return frame.drop(columns="parameters").astype({"seconds": "float64"})
+        return frame.drop(columns=["parameters", "attempts", "process"]).astype({"seconds": "float64"})
 
     def results(self) -> pd.DataFrame:
         """Return the rows that notebooks gave to `toolkit.result`, beside the parameters of each cell."""

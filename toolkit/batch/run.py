@@ -6,7 +6,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
@@ -57,11 +57,10 @@ def run_batch(
     cells = grid_cells(source or grid)  # type: ignore[arg-type]
     folder = (source.parent if source else Path.cwd()).resolve()
     output = Path(out).resolve() if out else folder / "results" / "batches" / (source or template).stem
-    for name, seconds in (("timeout", timeout), ("cell_timeout", cell_timeout)):
-        if seconds is not None and not seconds > 0:
-            raise InputError(f"{name}: {seconds} is no time; give seconds above 0, or leave it out")
-    if workers is not None and workers < 1:
-        raise InputError(f"workers: {workers} notebooks at once run none; give 1 or more")
+    settings = {"workers": workers, "timeout": timeout, "cell_timeout": cell_timeout}
+    for name, number in settings.items():
+        if number is not None and not number > 0:
+            raise InputError(f"{name}: {number} would run nothing; give a number above 0, or leave it out")
     batch = plan_batch(template, cells, folder, str(source or "grid"))
     claim_folder(f"batch {template.stem}", output)
     records = output / "records"
@@ -69,13 +68,12 @@ def run_batch(
     copy = records / f"{template.stem}_{sha256_hex(batch.content)[:12]}.template.ipynb"
     plans = [
         {
+            **settings,
             **vars(cell),
             "template": str(copy),
             "folder": str(folder),
             "output": str(output / f"{template.stem}_{cell.file_stem}.ipynb"),
             "record": str(records / f"{cell.identity}.json"),
-            "timeout": timeout,
-            "cell_timeout": cell_timeout,
         }
         for cell in batch.cells
     ]
@@ -105,10 +103,10 @@ def run_batch(
 def run_templates(jobs: Sequence[tuple[Path, Path, Mapping[str, Any]]]) -> tuple[Path, ...]:
     """Execute templates with parameters, also those that were run before, and return the notebooks."""
     with tempfile.TemporaryDirectory() as records:
-        plans = []
+        plans: list[Plan] = []
         for number, (template, output, parameters) in enumerate(jobs):
             target = output.resolve()
-            plan = {
+            plan: Plan = {
                 "parameters": check_parameters(template, parameters),
                 "template": str(template.resolve()),
                 "folder": str(target.parent),
@@ -134,13 +132,15 @@ def _run_all(
     progress: bool = False,
 ) -> None:
     """Run planned cells, some at once, in processes of this machine or on a cluster."""
+    submit: Callable[..., Future[CellResult]]
     with contextlib.ExitStack() as stack:
         if cluster:
             submit, at_once = stack.enter_context(connected(cluster, folder))
             at_once = workers or at_once
         else:
             at_once = workers or len(os.sched_getaffinity(0))
-            submit = partial(stack.enter_context(ThreadPoolExecutor(at_once)).submit, run_in_process)
+            pool: Any = stack.enter_context(ThreadPoolExecutor(at_once))
+            submit = partial(pool.submit, run_in_process)
         for plan in plans:
             cell = read_record(plan)
             if cell.status != RUNNING:  # its process, of a batch that was killed, may still write the record
