@@ -43,10 +43,10 @@ def template(tmp_path):
     ("k = 1\ntable.a = 'b'", "table must be a valid integer"),
     ("k = 1\nmodes = 'cot'", "modes must be a valid list, got 'cot'"),
     ("k = 1\nlimit = nan", "limit: nan cannot stand in a notebook"),
-    ({"k": 1, "limit": "\ud800"}, "half a character"),
-    ({"k": 1, "limit": {1, 2}}, "limit: a set cannot stand in a notebook"),
-    ({"k": 1, "limit": np.zeros(2)}, "limit: a ndarray cannot stand in a notebook"),
-    ({"k": 1, "table": {1: 2}}, "table: keys of a table must be text, got 1"),
+    ({"k": 1, "limit": "\ud800"}, "text of whole characters"),
+    ({"k": 1, "limit": {1, 2}}, r"limit: \{1, 2\} cannot stand in a notebook"),
+    ({"k": 1, "limit": np.zeros(2)}, r"limit: array.* cannot stand in a notebook"),
+    ({"k": 1, "table": {1: 2}}, r"table: \{1: 2\} cannot stand in a notebook; .* with keys of text"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_one_line(template, given, says):
     with pytest.raises(InputError, match=says):

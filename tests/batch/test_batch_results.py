@@ -6,20 +6,22 @@ import errno
 import json
 import shutil
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from notebook_files import write_notebook
+from waiting import wait_for
 
 from toolkit.batch import BatchResult, CellResult, run_batch
-from toolkit.batch.records import Record
+from toolkit.batch.cell import locked, write_record
 from toolkit.errors import InputError, ToolkitError
 from toolkit.words import RESULT_TYPE
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
-    (["no.ipynb", "grid.toml"], "no.ipynb: no such template"),
+    (["no.ipynb", "grid.toml"], "no.ipynb: cannot be read: there is no such template"),
     (["t.ipynb", "no.toml"], "no.toml: cannot be read: there is no such grid file"),
         (["t.ipynb", "grid.toml"], "unknown parameter 'y'"),
     (["t.ipynb", "grid.toml", "--workers", "0"], "0 is not in the range"),
@@ -42,8 +44,8 @@ def test_bad_input_is_one_line(tmp_path, monkeypatch, toolkit, arguments, says):
         ("product = {k = [1, '2']}", {}, "grid: cell 2: t.ipynb: k must be a valid integer, got '2'"),
         ("list = [{}]", {}, "cell 1: t.ipynb: parameter 'k' is missing"),
         ("list = [{k = 1}, {k = 1, x = 0}]", {}, "cells 1 and 2 are the same notebook"),
-        ("list = [{k = 1}]", {"timeout": 0}, "timeout: 0 is no time"),
-        ("list = [{k = 1}]", {"workers": 0}, "workers: 0 notebooks"),
+        ("list = [{k = 1}]", {"timeout": 0}, "timeout: 0 would run nothing"),
+        ("list = [{k = 1}]", {"workers": 0}, "workers: 0 would run nothing"),
     ],
 )
 def test_nothing_starts_when_a_cell_does_not_fit(tmp_path, grid, options, says):
@@ -57,13 +59,12 @@ def test_nothing_starts_when_a_cell_does_not_fit(tmp_path, grid, options, says):
 def no_kernels(monkeypatch):
     """Have every notebook of a batch be done at once."""
 
-    def done(pending, *_):
-        for order in pending:
-            Path(order.output).write_text("{}")
-            record = Record(order.identity, "done", notebook=Path(order.output).name, batch=order.batch)
-            order.write(record)
+    def done(plans, *_):
+        for plan in plans:
+            Path(plan["output"]).write_text("{}")
+            write_record(plan, CellResult({}, "done", notebook=Path(plan["output"]).name, attempts=1))
 
-    monkeypatch.setattr("toolkit.batch.run._run", done)
+    monkeypatch.setattr("toolkit.batch.run._run_all", done)
 
 
 @pytest.mark.parametrize("when", ["records", "notebooks"])
@@ -76,9 +77,9 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, monkeypatch, when
         raise full
 
     if when == "records":
-        monkeypatch.setattr("toolkit.batch.records.write_atomically", no_space)
+        monkeypatch.setattr("toolkit.batch.cell.write_atomically", no_space)
     else:
-        monkeypatch.setattr("toolkit.batch.run._run", lambda *_: None)
+        monkeypatch.setattr("toolkit.batch.run._run_all", lambda *_: None)
         monkeypatch.setattr("toolkit.batch.result.write_atomically", no_space)
     with pytest.raises(
         ToolkitError, match=r"a\.json: No space left on device; mend that, .* goes on"
@@ -88,13 +89,10 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, monkeypatch, when
 
 
 @pytest.mark.usefixtures("no_kernels")
-def test_a_folder_of_notebooks_may_be_moved_and_the_commit_is_asked_for_once(tmp_path, monkeypatch):
-    """Records name notebooks relative to themselves. A commit costs a process of git: 50 s for 5,000 cells."""
-    asked: list[int] = []
-    monkeypatch.setattr("toolkit.batch.run._toolkit", lambda: asked.append(1) or "0.1")
+def test_a_folder_of_notebooks_may_be_moved(tmp_path):
+    """Records name notebooks relative to themselves."""
     template, grid = write_notebook(tmp_path / "t.ipynb", "x = 0"), {"product": {"x": range(300)}}
     first = run_batch(template, grid, out=tmp_path / "a {b}", progress=False)
-    assert len(asked) == 1
     shutil.move(tmp_path / "a {b}", tmp_path / "moved here")
     again = run_batch(template, grid, out=tmp_path / "moved here", progress=False)
     assert (first.started, again.started, again.already_done) == (300, 0, 300)
@@ -114,10 +112,26 @@ def test_a_record_that_cannot_be_read_is_none(tmp_path, text):
     assert (first.started, again.started) == (1, 1)
 
 
-def test_the_end_of_a_batch_says_what_was_done_already_by_which_rule_and_what_stands_beside(
-    tmp_path,
-):
-    """Other words for a template that asks; notebooks of earlier states are kept, and could be taken for the newest."""
+@pytest.mark.usefixtures("no_kernels")
+def test_a_second_call_in_a_folder_says_that_it_waits(tmp_path, capsys):
+    """It says so once, and then runs what is left."""
+    template, out = write_notebook(tmp_path / "t.ipynb", "x = 0"), tmp_path / "out"
+    messages: list[str] = []
+    run_batch(template, {"list": [{}]}, out=out, progress=False)
+    with ThreadPoolExecutor() as threads:
+        with locked(out / "records" / "batch.lock"):
+            call = threads.submit(run_batch, template, {"product": {"x": [0, 1]}}, out=out, progress=False)
+            wait_for(lambda: messages.append(capsys.readouterr().err) or any(messages), 30)
+            assert not call.done()
+        assert call.result(60).started == 1
+    assert (
+        "".join(messages) + capsys.readouterr().err
+        == f"{out}: waiting for another call that runs a batch there\n"
+    )
+
+
+def test_the_end_of_a_batch_says_what_was_done_already_and_by_which_rule(tmp_path):
+    """Other words for a template that asks."""
     cells = (CellResult({}, "done", ran=True), CellResult({}, "done"), CellResult({}, "failed"))
     for reads_store, rule in (
         (True, "and so is what the store holds of their studies"),
@@ -128,16 +142,9 @@ def test_the_end_of_a_batch_says_what_was_done_already_by_which_rule_and_what_st
         assert "already done  1: " in text
         assert rule in text
         assert json.loads(json.dumps(result.to_dict()))["already_done"] == 1
-    for name in ("t_0123456789ab.ipynb", "t_ba9876543210.ipynb", "t_summary.ipynb", "summary.ipynb"):
-        (tmp_path / name).touch()
-    (tmp_path / "t_x__k=3_0123456789ab.ipynb").touch()  # of template t_x
-    done = CellResult({}, "done", notebook="t_0123456789ab.ipynb", ran=True)
-    result = BatchResult("t", tmp_path, (done,), 1.0)
-    assert BatchResult("t_x", tmp_path, (), 1.0).beside == 1
-    said = result.summary().text
-    assert (result.beside, "already done" in said) == (1, False)
-    assert "beside them  1 of an earlier state or another grid" in said
-    assert said.startswith("1 notebook of t: 1 done")
+    text = BatchResult("t", tmp_path, cells[:1], 1.0).summary().text
+    assert "already done" not in text
+    assert text.startswith("1 notebook of t: 1 done")
 
 
 def collected(folder, rows):

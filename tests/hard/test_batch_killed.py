@@ -110,10 +110,9 @@ def test_a_dead_run_is_taken_over_and_sigterm_ends_workers_and_kernels(tmp_path,
     assert batch.returncode == -signal.SIGKILL
     again = start(0)
     wait_for(lambda: len(lines(kernels)) == 4)
-    taken = {record["identity"]: record for record in records(tmp_path)}
-    assert [(taken[one["identity"]]["status"], taken[one["identity"]]["attempts"]) for one in running] == [
-        ("running", 2)
-    ] * 2
+    taken = {record["parameters"]["x"]: record for record in records(tmp_path)}
+    states = [taken[record["parameters"]["x"]] for record in running]
+    assert [(record["status"], record["attempts"]) for record in states] == [("running", 2)] * 2
     again.send_signal(signal.SIGTERM)
     _, err = again.communicate(timeout=120)
     assert again.returncode == 130

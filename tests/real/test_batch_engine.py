@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -80,49 +78,3 @@ def test_papermill_on_the_command_line_takes_the_engine_by_its_name(tmp_path):
     states = [cell.metadata.papermill["status"] for cell in notebook.cells]
     assert states == ["completed", "completed", "completed", "failed", "pending"]
     assert notebook.metadata.papermill["exception"] is True
-
-
-SOCKETS = """
-import sys
-from toolkit.batch import engine
-engine.LONGEST = 1000
-print(engine.sockets(), flush=True)
-(engine.sockets() / "socket-1").touch()
-input()
-"""
-
-
-@pytest.mark.full
-def test_what_a_killed_process_left_of_its_kernels_is_removed_by_the_next(tmp_path):
-    """Its folder goes when it is dead, and not before; that of another machine or of anybody else stays."""
-    others = [tmp_path / name for name in ("kernels-0badcafe-abcdefgh", "kernels-mine", "kernels-abcdefgh")]
-    for folder in others:
-        folder.mkdir()
-
-    def begin():
-        process = subprocess.Popen(
-            [sys.executable, "-c", SOCKETS],
-            env={**os.environ, "TMPDIR": str(tmp_path)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdout is not None
-        return process, Path(process.stdout.readline().strip())
-
-    def there():
-        return set(tmp_path.iterdir()) - set(others)
-
-    (first, left), (second, own) = begin(), begin()
-    try:
-        assert there() == {left, own}
-        first.send_signal(signal.SIGKILL)
-        first.communicate()
-        third, newest = begin()
-        assert there() == {own, newest}
-        third.communicate("\n")
-        assert third.returncode == 0
-        assert there() == {own}
-    finally:
-        second.communicate("\n")
-    assert set(tmp_path.iterdir()) == set(others)

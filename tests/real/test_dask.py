@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+from distributed import Client
 from notebook_files import write_notebook
 from stub_server import StubServer
 from waiting import wait_for
 
 from toolkit.batch import run_batch
-from toolkit.batch.cluster import Cluster, differences, facts
+from toolkit.batch.cluster import facts, mismatch_with
 from toolkit.errors import InputError, ToolkitError
 from toolkit.store import embedded
 from toolkit.store.documents import Call, Run
@@ -43,6 +40,7 @@ usd_per_million_input = 1000
 usd_per_million_output = 2000
 """
 RUNS = 24
+PIN = "from toolkit.batch import cluster\ncluster.code_hash = lambda: 'the same'\n"
 ASK = """
 import time
 from pathlib import Path
@@ -51,7 +49,8 @@ from toolkit import Study
 s = Study.load(study)
 Path(f"{study}.began").touch()
 kind = s.name.split("-")[0]
-while len(list(s.path.parent.glob(f"{kind}-*.began"))) < 2:  # so that two ask at the same time
+until = time.monotonic() + 30  # so that two ask at the same time, unless Dask has them wait for one worker
+while len(list(s.path.parent.glob(f"{kind}-*.began"))) < 2 and time.monotonic() < until:
     time.sleep(0.02)
 s.execute(progress=False)
 """
@@ -85,9 +84,7 @@ def spent(study, *names):
 def cluster(tmp_path, monkeypatch):
     """The address of a scheduler with two worker processes of one thread each, and a nanny for each."""
     # The workers compare their code with ours, and a developer may edit it between their start and ours.
-    (tmp_path / "pin.py").write_text(
-        "from toolkit.batch import cluster\ncluster.code_hash = lambda: 'the same'\n"
-    )
+    (tmp_path / "pin.py").write_text(PIN)
     monkeypatch.setattr("toolkit.batch.cluster.code_hash", lambda: "the same")
     script = """
 import sys, time
@@ -172,15 +169,15 @@ def test_a_cluster_comes_to_the_same_results_and_spend_also_when_a_worker_is_kil
 
 def test_a_worker_that_cannot_take_part_says_why(tmp_path, monkeypatch):
     mine = facts()
-    assert differences(mine, str(tmp_path)) == ""
-    assert "other code" in differences(mine | {"toolkit": "x"}, str(tmp_path))
-    assert "has Python" in differences(mine | {"python": "2.7"}, str(tmp_path))
-    assert "another machine" in differences(mine | {"host": "elsewhere"}, str(tmp_path))
-    assert "does not see the folder" in differences(mine, str(tmp_path / "no"))
+    assert mismatch_with(mine, str(tmp_path)) == ""
+    for name in mine:
+        assert f"has another {name}" in mismatch_with(mine | {name: "x"}, str(tmp_path))
+    assert "does not see the folder" in mismatch_with(mine, str(tmp_path / "no"))
     monkeypatch.setenv("MONGODB_URI", "mongodb://user:secret@server/")
-    assert "another MONGODB_URI" in differences(mine, str(tmp_path))
+    assert "another MONGODB_URI" in mismatch_with(mine, str(tmp_path))
     assert "secret" not in json.dumps(facts())
-    assert facts()["host"] == ""
+    monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
+    assert mismatch_with(facts(), str(tmp_path)) == ""  # machines differ where the store is shared
 
 
 def test_without_the_package_or_a_scheduler_it_is_one_line(tmp_path, monkeypatch):
@@ -194,52 +191,100 @@ def test_without_the_package_or_a_scheduler_it_is_one_line(tmp_path, monkeypatch
         run_batch(template, grid, out=tmp_path / "out", cluster="tcp://127.0.0.1:9", progress=False)
 
 
-class Gone:
-    """A client of a cluster whose scheduler is gone, or all workers, or each that tried died."""
+WAITING = """
+import os, time
+from pathlib import Path
 
-    def __init__(self, status: str = "running", error: str = "") -> None:
-        self.status = status
-        self.future = SimpleNamespace(
-            done=lambda: bool(error), status="error", exception=lambda: ToolkitError(error)
-        )
-
-    def submit(self, *_: object, **__: object) -> object:
-        """Take work that nobody will do."""
-        return self.future
-
-    def nthreads(self) -> dict[str, int]:
-        return {}
+Path(f"began-{x}").touch()
+while not Path("go").exists():
+    time.sleep(0.02)
+"""
 
 
-@pytest.mark.parametrize(("client", "says"), [
-    pytest.param(Gone("closed"), "the scheduler of the cluster is gone", marks=pytest.mark.full),
-    pytest.param(Gone(), "the cluster has no workers any more", marks=pytest.mark.full),
-    (Gone(error="KilledWorker"), "the workers of the cluster died .KilledWorker."),
+@pytest.mark.parametrize(("lost", "allowed", "reason"), [
+    ("scheduler", 3, "CancelledError"),
+    pytest.param("worker", 3, "NoWorkerError", marks=pytest.mark.full),
+    pytest.param("worker", 0, "KilledWorker", marks=pytest.mark.full),
 ])  # fmt: skip
 def test_a_cluster_that_is_gone_loses_nothing_and_the_batch_does_not_wait_for_ever(
-    tmp_path, monkeypatch, client, says
+    tmp_path, monkeypatch, lost, allowed, reason
 ):
     """What had not begun stays queued and the batch says so; what runs on is waited for, and counts as it ended."""
-    monkeypatch.setattr("toolkit.batch.cluster.DESERTED_SECONDS", -1.0)
-    monkeypatch.setattr(
-        "toolkit.batch.run.connected", lambda *_: contextlib.nullcontext((Cluster(client, {}), 1))
+    monkeypatch.setattr("toolkit.batch.cluster.DESERTED_SECONDS", 1.0)
+    monkeypatch.setattr("toolkit.batch.cluster.CONNECT_SECONDS", 3.0)
+    monkeypatch.setattr("toolkit.batch.cluster.code_hash", lambda: "the same")
+    monkeypatch.setattr("toolkit.batch.plan.code_hash", lambda: "the same")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pin.py").write_text(PIN)
+    template, out = write_notebook(tmp_path / "t.ipynb", "x = 0", WAITING), tmp_path / "out"
+    program = "import dask; dask.config.set({'distributed.scheduler.allowed-failures': int(sys.argv.pop(1))})"
+    program = f"import sys; {program}; from distributed.cli import dask_scheduler as d; d.main()"
+    file = tmp_path / "scheduler.json"
+    scheduler = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            program,
+            str(allowed),
+            "--scheduler-file",
+            str(file),
+            "--port",
+            "0",
+            "--no-dashboard",
+        ],
+        stderr=subprocess.DEVNULL,
     )
-    template = write_notebook(tmp_path / "t.ipynb", "x = 0")
-    out = tmp_path / "out"
+    worker = "from distributed.cli import dask_worker as d; d.main()"
+    options = [
+        "--scheduler-file",
+        str(file),
+        "--no-nanny",
+        "--nthreads",
+        "1",
+        "--no-dashboard",
+        "--preload",
+        "pin.py",
+    ]
+    node = subprocess.Popen([sys.executable, "-c", worker, *options], stderr=subprocess.DEVNULL)
 
-    def batch():
-        return run_batch(template, {"list": [{}]}, out=out, cluster="gone", progress=False)
+    def batch(cluster=None):
+        grid = {"product": {"x": [1, 2]}}
+        return run_batch(template, grid, out=out, cluster=cluster, workers=1, progress=False)
 
-    with pytest.raises(ToolkitError, match=f"{says}; the same call goes on from here"):
-        batch()
-    (record,) = (out / "records").glob("*.json")
-    known = json.loads(record.read_text())
-    assert known["status"] == "queued"
-    with record.with_suffix(".lock").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with ThreadPoolExecutor() as threads:
-            waiting = threads.submit(batch)
-            (out / "t.ipynb").write_text("{}")
-            record.write_text(json.dumps(known | {"status": "done", "notebook": "t.ipynb"}))
-            result = waiting.result(30)
-    assert (result.counts, result.started) == ({"done": 1}, 0)
+    def kill():
+        wait_for((tmp_path / "began-1").exists)
+        {"scheduler": scheduler, "worker": node}[lost].kill()
+
+    try:
+        wait_for(lambda: file.exists() and file.read_text().endswith("}"))
+        address = json.loads(file.read_text())["address"]
+        wait_for(lambda: has_a_worker(address))
+        killer = threading.Thread(target=kill)
+        killer.start()
+        with pytest.raises(
+            ToolkitError, match=rf"the cluster is gone \({reason} .* goes on from here"
+        ) as error:
+            batch(address)
+        killer.join()
+        assert "\n" not in str(error.value)
+    finally:
+        scheduler.kill()
+        node.kill()
+        scheduler.wait()
+        node.wait()
+    states = {
+        record["parameters"]["x"]: record["status"] for record in map(read, (out / "records").glob("*.json"))
+    }
+    assert states == {1: "running", 2: "queued"}
+    (tmp_path / "go").touch()
+    result = batch()
+    assert (result.counts, result.started) == ({"done": 2}, 1)
+
+
+def has_a_worker(address):
+    with Client(address, set_as_default=False) as client:
+        return bool(client.nthreads())
+
+
+def read(path):
+    return json.loads(path.read_text())

@@ -6,11 +6,12 @@ import sys
 _GRAMMAR = "rfc3987_syntax"
 if _GRAMMAR not in sys.modules:
     sys.modules[_GRAMMAR] = None  # type: ignore[assignment]
-    import nbformat  # noqa: F401
+    import papermill  # noqa: F401 - before our engine, which it loads during its own import
 
     del sys.modules[_GRAMMAR]
 
-from toolkit.batch.result import BatchResult, CellResult  # noqa: E402
+from toolkit.batch.cell import CellResult  # noqa: E402
+from toolkit.batch.result import BatchResult  # noqa: E402
 from toolkit.batch.run import run_batch, run_templates  # noqa: E402
 
 __all__ = ["BatchResult", "CellResult", "run_batch", "run_templates"]

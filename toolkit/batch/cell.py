@@ -1,130 +1,199 @@
-"""Runs one notebook of a batch in a process of its own, because papermill changes the folder of its whole process.
+"""One notebook of a batch: how it is run, and the record of how it stands.
 
-`run_cell` runs in a thread of the caller, or on a Dask worker; `main` is the process that it starts. A process whose
-caller dies brings its notebook to the end, because its calls are paid.
+A planned cell is a dict of plain values: identity, template, parameters, files, folder, output, record, timeout and
+cell_timeout. Its record is a small JSON file, written whole or not at all, before the notebook runs and after it.
+papermill writes "completed" into the notebook of a dead kernel, so the notebook is not trusted. Each notebook runs in a
+process of its own, because papermill changes the folder of its whole process, and because a process that dies takes no
+other with it. A process whose batch is killed brings its notebook to the end, because its calls are paid; whoever is to
+run the same notebook waits for it.
 """
 
+import contextlib
 import json
-import logging
 import os
+import re
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from toolkit.batch.engine import STOP_SECONDS, NotebookFailed, ToolkitEngine, Watch
+import papermill
+from papermill.exceptions import PapermillExecutionError
+
+from toolkit.batch.engine import STOPPED, NotebookFailed, Watch, ending
 from toolkit.batch.plan import changed
-from toolkit.batch.records import AT_ONCE, COMPLETED, LOOK_SECONDS, QUEUED, RUNNING, Order, ending
 from toolkit.errors import ToolkitError
+from toolkit.files import held, parsed, write_atomically
+from toolkit.secrets import redacted, redacted_words
+from toolkit.words import one_line
 
-DIED = "the process that ran it died"
-END_SECONDS = 5.0
-_LATE = "{} was changed after the batch began; call the batch again"
-
-
-def run_cell(fields: Mapping[str, Any], at_once: int) -> None:
-    """Run one notebook in a process; one that dies fails its own notebook only."""
-    from toolkit.runs.gateway import SHARE_ENV
-
-    # Plain lines of progress, and a share of the limits for each notebook. A session of its own: we pass Ctrl-C on.
-    environment = os.environ | {"TOOLKIT_BATCH": "1", SHARE_ENV: str(at_once)}
-    command = [sys.executable, "-c", "from toolkit.batch.cell import main; main()"]
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, start_new_session=True
-        )
-        process.communicate(json.dumps(dict(fields)).encode())
-        log.seek(0)
-        lines = log.read().decode("utf-8", "replace").split("\n")
-    order, code = Order(**fields), process.returncode
-    if code == 0 or order.stop.exists():
-        return
-    lines = [line.strip() for line in lines if line.strip() and code > 0]
-    reason = ending(code) + (f": {lines[-1][:200]}" if lines else "")
-    with order.claimed() as free:
-        record = order.read()
-        if record.process != f"{socket.gethostname()}:{process.pid}":
-            raise ToolkitError(f"a worker of the batch ended before it ran anything ({reason})")
-        if free and record.status == RUNNING:
-            order.settle("failed", f"{DIED} ({reason})", record)
+QUEUED = "queued"
+RUNNING = "running"
+COMPLETED = "done"
+FAILED = ("failed", "timeout", "dead kernel", "exited")
+"""A cell raised an error; a time-out ended it; the kernel died; the notebook called `sys.exit`."""
+STATUSES = (QUEUED, RUNNING, COMPLETED, *FAILED)
+LOOK_SECONDS = 0.3
+_CODE = "import json, sys; from toolkit.batch.cell import run_cell; run_cell(json.load(sys.stdin))"
 
 
-def main() -> None:
-    """Run the notebook that standard input names, unless it is finished or another process runs it."""
-    order, watch = Order(**json.load(sys.stdin)), Watch()
-    threading.Thread(target=_listen, args=(order, watch), name="batch-stop", daemon=True).start()
-    with order.claimed() as free:
-        stored = order.read()
-        if not free or order.is_finished(stored) or order.stop.exists():
-            return
-        if stored.status == RUNNING and stored.batch == order.batch:
-            # Not run again: this notebook may be what killed the process.
-            order.settle("failed", DIED, stored)
-            return
-        clock = time.monotonic()  # the wall clock may be changed while it runs
+@dataclass(frozen=True)
+class CellResult:
+    """How one cell of the grid stands; ``ran`` is whether the call ran it, ``process`` its host and process."""
+
+    parameters: Mapping[str, Any]
+    status: str = QUEUED
+    seconds: float | None = None
+    error: str = ""
+    notebook: str = ""
+    ran: bool = False
+    attempts: int = 0
+    process: str = ""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the notebook came to an end of its own."""
+        return self.status not in (QUEUED, RUNNING)
+
+
+def read_record(plan: Mapping[str, Any]) -> CellResult:
+    """Return how a planned cell stands: queued without a record that can be read, and where its notebook is gone."""
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        cell = CellResult(**parsed(json.loads, Path(plan["record"]).read_text(encoding="utf-8")))
+        existing = (Path(plan["output"]).parent / cell.notebook).is_file()
+        if cell.status in STATUSES and (existing or cell.status != COMPLETED):
+            return cell
+    return CellResult(plan["parameters"])
+
+
+def write_record(plan: Mapping[str, Any], cell: CellResult) -> None:
+    """Write how a planned cell stands."""
+    write_atomically(Path(plan["record"]), json.dumps(asdict(cell), ensure_ascii=False, indent=1).encode())
+
+
+@contextlib.contextmanager
+def locked(path: Path, notice: str = "") -> Iterator[None]:
+    """Lock a file during the block; print a notice and wait while another process has locked it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as lock:
+        while not held(lock.fileno()):
+            if notice:
+                print(notice, file=sys.stderr)
+            notice = ""
+            time.sleep(LOOK_SECONDS)
+        yield
+
+
+def run_cell(plan: Mapping[str, Any]) -> CellResult:
+    """Run the notebook of a planned cell in this process, unless it is finished; its record says so before and after.
+
+    Where another process still runs it, of a batch that was killed or a worker that died, this one waits for its end.
+    """
+    with locked(Path(plan["record"]).with_suffix(".lock")):
+        cell, watch = read_record(plan), Watch()
+        if cell.is_finished:
+            return cell
+        signal.signal(signal.SIGINT, lambda *_: watch.stop(signal.SIGINT))
+        signal.signal(signal.SIGTERM, lambda *_: watch.stop(signal.SIGKILL))
+        began = time.monotonic()  # the wall clock may be changed while it runs
         process = f"{socket.gethostname()}:{os.getpid()}"
-        record = order.waiting(stored.attempts + 1)
-        record = replace(record, status=RUNNING, began=time.time(), process=process, batch=order.batch)
-        order.write(record)
-        status, error = _execute(order, watch)
-        order.settle(status, error, replace(record, seconds=time.monotonic() - clock))
+        cell = CellResult(plan["parameters"], RUNNING, attempts=cell.attempts + 1, process=process)
+        write_record(plan, cell)
+        status, error = _execute(plan, watch)
+        return _settle(plan, replace(cell, seconds=time.monotonic() - began), status, error)
 
 
-def _listen(order: Order, watch: Watch) -> None:
-    """Stop the notebook when the batch is stopped, and this process when the notebook does not stop."""
-    while not order.stop.exists():
-        time.sleep(LOOK_SECONDS)
-    stopped_at = time.monotonic()
-    if not watch.status:
-        watch.stop()
-    while time.monotonic() - stopped_at < STOP_SECONDS + END_SECONDS:
-        if order.stop.exists() and order.stop.read_text() == AT_ONCE:
-            watch.end("stopped", "stopped")
-        time.sleep(LOOK_SECONDS)
-    os._exit(1)
-
-
-def _execute(order: Order, watch: Watch) -> tuple[str, str]:
+def _execute(plan: Mapping[str, Any], watch: Watch) -> tuple[str, str]:
     """Run a notebook into its draft; return its status and its error."""
-    import papermill
-    from papermill.engines import papermill_engines
-    from papermill.exceptions import PapermillExecutionError
-
-    papermill_engines.register("toolkit", ToolkitEngine)
-    logging.getLogger("papermill").setLevel(logging.CRITICAL)
-    if late := changed(order.files):
-        return "failed", _LATE.format(late)
-    order.draft.parent.mkdir(parents=True, exist_ok=True)
     try:
-        papermill.execute_notebook(
-            _literally(order.copy or order.template),
-            _literally(str(order.draft)),
-            parameters=dict(order.parameters),
-            engine_name="toolkit",
-            kernel_name="python3",
-            language="python",  # a notebook written by hand may not name it
-            progress_bar=False,
-            cwd=order.folder,
-            execution_timeout=order.cell_timeout,
-            notebook_timeout=order.timeout,
-            watch=watch,
-        )
-    except (NotebookFailed, PapermillExecutionError) as error:
-        if watch.status == "stopped":
-            return QUEUED, ""
-        if isinstance(error, NotebookFailed):
-            return error.status, str(error)
+        if not (late := changed(plan.get("files", {}))):
+            papermill.execute_notebook(
+                _literally(plan["template"]),
+                _literally(str(_draft(plan))),
+                parameters=plan["parameters"],
+                engine_name="toolkit",
+                kernel_name="python3",
+                language="python",  # a notebook written by hand may not name it
+                progress_bar=False,
+                cwd=plan["folder"],
+                execution_timeout=plan.get("cell_timeout"),
+                notebook_timeout=plan.get("timeout"),
+                watch=watch,
+            )
+            late = changed(plan.get("files", {}))
+    except NotebookFailed as error:
+        return (QUEUED, "") if error.status == STOPPED else (error.status, str(error))
+    except PapermillExecutionError as error:
         return "failed", f"In [{error.exec_count}]: {error.ename}: {error.evalue}"
     except Exception as error:  # of papermill, the kernel or the disk: it ends this notebook only
         return "failed", f"{type(error).__name__}: {error}"
-    return ("failed", _LATE.format(late)) if (late := changed(order.files)) else (COMPLETED, "")
+    return (
+        ("failed", f"{late} was changed after the batch began; call the batch again")
+        if late
+        else (COMPLETED, "")
+    )
+
+
+def _settle(plan: Mapping[str, Any], cell: CellResult, status: str, error: str) -> CellResult:
+    """Name the file of a notebook by how it ended, and write its record."""
+    output, draft = Path(plan["output"]), _draft(plan)
+    failed = output.with_suffix(".failed.ipynb")
+    final = output if status == COMPLETED else failed
+    if draft.exists():  # a cell may have printed the environment
+        write_atomically(final, redacted(draft.read_text(encoding="utf-8")).encode())
+        draft.unlink()
+    if final is output:
+        failed.unlink(missing_ok=True)  # of an earlier attempt
+    colourless = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", error)
+    cell = replace(
+        cell,
+        status=status,
+        error=one_line(redacted_words(colourless), 300),
+        notebook=final.name if final.exists() else "",
+    )
+    write_record(plan, cell)
+    return cell
+
+
+def _draft(plan: Mapping[str, Any]) -> Path:
+    """Return the file of a notebook while it runs."""
+    return Path(plan["output"]).with_suffix(f".{RUNNING}.ipynb")
 
 
 def _literally(path: str) -> str:
     """Escape braces in a path: papermill would fill in parameters there."""
     return path.replace("{", "{{").replace("}", "}}")
+
+
+def run_in_process(plan: Mapping[str, Any], at_once: int, processes: list[Any]) -> CellResult:
+    """Run a cell in a process of its own, which is added to a list; one that dies fails its own notebook only."""
+    from toolkit.runs.gateway import SHARE_ENV
+
+    # Plain lines of progress, and a share of the limits for each notebook.
+    environment = os.environ | {"TOOLKIT_BATCH": "1", SHARE_ENV: str(at_once)}
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _CODE],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is passed on by the batch
+        )
+        processes.append(process)
+        process.communicate(json.dumps(plan).encode())
+        log.seek(0)
+        last = log.read()[-200:].decode(errors="replace")
+    cell = read_record(plan)
+    if process.returncode and not cell.is_finished:
+        reason = f"the process that ran it died ({ending(process.returncode)}) {last}".strip()
+        if cell.status == QUEUED:
+            raise ToolkitError(one_line(f"a notebook did not begin: {reason}", 300))
+        cell = _settle(plan, cell, "failed", reason)
+    return cell

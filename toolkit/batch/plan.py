@@ -24,12 +24,10 @@ dataset, rubric, test, requests and judges. The content of the store counts only
 and files named in the template's own code do not count.
 """
 
-from __future__ import annotations
-
 import ast
 import datetime
 import functools
-import hashlib
+import inspect
 import itertools
 import json
 import math
@@ -38,21 +36,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Literal, Optional, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, Union
 
 import nbformat
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from toolkit.errors import InputError, ToolkitError
-from toolkit.files import parsed, read_toml, sha256_hex, sha256_of, similar_file
+from toolkit.files import Strict, checked, digest, parsed, read_text, read_toml, sha256_of
 from toolkit.secrets import secret_fault
-from toolkit.words import choices
+from toolkit.words import choices, one_line
 
 if TYPE_CHECKING:
     from toolkit.plan import Plan
 
 Cell = dict[str, Any]
-TABLES = ("product", "zip", "list", "exclude")
 MOST = 100_000
 """Most cells of a product: one list too many would fill the machine's memory."""
 
@@ -74,76 +71,62 @@ class Planned:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """All notebooks of a batch."""
+    """All notebooks of a batch, and the text of their template as it was when they were planned."""
 
-    template: Path
-    content: bytes
+    content: str
     reads_store: bool
     cells: tuple[Planned, ...]
 
-    @property
-    def copy_name(self) -> str:
-        """The name of the copy of the template that is run, so that edits of the file do not matter."""
-        return f"{self.template.stem}_{hashlib.sha256(self.content).hexdigest()[:12]}.template.ipynb"
+
+def _listed(values: Any) -> Any:
+    """Return an array, a column of a frame or another sequence as the list that it is."""
+    values = values.tolist() if hasattr(values, "tolist") else values
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise ValueError("must be a list: of values as in [1, 2], of tables by two brackets, [[list]]")
+    return list(values)
 
 
-def grid_cells(grid: Mapping[str, Any] | Path, location: str = "grid") -> tuple[Cell, ...]:
+_Columns = dict[str, Annotated[list[Any], BeforeValidator(_listed), Field(min_length=1)]]
+_Rows = Annotated[list[Cell], BeforeValidator(_listed)]
+_Exclusions = Annotated[list[Annotated[Cell, Field(min_length=1)]], BeforeValidator(_listed)]
+
+
+class Grid(Strict):
+    """The tables of a grid."""
+
+    product: _Columns = Field({})
+    zip: _Columns = Field({})
+    list: _Rows = Field([])
+    exclude: _Exclusions = Field([])
+
+
+def grid_cells(tables: Mapping[str, Any] | Path, location: str = "grid") -> tuple[Cell, ...]:
     """Return the cells of a grid or its file; the last parameter of the product varies fastest."""
-    if isinstance(grid, Path):
-        grid, location = read_toml(grid, what="grid file"), str(grid)
-    if unknown := [name for name in grid if name not in TABLES]:
-        message = f"{location}: unknown table {unknown[0]!r}; {choices(unknown[0], TABLES, 'a grid has')}"
-        raise InputError(message)
-    product, together = _lists(grid, "product", location), _lists(grid, "zip", location)
-    single, excluded = _rows(grid, "list", location), _rows(grid, "exclude", location)
-    if repeated := sorted(product.keys() & together.keys()):
+    if isinstance(tables, Path):
+        tables, location = read_toml(tables, what="grid file"), str(tables)
+    grid = checked(Grid, dict(tables), location)
+    if repeated := sorted(grid.product.keys() & grid.zip.keys()):
         raise InputError(f"{location}: {repeated[0]!r} stands in [product] and in [zip]; keep one")
-    lengths = {name: len(values) for name, values in together.items()}
+    lengths = {name: len(values) for name, values in grid.zip.items()}
     if len(set(lengths.values())) > 1:
         sizes = ", ".join(f"{name} has {count}" for name, count in lengths.items())
         raise InputError(f"{location}: [zip] walks lists of one length together, but {sizes} values")
-    count = math.prod(map(len, product.values())) * max(lengths.values(), default=1)
+    count = math.prod(map(len, grid.product.values())) * max(lengths.values(), default=1)
     if count > MOST:
         message = f"{location}: the product has {count:,} cells, more than the {MOST:,} that a batch takes"
         raise InputError(message)
-    rows = [dict(zip(together, values, strict=True)) for values in zip(*together.values(), strict=True)]
-    chosen = itertools.product(*product.values()) if product or together else ()
-    cells = [dict(zip(product, values, strict=True)) | row for values in chosen for row in rows or [{}]]
-    for exclusion in excluded:
+    rows = [dict(zip(grid.zip, values, strict=True)) for values in zip(*grid.zip.values(), strict=True)]
+    chosen = itertools.product(*grid.product.values()) if grid.product or rows else ()
+    cells = [dict(zip(grid.product, values, strict=True)) | row for values in chosen for row in rows or [{}]]
+    for exclusion in grid.exclude:
         remaining = [cell for cell in cells if not _matches(cell, exclusion)]
         if len(remaining) == len(cells):
             advice = "leaves out no cell of the product; mend or remove it"
             raise InputError(f"{location}: [[exclude]] {short(exclusion)} {advice}")
         cells = remaining
-    if not (cells or single):
+    if not (cells or grid.list):
         raise InputError(f"{location}: the grid is empty; give it [product], [zip] or [[list]]")
-    return (*cells, *single)
-
-
-def _lists(grid: Mapping[str, Any], table: str, location: str) -> dict[str, list[Any]]:
-    columns = grid.get(table, {})
-    if not isinstance(columns, Mapping):
-        raise InputError(f"{location}: [{table}] must be a table of lists")
-    lists = {}
-    for name, values in columns.items():
-        values = values.tolist() if hasattr(values, "tolist") else values  # an array, or a column of a frame
-        if isinstance(values, str) or not isinstance(values, Sequence):
-            example = f"{name} = [{short(values)}]"
-            raise InputError(f"{location}: [{table}] {name} must be a list of values, e.g. {example}")
-        if not values:
-            raise InputError(f"{location}: [{table}] {name} is an empty list, so the grid would be empty")
-        lists[str(name)] = list(values)
-    return lists
-
-
-def _rows(grid: Mapping[str, Any], table: str, location: str) -> list[Cell]:
-    tables = grid.get(table, [])
-    listed = isinstance(tables, Sequence) and not isinstance(tables, str)
-    if not listed or not all(isinstance(row, Mapping) for row in tables):
-        raise InputError(f"{location}: write [[{table}]] with two brackets, once for each")
-    if table == "exclude" and not all(tables):
-        raise InputError(f"{location}: an [[exclude]] without a parameter would leave out everything")
-    return [dict(row) for row in tables]
+    return (*cells, *grid.list)
 
 
 def _matches(cell: Cell, exclusion: Cell) -> bool:
@@ -160,7 +143,7 @@ def plan_batch(template: Path, cells: Sequence[Mapping[str, Any]], folder: Path,
     parameters, shows = template_parameters(notebook, str(template)), reads_store(notebook, str(template))
     source = functools.cache(functools.partial(_source, folder, shows))
     texts = [[c.cell_type, c.source, sorted(c.metadata.get("tags", ()))] for c in notebook.cells]
-    head = _hash([texts, code_hash()])
+    head = [texts, code_hash()]
     defaults = {
         name: parameter.default for name, parameter in parameters.items() if parameter.default is not None
     }
@@ -169,14 +152,15 @@ def plan_batch(template: Path, cells: Sequence[Mapping[str, Any]], folder: Path,
     for number, cell in enumerate(cells, 1):
         arguments = fitting(parameters, cell, f"{location}: cell {number}: {template.name}")
         effective = defaults | arguments
-        named = {text: state for text in sorted(set(_texts(effective))) if (state := source(text))}
-        identity = _hash([head, effective, {text: digests for text, (digests, _) in named.items()}])
+        named = [state for text in sorted(set(_texts(effective))) if (state := source(text))]
+        # Sorted, because the order in which a grid names its parameters makes no other notebook.
+        identity = digest(head, sorted(effective.items()), [digests for digests, _ in named])
         if first.setdefault(identity, number) != number:
             problem = f"cells {first[identity]} and {number} are the same notebook: {short(arguments)}"
             raise InputError(f"{location}: {problem}; remove one")
-        files = {path: digest for _, state in named.values() for path, digest in state.items()}
+        files = {path: sha256 for _, state in named for path, sha256 in state.items()}
         planned.append(Planned(identity, arguments, files))
-    return BatchPlan(template, content, shows, tuple(planned))
+    return BatchPlan(content, shows, tuple(planned))
 
 
 def _word(value: Any) -> str:
@@ -186,49 +170,42 @@ def _word(value: Any) -> str:
     return re.sub(r"[^A-Za-z0-9.+-]+", "-", PurePath(str(value)).name.removesuffix(".toml"))[:40].strip("-")
 
 
-def _hash(value: Any) -> str:
-    return sha256_hex(json.dumps(value, sort_keys=True))
-
-
 def code_hash() -> str:
     """Return the SHA-256 of the toolkit's own files, as they are now: an edit need not be committed to count."""
-    import toolkit
-
-    root = Path(toolkit.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes())
-    return digest.hexdigest()
+    root = Path(__file__).parents[1]
+    files = (path for path in sorted(root.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
+    return digest(*([str(path.relative_to(root)), sha256_of(path)] for path in files))
 
 
 def changed(files: Mapping[str, str]) -> str:
     """Return the first file that has changed; empty where none has."""
-    paths = ((name, Path(name), digest) for name, digest in files.items())
-    return next((name for name, path, digest in paths if not path.is_file() or sha256_of(path) != digest), "")
+    unlike = (
+        name for name, sha256 in files.items() if not Path(name).is_file() or sha256_of(Path(name)) != sha256
+    )
+    return next(unlike, "")
 
 
 def _source(folder: Path, shows: bool, name: str) -> tuple[list[str], dict[str, str]] | None:
     """Return the digests of a named file, and for a study file the files that must not change during the batch."""
     if not _is_file(folder, name):
         return None
-    path = folder / name
-    digest = sha256_of(path)
-    if path.suffix != ".toml":
-        return [digest], {}
+    # The process of a cell needs none of them.
     from toolkit.plan import make_plan
+    from toolkit.runs.provenance import held_of
     from toolkit.study_loading import load_study_file
 
+    path = folder / name
+    sha256 = sha256_of(path)
     try:
+        if path.suffix != ".toml":
+            return [sha256], {}
         study, file = load_study_file(path)
         plan = make_plan(study, file.parent)
     except ToolkitError:  # other TOML, or a faulty study, which its notebook will report
-        return [digest], {}
-    files = {str(path.resolve()): digest} | {str(file): sha256_of(file) for file in _study_files(plan)}
-    digests = [digest, *files.values(), _hash([list(plan.call_ids), plan.ensemble_key])]
+        return [sha256], {}
+    files = {str(file): sha256_of(file) for file in (path.resolve(), *_study_files(plan))}
+    digests = [*files.values(), *plan.call_ids, plan.ensemble_key]
     if shows:
-        from toolkit.runs.provenance import held_of
-
         digests.append(held_of(plan.study.name, plan.store_folder))
     return digests, files
 
@@ -252,16 +229,13 @@ def _is_file(folder: Path, name: str) -> bool:
         return False
 
 
-def _study_files(plan: Plan) -> Iterator[Path]:
-    """Yield the files that a study and the options of its test name; files of the toolkit count as code."""
-    import inspect
-
-    dataset = Path(plan.study.dataset)
-    if dataset.is_dir():
-        yield from sorted(path for path in dataset.rglob("*") if path.is_file())
-    rubric, test = Path(plan.study.judges.rubric), Path(inspect.getfile(type(plan.test)))
+def _study_files(plan: "Plan") -> list[Path]:
+    """Return the files that a study and the options of its test name; files of the toolkit count as code."""
+    dataset, rubric = Path(plan.study.dataset), Path(plan.study.judges.rubric)
     options = [plan.folder / name for name in _texts(plan.study.options) if _is_file(plan.folder, name)]
-    yield from (path for path in (dataset, rubric, test, *options) if path.is_absolute() and path.is_file())
+    test = Path(inspect.getfile(type(plan.test)))
+    paths = [dataset, *sorted(dataset.rglob("*")), rubric, test, *options]
+    return [path for path in paths if path.is_absolute() and path.is_file()]
 
 
 TAG = "parameters"
@@ -284,17 +258,13 @@ class Parameter:
     default: Any
 
 
-def _opened(template: Path) -> tuple[bytes, Any]:
-    """Return the bytes of a template, and its notebook in format 4."""
-    if not template.is_file():
-        raise InputError(f"{template}: no such template; {similar_file(template)}check the path")
+def _opened(template: Path) -> tuple[str, Any]:
+    """Return the text of a template, and its notebook in format 4."""
+    content = read_text(template, what="template")
     try:
-        content = template.read_bytes()
-        return content, nbformat.reads(content.decode("utf-8"), as_version=4)
-    except OSError as error:
-        raise InputError(f"{template}: cannot be read ({error.strerror})") from None
+        return content, nbformat.reads(content, as_version=4)
     except Exception as error:  # nbformat raises errors of several libraries
-        message = " ".join(str(error).split())[:200]
+        message = one_line(str(error), 200)
         raise InputError(f"{template}: is no notebook ({type(error).__name__}: {message})") from None
 
 
@@ -344,12 +314,11 @@ def _assigned(cell: ast.Module) -> Iterator[tuple[str, Parameter]]:
             default = line.value and ast.literal_eval(line.value)
         except ValueError:  # a calculated default: any type is accepted
             default = None
+        # A default of None accepts any type.
+        kind = type(default) if isinstance(default, _KINDS) else Any
         if isinstance(line, ast.AnnAssign):
-            targets, kind = [line.target], _annotated_type(line.annotation)
-        else:  # a default of None accepts any type
-            targets = line.targets  # type: ignore[assignment]
-            kind = type(default) if isinstance(default, _KINDS) else Any
-        for target in targets:
+            kind = _annotated_type(line.annotation)
+        for target in line.targets if isinstance(line, ast.Assign) else [line.target]:
             if isinstance(target, ast.Name):
                 yield target.id, Parameter(kind, line.value is None, default)
 
@@ -402,32 +371,26 @@ def plain(value: Any, location: str) -> Any:
     match value:
         case None | bool():
             return value
-        case str():
-            if any("\ud800" <= letter <= "\udfff" for letter in value):
-                message = f"{location}: {short(value)} holds half a character, which no file holds; remove it"
-                raise InputError(message)
+        case str() if not any("\ud800" <= letter <= "\udfff" for letter in value):
             return str.__str__(value)
         case int():
             return int(value)
-        case float() | Decimal():
-            if not math.isfinite(value):
-                raise InputError(f"{location}: {value} cannot stand in a notebook; leave the parameter out")
+        case float() | Decimal() if math.isfinite(value):
             return float(value)
         case PurePath():
             return str(value)
         case datetime.date() | datetime.time() if value == value:  # a datetime is a date; pandas' NaT is none
             return value.isoformat()
-        case Mapping():
-            if wrong := [key for key in value if not isinstance(key, str)]:
-                raise InputError(f"{location}: keys of a table must be text, got {wrong[0]!r}")
+        case Mapping() if all(isinstance(key, str) for key in value):
             return {str(key): plain(item, location) for key, item in value.items()}
         case list() | tuple():
             return [plain(item, location) for item in value]
-    takes = "give text, a number, true or false, a list or a table"
-    raise InputError(f"{location}: a {type(value).__name__} cannot stand in a notebook; {takes}")
+    takes = (
+        "give text of whole characters, a finite number, true or false, a list, or a table with keys of text"
+    )
+    raise InputError(f"{location}: {short(value)} cannot stand in a notebook; {takes}")
 
 
 def short(value: Any) -> str:
     """Return a value as Python writes it, in at most 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return one_line(repr(value), 60)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from toolkit.batch.records import COMPLETED, STATUSES
+from toolkit.batch.cell import COMPLETED, STATUSES, CellResult
 from toolkit.files import write_atomically
 from toolkit.runs.progress import duration
 from toolkit.table_files import csv_bytes
-from toolkit.words import RESULT_TYPE, Summary, counted
+from toolkit.words import RESULT_TYPE, Summary, counted, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,18 +38,6 @@ _STORE = {
     False: f"{_UNCHANGED}; what the store holds does not count, for this template asks for what is missing itself",
 }
 """The condition under which a notebook is already done; see `toolkit.batch.plan`."""
-
-
-@dataclass(frozen=True)
-class CellResult:
-    """One cell of the grid."""
-
-    parameters: Mapping[str, Any]
-    status: str
-    seconds: float | None = None
-    error: str = ""
-    notebook: str = ""
-    ran: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,53 +67,43 @@ class BatchResult:
         return sum(cell.status == COMPLETED and not cell.ran for cell in self.cells)
 
     @property
-    def beside(self) -> int:
-        """Number of notebooks of the same template in the folder that belong to none of the cells."""
-        name = re.compile(rf"{re.escape(self.template)}_(?:_.*_)?[0-9a-f]{{12}}\.ipynb")
-        files = (path.name for path in self.folder.iterdir()) if self.folder.is_dir() else ()
-        return len({file for file in files if name.fullmatch(file)} - {cell.notebook for cell in self.cells})
-
-    @property
     def exit_code(self) -> int:
         """0 when every cell is done, else 1."""
         return int(any(cell.status != COMPLETED for cell in self.cells))
+
+    def _named(self) -> Iterator[tuple[CellResult, dict[str, Any]]]:
+        """Yield each cell with the columns that name it."""
+        for number, cell in enumerate(self.cells, 1):
+            yield (
+                cell,
+                {"cell": number} | {f"parameter_{name}": value for name, value in cell.parameters.items()},
+            )
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a cell of the grid."""
         import pandas as pd
 
-        rows = [{"cell": number, **asdict(cell)} for number, cell in enumerate(self.cells, 1)]
-        for row in rows:
-            row |= {f"parameter_{name}": value for name, value in row.pop("parameters").items()}
-        return pd.DataFrame(rows).astype({"cell": "int64", "seconds": "float64", "ran": "bool"})
+        frame = pd.DataFrame([columns | asdict(cell) for cell, columns in self._named()])
+        return frame.drop(columns=["parameters", "attempts", "process"]).astype({"seconds": "float64"})
 
     def results(self) -> pd.DataFrame:
         """Return the rows that notebooks gave to `toolkit.result`, beside the parameters of each cell."""
         import pandas as pd
 
         rows = []
-        for number, cell in enumerate(self.cells, 1):
+        for cell, columns in self._named():
             if cell.status == COMPLETED:
-                named = {f"parameter_{name}": value for name, value in cell.parameters.items()}
                 content = json.loads((self.folder / cell.notebook).read_text(encoding="utf-8"))
-                outputs = chain.from_iterable(part.get("outputs", ()) for part in content.get("cells", ()))
-                for output in outputs:
-                    collected = output.get("data", {}).get(RESULT_TYPE, ())
-                    rows += [{"cell": number} | named | row for row in collected]
+                for output in chain.from_iterable(
+                    part.get("outputs", ()) for part in content.get("cells", ())
+                ):
+                    rows += [columns | row for row in output.get("data", {}).get(RESULT_TYPE, ())]
         return pd.DataFrame(rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain JSON types."""
-        return {
-            "template": self.template,
-            "counts": self.counts,
-            "started": self.started,
-            "already_done": self.already_done,
-            "reads_store": self.reads_store,
-            "seconds": self.seconds,
-            "folder": str(self.folder),
-            "cells": [asdict(cell) for cell in self.cells],
-        }
+        counts = {"counts": self.counts, "started": self.started, "already_done": self.already_done}
+        return asdict(self) | counts | {"folder": str(self.folder)}
 
     def sentence(self, template: str = "") -> str:
         """Return the result in one sentence; ``template`` is another name for the template."""
@@ -142,9 +120,6 @@ class BatchResult:
                 lines.append(f"{cell.status}  {arguments or '(no parameters)'}: {cell.error}")
         if self.already_done:
             lines.append(f"already done  {self.already_done}: {_STORE[self.reads_store]}")
-        if self.beside:
-            explanation = "of an earlier state or another grid; the summary links to what counts"
-            lines.append(f"beside them  {self.beside} {explanation}")
         lines.append(f"summary  {self.folder / NOTEBOOK_NAME}")
         if any(cell.status != COMPLETED and not cell.ran for cell in self.cells):
             lines.append("failed ones are run again with --retry (in Python: retry=True)")
@@ -214,8 +189,7 @@ def draw_grid(results: pd.DataFrame, path: Path) -> None:
 
     from toolkit.report import style
 
-    rows = results[results["estimate"].notna()].sort_values(["name", "cell"], kind="stable")
-    rows = rows.head(MOST_ROWS).iloc[::-1]
+    rows = results.dropna(subset="estimate").sort_values(["name", "cell"], kind="stable").head(MOST_ROWS)
     names = [str(name) for name in rows if str(name).startswith("parameter_")]
     differs = [name for name in names if rows[name].astype(str).nunique() > 1]
     labels = [
@@ -224,18 +198,15 @@ def draw_grid(results: pd.DataFrame, path: Path) -> None:
     ]
     with style.thesis_style():
         figure = Figure(figsize=(6.3, 0.9 + 0.25 * len(rows)), layout="constrained")
-        axes = figure.subplots()
-        style.forest(axes, rows, range(len(rows)), style.ModelStyle("black", "o", "-"))
-        style.row_axis(axes, labels)
-        axes.axvline(0, color="grey", linewidth=0.8, zorder=1)
-        axes.set_xlabel("estimate and interval, as the notebooks gave them")
+        style.forest_panel(
+            figure.subplots(), rows, labels, "estimate and interval, as the notebooks gave them"
+        )
         figure.savefig(path, dpi=150, metadata={"Software": None})
 
 
 def _brief(value: Any) -> str:
     """Return a parameter as text, cut where it is long."""
-    text = str(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    return one_line(str(value), LONGEST)
 
 
 def _text(value: Any) -> str:
