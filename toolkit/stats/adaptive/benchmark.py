@@ -49,8 +49,8 @@ class Benchmark(Result):
     score_error and width. ``curves`` has one row a design, seed and round: bases, cost, and the width by then.
     """
 
-    about: ClassVar[str] = "design"
-    apart: ClassVar[tuple[str, ...]] = ("trials", "curves")
+    about = "design"
+    apart = ("trials", "curves")
     kinds: ClassVar[Mapping[str, str]] = {"results": "design"}
     target_width: float
     results: Mapping[str, tuple[Estimate, ...]]

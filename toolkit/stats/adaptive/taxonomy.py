@@ -20,7 +20,7 @@ PERMUTATIONS = 999
 class Taxonomy(Result):
     """What a sample covers of its bank, and how far its cells are from the bank's."""
 
-    about: ClassVar[str] = "taxonomy"
+    about = "taxonomy"
     kinds: ClassVar[Mapping[str, str]] = {name: name for name in ("coverage", "divergence")}
     coverage: tuple[Estimate, ...]
     divergence: Estimate

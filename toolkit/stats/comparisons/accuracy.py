@@ -27,14 +27,14 @@ REASONS = ["reason", "failure", "defect"]
 class Accuracy(Result):
     """Accuracy of each model, its distance from chance and from the majority's answer, and AUD per right answer."""
 
-    about: ClassVar[str] = "measure"
+    about = "measure"
     kinds: ClassVar[Mapping[str, str]] = {
         "accuracies": "accuracy",
         "above_chance": "accuracy less chance",
         "above_majority": "accuracy less majority",
         "cost_per_right": "cost per right answer",
     }
-    first: ClassVar[tuple[str, ...]] = ("accuracies", "above_chance")
+    first = ("accuracies", "above_chance")
     accuracies: tuple[Estimate, ...]
     above_chance: tuple[Estimate, ...]
     above_majority: tuple[Estimate, ...]

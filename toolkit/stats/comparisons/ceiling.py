@@ -28,7 +28,7 @@ _EQUAL = 1e-9
 class Ceiling(Result):
     """Shares of scores at the top and at the bottom of the scale."""
 
-    about: ClassVar[str] = "group"
+    about = "group"
     kinds: ClassVar[Mapping[str, str]] = {"shares": "group"}
     shares: dict[str, tuple[Estimate, Estimate]]
     warnings: tuple[str, ...]

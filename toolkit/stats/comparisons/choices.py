@@ -26,9 +26,9 @@ SHARE = "share of answers"
 class PositionEffect(Result):
     """Accuracy of each model by the position of the right option, and which positions it chooses too often."""
 
-    about: ClassVar[str] = "measure"
+    about = "measure"
     kinds: ClassVar[Mapping[str, str]] = {"accuracies": "accuracy", "preferences": "chosen less expected"}
-    first: ClassVar[tuple[str, ...]] = ("preferences",)
+    first = ("preferences",)
     accuracies: tuple[Estimate, ...]
     preferences: tuple[Estimate, ...]
     notes: tuple[str, ...] = ()
@@ -110,9 +110,9 @@ def _preference(
 class LabelScores(Result):
     """Macro F1 and F1 of each label, of each model, and how often one label was given for another."""
 
-    about: ClassVar[str] = "measure"
+    about = "measure"
     kinds: ClassVar[Mapping[str, str]] = {"macro": "macro F1", "labels": "F1 of a label"}
-    first: ClassVar[tuple[str, ...]] = ("macro",)
+    first = ("macro",)
     macro: tuple[Estimate, ...]
     labels: tuple[Estimate, ...]
     confusion: pd.DataFrame

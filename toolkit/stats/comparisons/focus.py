@@ -33,7 +33,7 @@ _CONTEXT = ["base", "situation", "length_bin", "model"]
 class FocusContrast(Result):
     """Scores with focus sentences less scores without, of the same runs by the same judges."""
 
-    about: ClassVar[str] = "comparison"
+    about = "comparison"
     difference: Estimate
     effect_sizes: tuple[Estimate, ...]
     by_bin: LengthComparison
@@ -143,7 +143,7 @@ class ReferenceEffect(Result):
     ``agreement`` is Krippendorff's alpha of the judges with the reference, without it, and the difference.
     """
 
-    about: ClassVar[str] = "comparison"
+    about = "comparison"
     kinds: ClassVar[Mapping[str, str]] = {
         "difference": "all judges",
         "by_dimension": "dimension",
@@ -151,7 +151,7 @@ class ReferenceEffect(Result):
         "agreement": "agreement of the judges",
         "effect_sizes": "effect size",
     }
-    first: ClassVar[tuple[str, ...]] = ("difference", "agreement", "by_judge")
+    first = ("difference", "agreement", "by_judge")
     difference: Estimate
     by_dimension: tuple[Estimate, ...]
     by_judge: tuple[Estimate, ...]

@@ -29,12 +29,12 @@ CASES = ("complete cases", "missing = worst", "missing = best", "lowest", "highe
 class MissingBounds(Result):
     """The length contrasts under what could be assumed of the missing scores."""
 
-    about: ClassVar[str] = "assumption"
+    about = "assumption"
     kinds: ClassVar[Mapping[str, str]] = {"contrasts": "assumption"}
     contrasts: dict[str, tuple[Estimate, ...]]
     missing: int
     ends: tuple[float, float] = SCALE
-    apart: ClassVar[tuple[str, ...]] = ("ends",)
+    apart = ("ends",)
 
     def sentence(self) -> str:
         """Return in words ready for the thesis how far the missing scores could matter."""
@@ -62,7 +62,7 @@ class MissingBounds(Result):
 class MissingData(Result):
     """How many scores are missing, where and for which reasons, and what they could change."""
 
-    about: ClassVar[str] = "missing by"
+    about = "missing by"
     kinds: ClassVar[Mapping[str, str]] = {"overall": "all", "shares": "column"}
     overall: tuple[Estimate, ...]
     shares: dict[str, tuple[Estimate, ...]]

@@ -27,9 +27,9 @@ RATE_UNIT = "share of answers"
 class ModelComparison(Result):
     """The means or rates of the models and their paired differences."""
 
-    about: ClassVar[str] = "comparison"
+    about = "comparison"
     kinds: ClassVar[Mapping[str, str]] = {"models": "model", "differences": "difference"}
-    first: ClassVar[tuple[str, ...]] = ("differences", "models")
+    first = ("differences", "models")
     models: tuple[tuple[str, Estimate], ...]
     differences: tuple[Estimate, ...]
     notes: tuple[str, ...]

@@ -40,14 +40,14 @@ _SPREAD = 1e-7  # of strengths without each base: below it lies what the steps l
 class PairComparison(Result):
     """Every pair of models by their votes, the models on one scale, and every judge's bias for a position."""
 
-    about: ClassVar[str] = "measure"
+    about = "measure"
     kinds: ClassVar[Mapping[str, str]] = {
         "differences": "difference",
         "win_rates": "win rate",
         "models": "strength",
         "judges": "share of first",
     }
-    first: ClassVar[tuple[str, ...]] = ("differences", "win_rates")
+    first = ("differences", "win_rates")
     differences: tuple[Estimate, ...]
     win_rates: tuple[Estimate, ...]
     models: tuple[Estimate, ...]

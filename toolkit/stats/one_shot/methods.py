@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -218,7 +218,7 @@ def compare_two_methods(
 class OneShotComparison(Result):
     """The differences between any two variants, documents or models, over the questions that both answered."""
 
-    about: ClassVar[str] = "comparison"
+    about = "comparison"
     by: str
     contrasts: tuple[Estimate, ...]
     notes: tuple[str, ...]

@@ -54,7 +54,7 @@ class PilotPower(Result):
     ``repeats`` is what the answers are for, ``level`` that of each test after correction for their number.
     """
 
-    about: ClassVar[str] = "contrast"
+    about = "contrast"
     contrasts: tuple[ContrastPower, ...]
     aud_per_base: Estimate
     repeats: float
@@ -290,7 +290,7 @@ KINDS = ("detectable difference", "bases needed")
 class ModelPower(Result):
     """What is detectable of each pair of models, and the bases that an effect needs where one was asked for."""
 
-    about: ClassVar[str] = "models"
+    about = "models"
     kinds: ClassVar[Mapping[str, str]] = dict(zip(("detectable", "needed"), KINDS, strict=True))
     detectable: tuple[Estimate, ...]
     needed: tuple[Estimate, ...]

@@ -81,7 +81,7 @@ def repeated_measures(scores: ArrayLike, missing: int = 0) -> Estimate:
 class LengthComparison(Result):
     """The scores of the three length bins and their differences within bases, also of each model beside the others."""
 
-    about: ClassVar[str] = "comparison"
+    about = "comparison"
     kinds: ClassVar[Mapping[str, str]] = {
         "per_bin": "mean of bin",
         "contrasts": "difference",
@@ -91,7 +91,7 @@ class LengthComparison(Result):
         "anova": "any difference",
         "equivalence": "equivalence",
     }
-    first: ClassVar[tuple[str, ...]] = ("contrasts", "equivalence", "per_bin")
+    first = ("contrasts", "equivalence", "per_bin")
     per_bin: tuple[Estimate, ...]
     contrasts: tuple[Estimate, ...]
     by_model: tuple[Estimate, ...]

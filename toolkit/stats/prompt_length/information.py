@@ -47,7 +47,7 @@ class LengthInformation(Result):
     ``length`` and ``information`` have three differences each, the first two of which add up to those of ``total``.
     """
 
-    about: ClassVar[str] = "effect"
+    about = "effect"
     kinds: ClassVar[dict[str, str]] = {
         "length": "length at equal information",
         "information": "information at equal length",
@@ -56,7 +56,7 @@ class LengthInformation(Result):
         "equivalence": "equivalence of lengths at equal information",
         "means": "mean of prompt",
     }
-    first: ClassVar[tuple[str, ...]] = ("length", "information", "total")
+    first = ("length", "information", "total")
     length: tuple[Estimate, ...]
     information: tuple[Estimate, ...]
     total: tuple[Estimate, ...]

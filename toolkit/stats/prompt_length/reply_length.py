@@ -23,7 +23,7 @@ TOKENS = 100.0  # the slope is per so many tokens of the reply
 class LengthBias(Result):
     """The slope of score on reply length, and the effect of the prompt's length with and without it."""
 
-    about: ClassVar[str] = "effect"
+    about = "effect"
     kinds: ClassVar[Mapping[str, str]] = {name: name for name in ("slope", "total", "direct")}
     slope: Estimate
     total: tuple[Estimate, ...]
