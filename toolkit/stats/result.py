@@ -94,7 +94,7 @@ class Estimate:
     """
 
     name: str
-    estimate: float | None
+    estimate: float | None = None
     low: float | None = None
     high: float | None = None
     method: str = ""

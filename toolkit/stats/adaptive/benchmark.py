@@ -214,7 +214,7 @@ def _estimates(
 
     def mean(title: str, column: str, statistic: str = "") -> Estimate:
         x = trials[column].dropna().to_numpy(float)
-        empty = Estimate(title, None, n={"seeds": len(x)}, missing=count - len(x), statistic=statistic)
+        empty = Estimate(title, n={"seeds": len(x)}, missing=count - len(x), statistic=statistic)
         if not len(x):
             return empty.not_estimable("every ranking is of ties")
         middle = float(x.mean())

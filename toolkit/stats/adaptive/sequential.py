@@ -322,7 +322,7 @@ def sequential_comparison(
     enough = len(sample) >= min(LEAST, len(read.bases))
     means = fit(joined, sample, blocks.to_numpy(float)) if enough else None
     notes = left_out_note(broken)
-    empty = Estimate("", None, unit=unit, n=n, missing=len(broken))
+    empty = Estimate("", unit=unit, n=n, missing=len(broken))
     if means is None:
         reason = f"fewer than {LEAST} complete bases, or fewer than two of a stratum"
         none = empty.not_estimable(reason)

@@ -49,7 +49,7 @@ def clustered_pearson(
 ) -> Estimate:
     """Return Pearson's r of two sides with the same jackknife over bases as between judges."""
     a, b = paired(f"correlation {name}", x, y, clusters)
-    empty = Estimate(name, None, n={"answers": len(a)}, missing=missing)
+    empty = Estimate(name, n={"answers": len(a)}, missing=missing)
     return _pair_estimate(empty, np.column_stack([a, b]), None, clusters)
 
 
@@ -67,7 +67,7 @@ def correlation(x: np.ndarray, y: np.ndarray, bases: Sequence[Hashable]) -> tupl
 
 def _named(judges: tuple[str, str], n: dict[str, int]) -> Estimate:
     facets = dict(zip(("judge", "other_judge"), judges, strict=True))
-    return Estimate(f"r({', '.join(judges)})", None, method=FISHER, n=n, facets=facets)
+    return Estimate(f"r({', '.join(judges)})", method=FISHER, n=n, facets=facets)
 
 
 def _pair_estimate(

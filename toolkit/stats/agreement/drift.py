@@ -183,7 +183,7 @@ def _drift(judge: str, dimension: str, rows: pd.DataFrame) -> Drift:
     bases, missing = pairs["base"].tolist(), len(rows) - len(pairs)
     counts = {"pairs": len(pairs), "bases": len(set(bases))}
     facets: dict[str, Any] = {"judge": judge, "dimension": dimension}
-    empty = Estimate("shift", None, method=METHOD, unit=UNIT, n=counts, missing=missing, facets=facets)
+    empty = Estimate("shift", method=METHOD, unit=UNIT, n=counts, missing=missing, facets=facets)
     shift = _shift(empty, difference, bases)
     agreement = weighted_kappa(pairs["then"], pairs["now"], bases, name="agreement (weighted kappa)")
     changed = share("scores that changed", [bool(moved) for moved in difference], bases, missing=missing)

@@ -74,7 +74,7 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> RequiredEle
         read = in_bin.dropna(subset="share")
         bases, missing = read["cluster"].tolist(), len(in_bin) - len(read)
         n = {"bases": read["cluster"].nunique(), "answers": len(read)}
-        share = Estimate(f"{SHARE}, {length_bin}", None, n=n, method=CLUSTERED, unit="share", missing=missing)
+        share = Estimate(f"{SHARE}, {length_bin}", n=n, method=CLUSTERED, unit="share", missing=missing)
         unread = share.not_estimable("no judgement could be read")
         shares.append(bounded_mean(share, read["share"], bases, (0.0, 1.0)) if len(read) else unread)
     rubric: list[Estimate] = []

@@ -131,7 +131,7 @@ def icc_estimates(matrix: RatingMatrix) -> tuple[Estimate, ...]:
     ----------
     Efron & Tibshirani (1993), An Introduction to the Bootstrap, chapter 11. McGraw & Wong (1996).
     """
-    empty = [Estimate(form, None, method=F_METHOD, n=matrix.n, missing=matrix.missing) for form in FORMS]
+    empty = [Estimate(form, method=F_METHOD, n=matrix.n, missing=matrix.missing) for form in FORMS]
     if matrix.problem:
         return tuple(estimate.not_estimable(matrix.problem) for estimate in empty)
     sums = base_sums(matrix.values, [0] * len(matrix.values))[0]

@@ -138,7 +138,7 @@ def _shift(judge: str, kind: str, rows: pd.DataFrame, threshold: float, unit: Po
     if kind in (CONTROL, "planted"):
         detected = share(f"score fell, {kind}", list(difference < -_SLACK), bases, missing=missing)
     counts = {"pairs": len(difference), "bases": len(set(bases))}
-    empty = Estimate(f"shift, {kind}", None, method=METHOD, unit=unit, n=counts, missing=missing)
+    empty = Estimate(f"shift, {kind}", method=METHOD, unit=unit, n=counts, missing=missing)
     return ProbeShift(
         judge=judge,
         kind=kind,

@@ -142,7 +142,7 @@ def judge_leniency(matrix: RatingMatrix) -> dict[str, Estimate]:
         clusters = list(range(int(finite.sum())) if bases is None else bases[finite])
         n = {"answers": int(finite.sum())}
         n = n if bases is None else {"bases": len(set(clusters)), **n}
-        empty = Estimate(f"leniency of {judge}", None, method=method, unit="score points", n=n)
+        empty = Estimate(f"leniency of {judge}", method=method, unit="score points", n=n)
         empty = replace(empty, missing=int((~finite).sum()))
         if not finite.any():
             estimates.append(empty.not_estimable("no answer has the ratings it needs"))

@@ -129,7 +129,7 @@ def _empty(
 ) -> Estimate:
     n = {"answers": len(scored_rows), "bases": scored_rows["base"].nunique()}
     label, missing = f"{statistic} of {model}", len(rows) - len(scored_rows)
-    return Estimate(label, None, n=n, missing=missing, statistic=statistic, facets={"model": model}, **more)
+    return Estimate(label, n=n, missing=missing, statistic=statistic, facets={"model": model}, **more)
 
 
 def _accuracy(model: str, rows: pd.DataFrame, alike: float | None) -> Estimate:

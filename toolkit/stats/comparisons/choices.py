@@ -84,9 +84,7 @@ def position_effect(rows: pd.DataFrame) -> PositionEffect:
             at_position = read[read["position"] == position]
             right = (at_position["chosen_position"] == position).astype(float)
             counts = {"answers": len(right), "bases": at_position["base"].nunique()}
-            empty = Estimate(
-                f"accuracy, {label}", None, unit=SHARE, n=counts, statistic="accuracy", facets=facets
-            )
+            empty = Estimate(f"accuracy, {label}", unit=SHARE, n=counts, statistic="accuracy", facets=facets)
             accuracies.append(rate_mean(empty, right, list(at_position["base"])))
             offered = read[read["options"] > position]
             excess = (offered["chosen_position"] == position) - 1 / offered["options"].astype(float)
@@ -100,7 +98,7 @@ def _preference(
 ) -> Estimate:
     counts = {"answers": len(excess), "bases": len(set(bases))}
     empty = Estimate(
-        f"chosen less expected, {label}", None, method=CLUSTERED, unit=SHARE, n=counts, missing=missing,
+        f"chosen less expected, {label}", method=CLUSTERED, unit=SHARE, n=counts, missing=missing,
         statistic="chosen less expected", facets=facets, role="exploratory",
     )  # fmt: skip
     return mean_estimate(empty, excess, bases, "no answer could be read", tested=True)
@@ -176,7 +174,7 @@ def label_scores(rows: pd.DataFrame) -> LabelScores:
         counts = {"answers": len(read), "bases": read["base"].nunique()}
         facets = {"model": str(model)}
         empty = Estimate(
-            f"macro F1 of {model}", None, method=F1_METHOD, n=counts, missing=len(part) - len(read),
+            f"macro F1 of {model}", method=F1_METHOD, n=counts, missing=len(part) - len(read),
             statistic="macro F1", facets=facets,
         )  # fmt: skip
         total, without = (_f1(label_sums) for label_sums in all_and_without(sums))

@@ -134,7 +134,7 @@ def pareto(
     units, points = (score_unit(score, runs), _COST_UNITS.get(cost, cost)), []
     for index, key in enumerate(keys):
         missing = int(counts[key] - answers[key])
-        empty = Estimate(at_length(*key), None, n={"answers": int(answers[key])}, missing=missing)
+        empty = Estimate(at_length(*key), n={"answers": int(answers[key])}, missing=missing)
         estimates = _numbers(empty, quality[:, index], price[:, index], *units)
         points.append(ParetoPoint(str(key[0]), key[1], *estimates, bool(front[index]), probabilities[index]))
     return Pareto(tuple(points), resamples, seed, _notes(table, used, cost, quality, score), cost)
@@ -194,7 +194,7 @@ def point_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost") -
             gain, price = (rows[name][second] - rows[name][first] for name in ("score", cost))
             complete = gain.notna() & price.notna()
             empty = Estimate(
-                "cost of a point gained", None, method="Fieller's interval of a ratio of means over bases",
+                "cost of a point gained", method="Fieller's interval of a ratio of means over bases",
                 unit=f"{_COST_UNITS.get(cost, cost)} more on 1,000 runs", n={"bases": int(complete.sum())},
                 missing=int((~complete).sum()), statistic="cost of a point gained",
                 facets={"model": model, "step": f"{first} to {second}"},

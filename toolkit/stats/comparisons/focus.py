@@ -116,7 +116,7 @@ def paired_difference(
     values = mean_of_units(values.groupby(level=_CONTEXT[:3]).mean())
     counts = {"bases": len(values), "runs": len(runs), "judgements": len(complete)}
     unit, missing = score_unit(score, scored), len(pairs) - len(complete)
-    empty = Estimate(name, None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
+    empty = Estimate(name, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
     scale = float(np.abs(values.to_numpy()).max(initial=0.0))
     gain = values["on"] - values["off"]
     (difference,) = on_models([mean_over_bases(empty, gain, scale, "both scores")], [runs], pairs["model"])

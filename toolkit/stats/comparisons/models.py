@@ -92,7 +92,7 @@ def paired_difference(
     a, b = equally_long(name, first, second, bases)
     difference = pd.Series(a - b, index=list(bases)).dropna()
     counts = {"prompts": len(difference), "bases": difference.index.nunique()}
-    empty = Estimate(name, None, None, None, CLUSTERED, unit, counts, len(a) - len(difference))
+    empty = Estimate(name, method=CLUSTERED, unit=unit, n=counts, missing=len(a) - len(difference))
     if difference.empty:
         return empty.not_estimable("there are no prompts")
     mean = clustered_mean(difference, list(difference.index), scale=float(np.nanmax(np.abs(a))))
@@ -137,7 +137,7 @@ def rate_difference(
     labels = [base for base, usable in zip(bases, answered, strict=True) if usable]
     groups = len(set(labels))
     counts, missing = {"prompts": len(labels), "bases": groups}, int((~answered).sum())
-    empty = Estimate(name, None, method=RATE_METHOD, unit=unit, n=counts, missing=missing)
+    empty = Estimate(name, method=RATE_METHOD, unit=unit, n=counts, missing=missing)
     if not labels:
         return empty.not_estimable("no prompt was answered by both")
     difference = replace(empty, estimate=float((a - b).mean()))
@@ -163,7 +163,7 @@ def _model_mean(
 ) -> Estimate:
     bases, answers = list(items.index.get_level_values("base")), int(rows["score"].count())
     counts = {"answers": answers, "prompts": len(items), "bases": len(set(bases))}
-    empty = Estimate(model, None, method=CLUSTERED, unit=unit, n=counts, missing=len(rows) - answers)
+    empty = Estimate(model, method=CLUSTERED, unit=unit, n=counts, missing=len(rows) - answers)
     if rate:
         return rate_mean(empty, items, bases, alike)
     if items.empty:

@@ -209,7 +209,7 @@ def _win_rate(pair: tuple[str, str], rows: pd.DataFrame) -> Estimate:
     cast = rows.dropna(subset=["points"])
     n = {"votes": len(cast), "bases": cast["base"].nunique()}
     empty = Estimate(
-        f"win rate of {pair[0]} over {pair[1]}", None, unit="share of votes", n=n, missing=len(rows) - len(cast),
+        f"win rate of {pair[0]} over {pair[1]}", unit="share of votes", n=n, missing=len(rows) - len(cast),
         statistic="win rate", facets=dict(zip(("model_a", "model_b"), pair, strict=True)),
     )  # fmt: skip
     nothing = "no vote compares them"
@@ -220,7 +220,7 @@ def _first_share(judge: object, rows: pd.DataFrame, alike: float | None) -> Esti
     decided = rows[rows["vote"].isin(("first", "second"))]
     n = {"decided votes": len(decided), "bases": decided["base"].nunique()}
     empty = Estimate(
-        f"share of first of {judge}", None, unit="share of decided votes", n=n, missing=int(rows["vote"].isna().sum()),
+        f"share of first of {judge}", unit="share of decided votes", n=n, missing=int(rows["vote"].isna().sum()),
         statistic="share of first", facets={"judge": str(judge)},
     )  # fmt: skip
     nothing = "no vote is decided"
@@ -325,7 +325,7 @@ def bradley_terry(cells: np.ndarray, sums: np.ndarray, models: int) -> np.ndarra
 def _difference(fit: _Fit, rate: Estimate) -> Estimate:
     a, b = rate.facets.values()
     empty = Estimate(
-        f"{a} - {b}", None, method=BRADLEY_TERRY, unit="logits", n=rate.n, missing=rate.missing,
+        f"{a} - {b}", method=BRADLEY_TERRY, unit="logits", n=rate.n, missing=rate.missing,
         statistic="difference", facets=rate.facets,
     )  # fmt: skip
     if fit.broken:
@@ -355,7 +355,7 @@ def _strength(fit: _Fit, model: str, cast: pd.DataFrame) -> Estimate:
     rows = cast[(cast["first"] == model) | (cast["second"] == model)]
     n = {"votes": len(rows), "bases": rows["base"].nunique()}
     empty = Estimate(
-        f"strength of {model}", None, method=BRADLEY_TERRY, unit="logits", n=n, statistic="strength",
+        f"strength of {model}", method=BRADLEY_TERRY, unit="logits", n=n, statistic="strength",
         facets={"model": model},
     )  # fmt: skip
     if fit.broken:
@@ -468,7 +468,7 @@ def _tau(comparison: PairComparison, runs: pd.DataFrame, score: str) -> Estimate
     by_base = runs.assign(value=runs[score].astype("float64")).groupby(["model", "base"])["value"].mean()
     untied = pd.DataFrame({"votes": strengths, "scores": by_base.groupby(level="model").mean()}).dropna()
     name = f"Kendall's tau of models by votes and by mean {score}"
-    empty = Estimate(name, None, n={"models": len(untied)}, method="tau-b (Kendall 1945)")
+    empty = Estimate(name, n={"models": len(untied)}, method="tau-b (Kendall 1945)")
     if len(untied) < 2:
         return empty.not_estimable("fewer than two models have both")
     tau = float(stats.kendalltau(untied["votes"], untied["scores"]).statistic)

@@ -148,7 +148,7 @@ def _rates(
     method, n = f"{jaccard.method} {F1_METHOD}", {**jaccard.n, "items": len(rows)}
     f1 = replace(jaccard, estimate=middle, low=low, high=high, method=method, n=n, reason=reason)
     n = {"items": len(rows)}
-    balanced = Estimate("balanced accuracy" + ending, None, None, None, BALANCED_METHOD, UNIT, n, missing)
+    balanced = Estimate("balanced accuracy" + ending, method=BALANCED_METHOD, unit=UNIT, n=n, missing=missing)
     values = [(side.estimate, side.low, side.high) for side in (sensitivity, specificity)]
     if None in values[0] + values[1]:
         balanced = balanced.not_estimable("there are items of one label only")
@@ -190,7 +190,7 @@ def mcnemar(
     items = [index for index, pair in enumerate(zip(first, second, strict=True)) if None not in pair]
     pairs = [(bool(first[i]) == bool(labels[i]), bool(second[i]) == bool(labels[i])) for i in items]
     n, missing = len(pairs), len(labels) - len(pairs)
-    empty = Estimate(name, None, method=MCNEMAR_METHOD, unit=UNIT, n={"items": n}, missing=missing)
+    empty = Estimate(name, method=MCNEMAR_METHOD, unit=UNIT, n={"items": n}, missing=missing)
     if not n:
         return empty.not_estimable("no item is decided by both")
     bases = None if clusters is None else [clusters[index] for index in items]
@@ -246,7 +246,7 @@ def auc(
     values = np.array([scores[index] for index in items], dtype=float)
     cases, others = values[truth], values[~truth]
     n, missing = {"items": len(items)}, len(labels) - len(items)
-    empty = Estimate("AUC", None, method=AUC_METHOD, n=n, missing=missing)
+    empty = Estimate("AUC", method=AUC_METHOD, n=n, missing=missing)
     if not (len(cases) and len(others)):
         return empty.not_estimable("there are no scores of both labels")
     case_means, other_means = _share_below(cases, others), 1 - _share_below(others, cases)

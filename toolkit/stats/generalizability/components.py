@@ -101,7 +101,7 @@ def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -
     table = components_table(frame, design)
     fit, method = fit_components(table), EMS if table.complete else UNEQUAL
     names = effect_names(table.design)
-    empty = [Estimate(name, None, unit=UNIT, n=table.n, missing=table.missing) for name in names]
+    empty = [Estimate(name, unit=UNIT, n=table.n, missing=table.missing) for name in names]
     if fit.problem:
         nothing: dict[str, float | None] = dict.fromkeys(names)
         components = tuple(estimate.not_estimable(fit.problem) for estimate in empty)

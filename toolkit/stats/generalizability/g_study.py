@@ -149,7 +149,7 @@ def generalizability_study(
     if reason:
         table = components.table
         results = tuple(
-            Estimate(name, None, unit=unit, n=table.n, missing=table.missing).not_estimable(reason)
+            Estimate(name, unit=unit, n=table.n, missing=table.missing).not_estimable(reason)
             for name, _, unit in _RESULTS
         )
     else:

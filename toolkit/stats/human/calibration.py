@@ -189,7 +189,6 @@ def compare_with_people(
         scored = paired.dropna(subset=[score, "ensemble"])
         empty = Estimate(
             f"ensemble less {person}",
-            None,
             method="t over bases, clustered",
             unit=score_unit(score, runs),
             n={"bases": scored["base"].nunique(), "answers": len(scored)},

@@ -287,7 +287,7 @@ def clustered_slope(
     """
     a, b = paired(f"slope {name}", x, y, clusters)
     n = {"answers": len(a), "bases": len(set(clusters))}
-    empty = Estimate(name, None, method=CR2_METHOD, unit=unit, n=n, missing=missing)
+    empty = Estimate(name, method=CR2_METHOD, unit=unit, n=n, missing=missing)
     if len(a) < 3:
         return empty.not_estimable(f"{counted(len(a), 'answers')}, and three are needed")
     z = a - a.mean()

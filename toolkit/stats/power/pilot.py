@@ -222,7 +222,7 @@ def _within(
 def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:
     """Return what the planned runs and judgements of one base cost, from the mean of each model and length bin."""
     counts = {"bases": int(checked["base"].nunique()), "runs": len(checked)}
-    unknown = Estimate("AUD per base", None, unit="AUD", n=counts)
+    unknown = Estimate("AUD per base", unit="AUD", n=counts)
     if "aud_cost" not in costs:
         return unknown.not_estimable("the runs have no aud_cost")
     total = 0.0

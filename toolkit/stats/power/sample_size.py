@@ -44,7 +44,7 @@ class PowerAnswer(Estimate):
 
 def unanswerable(name: str, reason: str, **fields: Any) -> PowerAnswer:
     """Return an answer without a number, and the reason."""
-    return PowerAnswer(name, None, reason=reason, **fields)
+    return PowerAnswer(name, reason=reason, **fields)
 
 
 def whole(number: float) -> int:

@@ -58,7 +58,7 @@ def repeated_measures(scores: ArrayLike, missing: int = 0) -> Estimate:
     method = (
         ANOVA_METHOD if x.shape[1] > 2 else _ANOVA
     )  # of two bins there is one difference, and nothing to correct
-    empty = Estimate("F(bins)", None, method=method, n=counts, missing=missing + len(x) - len(complete))
+    empty = Estimate("F(bins)", method=method, n=counts, missing=missing + len(x) - len(complete))
     if len(complete) < 3:
         return empty.not_estimable(f"{counted(len(complete), 'bases')}, and three are needed")
     within = complete - complete.mean(axis=1, keepdims=True)
@@ -188,7 +188,7 @@ def _paired(runs: pd.DataFrame, score: str) -> tuple[pd.DataFrame, list[pd.Serie
     contrasts = []
     for (b, a), values in zip(CONTRASTS, differences, strict=True):
         counts, missing = {"bases": len(values)}, bases - len(values)
-        empty = Estimate(f"{b}-{a}", None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
+        empty = Estimate(f"{b}-{a}", method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
         contrasts.append(mean_over_bases(empty, values, _scale(cells)))
     return cells, differences, on_models(contrasts, complete, runs["model"])
 
@@ -244,7 +244,7 @@ def mean_over_bases(
 def effect_size(kind: str, difference: Estimate, values: ArrayLike) -> Estimate:
     """Return the effect size d_z or g_z of paired differences, named after their mean."""
     empty = Estimate(
-        f"{kind}({difference.name})", None, method=EFFECTS[kind], n=difference.n, missing=difference.missing,
+        f"{kind}({difference.name})", method=EFFECTS[kind], n=difference.n, missing=difference.missing,
         statistic=kind, facets={"contrast": difference.name},
     )  # fmt: skip
     if difference.estimate is None:
@@ -275,7 +275,7 @@ def _by_model(cells: pd.DataFrame, unit: str, scale: float) -> tuple[Estimate, .
         for model in models if len(models) > 2 else models[:1]:
             others = "the other models" if len(models) > 2 else str(models[1])
             empty = Estimate(
-                f"{longer}-{shorter} of {model} less that of {others}", None, method=PAIRED_METHOD, unit=unit,
+                f"{longer}-{shorter} of {model} less that of {others}", method=PAIRED_METHOD, unit=unit,
                 n={"bases": len(values)}, missing=bases - len(values), statistic=f"less that of {others}",
                 facets={"contrast": f"{longer}-{shorter}", "model": str(model)},
             )  # fmt: skip
@@ -289,7 +289,7 @@ def _omnibus(cells: pd.DataFrame, bases: int) -> Estimate:
     table = mean_of_units(used.dropna())
     if used.shape[1] < 2:
         counts = {"bases": len(table), "bins": used.shape[1]}
-        empty = Estimate("F(bins)", None, method=ANOVA_METHOD, n=counts)
+        empty = Estimate("F(bins)", method=ANOVA_METHOD, n=counts)
         return empty.not_estimable(
             f"{counted(used.shape[1], 'length bins')} with a score, and two are needed"
         )
@@ -309,7 +309,7 @@ def runs_mean(name: str, runs: pd.DataFrame, unit: str) -> Estimate:
     scored = runs.dropna(subset=["score"])
     bases = mean_of_units(scored.groupby(["base", "situation", "model"])["score"].mean())
     counts, missing = {"bases": len(bases), "answers": len(scored)}, len(runs) - len(scored)
-    empty = Estimate(name, None, method="Student t over bases", unit=unit, n=counts, missing=missing)
+    empty = Estimate(name, method="Student t over bases", unit=unit, n=counts, missing=missing)
     if bases.empty:
         return empty.not_estimable("no answer has a score")
     return mean_on_scale(empty, bases.to_numpy(), range(len(bases)))
@@ -350,7 +350,7 @@ def equivalence(
         raise InputError(f"equivalence: margin {margin!r}; give a difference above 0 as the margin")
     d = np.asarray(differences, dtype=float)
     empty = Estimate(
-        name, None, method=TOST_METHOD, unit=unit, n={"bases": d.size}, confidence=1 - 2 * LEVEL,
+        name, method=TOST_METHOD, unit=unit, n={"bases": d.size}, confidence=1 - 2 * LEVEL,
         note=f"margin of equivalence ±{margin:g}", facets={"contrast": name},
     )  # fmt: skip
     if d.size < 2:

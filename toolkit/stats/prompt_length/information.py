@@ -136,7 +136,7 @@ def length_and_information(
     means = []
     for (more, less, _), gain in zip(pairs, values, strict=True):
         counts, missing = {"bases": len(gain)}, bases - len(gain)
-        empty = Estimate(f"{more}-{less}", None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
+        empty = Estimate(f"{more}-{less}", method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
         means.append(mean_over_bases(empty, gain, scale, "scores of all three prompts"))
     differences = on_models(means, (complete[step] for *_, step in pairs), checked["model"])
     parts, sums = differences[: -len(_TOTAL)], differences[-len(_TOTAL) :]

@@ -82,7 +82,7 @@ def length_bias(runs: pd.DataFrame, score: str = SCORE) -> LengthBias:
     direct = cluster_robust(design, y, bases, adjusted | {"slope": np.append(np.zeros(size), 1.0)})
     unit, missing = score_unit(score, runs), len(table) - len(used)
     counts = {"bases": len(set(bases)), "answers": len(used)}
-    empty = Estimate("", None, method=CR2_METHOD, unit=unit, n=counts, missing=missing)
+    empty = Estimate("", method=CR2_METHOD, unit=unit, n=counts, missing=missing)
     slope = replace(empty, name="slope on reply length", unit=f"{unit} per {TOKENS:g} tokens")
     return LengthBias(
         exploratory(direct["slope"].of(slope)),
