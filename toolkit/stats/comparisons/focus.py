@@ -10,7 +10,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.stats.agreement.alpha import krippendorff_alpha, krippendorff_difference
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
-from toolkit.stats.inference.p_values import with_holm
+from toolkit.stats.inference.p_values import exploratory, exploratory_tests
 from toolkit.stats.inference.run_table import checked_runs, need_columns, score_unit
 from toolkit.stats.prompt_length.contrasts import (
     EFFECTS,
@@ -18,7 +18,6 @@ from toolkit.stats.prompt_length.contrasts import (
     LengthComparison,
     compare_lengths,
     effect_size,
-    exploratory,
     mean_over_bases,
     on_models,
     runs_mean,
@@ -219,8 +218,8 @@ def reference_effect(
     ]
     return ReferenceEffect(
         exploratory(difference),
-        tuple(map(exploratory, with_holm(by_dimension, "dimensions"))),
-        tuple(map(exploratory, with_holm(by_judge, "judges"))),
+        exploratory_tests(by_dimension, "dimensions"),
+        exploratory_tests(by_judge, "judges"),
         _agreement(pairs.dropna(subset=["on", "off"])),
         sizes,
         pairing_notes(pairs, difference.missing),
@@ -298,4 +297,4 @@ def judge_weighting(runs: pd.DataFrame, judgements: pd.DataFrame, scores: Sequen
         sides = (pairs.assign(score=pairs[side]) for side in ("on", "off"))
         rows.append((difference, *(runs_mean(name, side, difference.unit) for side in sides)))
     differences, weighted, equal = zip(*rows, strict=True)
-    return JudgeWeighting(tuple(map(exploratory, with_holm(differences, "scores"))), weighted, equal)
+    return JudgeWeighting(exploratory_tests(differences, "scores"), weighted, equal)

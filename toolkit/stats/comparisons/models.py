@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean, equally_long, mean_on_scale
-from toolkit.stats.inference.p_values import with_holm, with_inversion
+from toolkit.stats.inference.p_values import exploratory_tests, with_inversion
 from toolkit.stats.inference.proportions import between_clusters, likeness, mover, rate_mean, wilson_ends
 from toolkit.stats.inference.run_table import checked_runs, in_order, item_means, left_out_note, score_unit
-from toolkit.stats.prompt_length.contrasts import exploratory
 from toolkit.stats.result import Estimate, Result, plain
 from toolkit.words import SCORE, agreeing, counted, joined
 
@@ -81,8 +80,8 @@ def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False
     for first, second in itertools.combinations(cells.columns, 2):
         pair = f"{first} - {second}", cells[first].to_numpy(), cells[second].to_numpy(), bases
         differences.append((rate_difference if rate else paired_difference)(*pair, unit=unit))
-    corrected = with_holm(differences, "pairs of models")
-    return ModelComparison(means, tuple(map(exploratory, corrected)), _notes(checked, cells, score))
+    corrected = exploratory_tests(differences, "pairs of models")
+    return ModelComparison(means, corrected, _notes(checked, cells, score))
 
 
 def paired_difference(

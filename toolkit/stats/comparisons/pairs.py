@@ -16,10 +16,9 @@ from scipy.sparse.csgraph import connected_components
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import FEWEST_BASES, all_and_without, jackknife_interval, numbered
-from toolkit.stats.inference.p_values import with_holm, with_inversion
+from toolkit.stats.inference.p_values import exploratory_tests, with_holm, with_inversion
 from toolkit.stats.inference.proportions import likeness, rate_mean, share
 from toolkit.stats.inference.run_table import need_columns, need_labels
-from toolkit.stats.prompt_length.contrasts import exploratory
 from toolkit.stats.result import Estimate, Result, estimates_frame
 from toolkit.words import SCORE, agreeing, choices, counted, joined
 
@@ -149,7 +148,7 @@ def compare_pairs(votes: pd.DataFrame) -> PairComparison:
     alike = likeness(decided["vote"] == "first", list(decided["base"]))
     judges = [_first_share(judge, rows, alike) for judge, rows in table.groupby("judge", sort=True)]
     return PairComparison(
-        tuple(map(exploratory, with_holm(differences, "pairs of models"))),
+        exploratory_tests(differences, "pairs of models"),
         tuple(replace(rate, p_value=None) for rate in rates),
         tuple(_strength(fit, model, cast) for model in names),
         with_holm(judges, "judges"),

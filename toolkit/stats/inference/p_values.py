@@ -70,12 +70,10 @@ def p_by_inversion(ends: Callable[[float], tuple[float, float]], value: float = 
     return 2 * float(special.ndtr(-optimize.brentq(outside, *bounds[place : place + 2], xtol=1e-9)))
 
 
-def with_inversion(
-    estimate: Estimate, ends: Callable[[float], tuple[float, float]], value: float = 0.0, **more: Any
-) -> Estimate:
+def with_inversion(estimate: Estimate, ends: Callable[[float], tuple[float, float]], **more: Any) -> Estimate:
     """Return a result with an interval, as a function of its confidence, and the P value that inverts it."""
     low, high = ends(estimate.confidence)
-    return replace(estimate, low=low, high=high, p_value=p_by_inversion(ends, value), **more)
+    return replace(estimate, low=low, high=high, p_value=p_by_inversion(ends), **more)
 
 
 def equal_differences(
@@ -132,6 +130,16 @@ def with_holm(results: Iterable[Estimate], over: str = "") -> tuple[Estimate, ..
         test if p is None else replace(test, p_value=p, correction=word, family=family)
         for test, p in zip(tests, holm([test.p_value for test in tests]), strict=True)
     )
+
+
+def exploratory(result: Estimate, role: str = "exploratory") -> Estimate:
+    """Return a result with its role: ``confirmatory`` is the one that the study file named beforehand."""
+    return replace(result, role=role) if result.estimable else result
+
+
+def exploratory_tests(results: Iterable[Estimate], over: str) -> tuple[Estimate, ...]:
+    """Return results with Holm's p values (`with_holm`), each of them exploratory."""
+    return tuple(map(exploratory, with_holm(results, over)))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,14 @@ from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import bias_corrected, paired_effect_size
 from toolkit.stats.inference.means import mean_interval, mean_on_scale
-from toolkit.stats.inference.p_values import EQUAL_METHOD, LEVEL, equal_differences, with_holm
+from toolkit.stats.inference.p_values import (
+    EQUAL_METHOD,
+    LEVEL,
+    equal_differences,
+    exploratory,
+    exploratory_tests,
+    with_holm,
+)
 from toolkit.stats.inference.run_table import Points, averaged_note, checked_runs, left_out_note, score_unit
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import LENGTH_BINS, SCORE, agreeing, counted, joined
@@ -227,11 +234,6 @@ def length_contrasts(runs: pd.DataFrame, score: str) -> tuple[Estimate, ...]:
     return _tested(_paired(runs, score)[2], None)
 
 
-def exploratory(result: Estimate, role: str = "exploratory") -> Estimate:
-    """Return a result with its role: ``confirmatory`` is the one that the study file named beforehand."""
-    return replace(result, role=role) if result.estimable else result
-
-
 def mean_over_bases(
     empty: Estimate, differences: pd.Series, scale: float, needed: str = "a score"
 ) -> Estimate:
@@ -261,8 +263,8 @@ def effect_size(kind: str, difference: Estimate, values: ArrayLike) -> Estimate:
 
 def _tested(contrasts: list[Estimate], primary: str | None) -> tuple[Estimate, ...]:
     """Return the contrasts with Holm's p values among the exploratory ones, and which of them is confirmatory."""
-    corrected = with_holm([contrast for contrast in contrasts if contrast.name != primary], "contrasts")
-    others = {contrast.name: exploratory(contrast) for contrast in corrected}
+    corrected = exploratory_tests((c for c in contrasts if c.name != primary), "contrasts")
+    others = {contrast.name: contrast for contrast in corrected}
     return tuple(others.get(contrast.name) or exploratory(contrast, "confirmatory") for contrast in contrasts)
 
 
@@ -281,7 +283,7 @@ def _by_model(cells: pd.DataFrame, unit: str, scale: float) -> tuple[Estimate, .
             )  # fmt: skip
             difference = values[model] - values.drop(columns=model).mean(axis=1)
             results.append(mean_over_bases(empty, difference, scale, "the scores of all models"))
-    return tuple(map(exploratory, with_holm(results, "differences between models")))
+    return exploratory_tests(results, "differences between models")
 
 
 def _omnibus(cells: pd.DataFrame, bases: int) -> Estimate:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
-from toolkit.stats.inference.p_values import with_holm
+from toolkit.stats.inference.p_values import exploratory_tests
 from toolkit.stats.inference.run_table import (
     Points,
     averaged_note,
@@ -22,7 +22,6 @@ from toolkit.stats.prompt_length.contrasts import (
     bin_mean,
     effect_size,
     equivalences,
-    exploratory,
     mean_over_bases,
     on_models,
 )
@@ -140,7 +139,7 @@ def length_and_information(
         means.append(mean_over_bases(empty, gain, scale, "scores of all three prompts"))
     differences = on_models(means, (complete[step] for *_, step in pairs), checked["model"])
     parts, sums = differences[: -len(_TOTAL)], differences[-len(_TOTAL) :]
-    results = tuple(map(exploratory, (*with_holm(parts, "parts"), *with_holm(sums, "sums"))))
+    results = (*exploratory_tests(parts, "parts"), *exploratory_tests(sums, "sums"))
     gains = list(zip(results, values, strict=True))
     return LengthInformation(
         results[: len(LENGTH_PAIRS)],

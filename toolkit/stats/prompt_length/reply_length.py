@@ -9,9 +9,9 @@ import pandas as pd
 
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CR2_METHOD, Coefficient, cluster_robust
-from toolkit.stats.inference.p_values import with_holm
+from toolkit.stats.inference.p_values import exploratory, exploratory_tests
 from toolkit.stats.inference.run_table import checked_runs, left_out_note, score_unit
-from toolkit.stats.prompt_length.contrasts import CONTRASTS, exploratory
+from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import SCORE
 
@@ -113,7 +113,7 @@ def _corrected(
 ) -> tuple[Estimate, ...]:
     absent = Coefficient(None, reason="no model has scores in both length bins")
     results = [coefficients.get(name, absent).of(replace(empty, name=name)) for name in names]
-    return tuple(map(exploratory, with_holm(results, "contrasts by regression")))
+    return exploratory_tests(results, "contrasts by regression")
 
 
 def _notes(
