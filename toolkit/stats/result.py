@@ -210,6 +210,10 @@ class Estimate:
         return values | changed | {"facets": dict(self.facets)}
 
 
+Estimates = tuple[Estimate, ...]
+"""Several estimates in the order of their rows."""
+
+
 def _joined(*parts: str) -> str:
     return "; ".join(filter(None, parts))
 

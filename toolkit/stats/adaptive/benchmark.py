@@ -23,7 +23,7 @@ from toolkit.stats.adaptive.sequential import (
     widest_half,
 )
 from toolkit.stats.inference.proportions import clopper_pearson
-from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 
 ROUND = 2  # bases asked between two decisions, so that what is counted is the design and not the round
 
@@ -53,7 +53,7 @@ class Benchmark(Result):
     apart = ("trials", "curves")
     kinds: ClassVar[Mapping[str, str]] = {"results": "design"}
     target_width: float
-    results: Mapping[str, tuple[Estimate, ...]]
+    results: Mapping[str, Estimates]
     notes: tuple[str, ...]
     trials: pd.DataFrame = field(compare=False)
     curves: pd.DataFrame = field(compare=False)
@@ -198,9 +198,7 @@ def _row(run: _Trial, values: np.ndarray, target: float, budget: float) -> dict[
     }
 
 
-def _estimates(
-    frame: pd.DataFrame, name: str, baseline: str, budget: float, unit: str
-) -> tuple[Estimate, ...]:
+def _estimates(frame: pd.DataFrame, name: str, baseline: str, budget: float, unit: str) -> Estimates:
     trials = frame[frame["design"] == name].set_index("seed")
     trials["ratio"] = trials["cost"] / frame[frame["design"] == baseline].set_index("seed")["cost"]
     count, at_cost = len(trials), f" at {budget:.4g} {unit}"

@@ -19,7 +19,7 @@ from scipy import optimize, special
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
-from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 from toolkit.words import counted
 
 LOOKS = 4
@@ -263,8 +263,8 @@ class Sequential(Result):
     """
 
     kinds: ClassVar[Mapping[str, str]] = {"models": "model", "differences": "difference"}
-    models: tuple[Estimate, ...]
-    differences: tuple[Estimate, ...]
+    models: Estimates
+    differences: Estimates
     target_width: float | None
     width: float | None
     information: float | None
@@ -338,7 +338,7 @@ def sequential_comparison(
     if target_width:
         method += f", O'Brien-Fleming for {LOOKS} looks"
 
-    def rows(names: list[str], parts: tuple[np.ndarray, np.ndarray, np.ndarray]) -> tuple[Estimate, ...]:
+    def rows(names: list[str], parts: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Estimates:
         centres, errors, degrees = parts
         halves, _ = half_widths(errors, degrees, bound, target_width, widest)
         columns = (column.tolist() for column in (centres, centres - halves, centres + halves, degrees))

@@ -10,7 +10,7 @@ from scipy.spatial.distance import jensenshannon
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.run_table import need_columns, need_labels
-from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 
 TAXONOMY = ("scenario", "category", "csf", "length_bin")
 PERMUTATIONS = 999
@@ -22,7 +22,7 @@ class Taxonomy(Result):
 
     about = "taxonomy"
     kinds: ClassVar[Mapping[str, str]] = {name: name for name in ("coverage", "divergence")}
-    coverage: tuple[Estimate, ...]
+    coverage: Estimates
     divergence: Estimate
 
 

@@ -12,14 +12,14 @@ from scipy import special
 from toolkit.stats.agreement.ratings import RatingMatrix
 from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
 from toolkit.stats.inference.means import paired
-from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.stats.result import ROUNDING, Estimate, Estimates
 from toolkit.words import counted
 
 FISHER = "Fisher z, answers independent"
 JACKKNIFE = "jackknife over bases, Fisher z scale"
 
 
-def pearson_between_judges(matrix: RatingMatrix) -> tuple[Estimate, ...]:
+def pearson_between_judges(matrix: RatingMatrix) -> Estimates:
     """Return Pearson's r for each pair of judges, over the answers that both of them scored.
 
     A correlation ignores how mild or harsh a judge is, and how far it spreads its scores; agreement is what

@@ -15,7 +15,7 @@ from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import with_holm, with_inversion
 from toolkit.stats.inference.proportions import between_clusters, likeness, mover, rate_mean, wilson_ends
 from toolkit.stats.inference.run_table import WHOLE, checked_runs, item_means
-from toolkit.stats.result import Estimate, Result
+from toolkit.stats.result import Estimate, Estimates, Result
 from toolkit.words import reason_key
 
 CHANCE_METHOD = "ends of accuracy and of chance put together (Zou & Donner 2008)"
@@ -35,10 +35,10 @@ class Accuracy(Result):
         "cost_per_right": "cost per right answer",
     }
     first = ("accuracies", "above_chance")
-    accuracies: tuple[Estimate, ...]
-    above_chance: tuple[Estimate, ...]
-    above_majority: tuple[Estimate, ...]
-    cost_per_right: tuple[Estimate, ...]
+    accuracies: Estimates
+    above_chance: Estimates
+    above_majority: Estimates
+    cost_per_right: Estimates
     missing: Mapping[str, Mapping[str, int]]
     notes: tuple[str, ...] = ()
 

@@ -15,7 +15,7 @@ from toolkit.stats.inference.means import CLUSTERED, mean_estimate
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.proportions import rate_mean
 from toolkit.stats.inference.run_table import need_columns, need_labels
-from toolkit.stats.result import Estimate, Result
+from toolkit.stats.result import Estimate, Estimates, Result
 from toolkit.words import counted
 
 F1_METHOD = "jackknife over bases of the logit"
@@ -29,8 +29,8 @@ class PositionEffect(Result):
     about = "measure"
     kinds: ClassVar[Mapping[str, str]] = {"accuracies": "accuracy", "preferences": "chosen less expected"}
     first = ("preferences",)
-    accuracies: tuple[Estimate, ...]
-    preferences: tuple[Estimate, ...]
+    accuracies: Estimates
+    preferences: Estimates
     notes: tuple[str, ...] = ()
 
 
@@ -111,8 +111,8 @@ class LabelScores(Result):
     about = "measure"
     kinds: ClassVar[Mapping[str, str]] = {"macro": "macro F1", "labels": "F1 of a label"}
     first = ("macro",)
-    macro: tuple[Estimate, ...]
-    labels: tuple[Estimate, ...]
+    macro: Estimates
+    labels: Estimates
     confusion: pd.DataFrame
     notes: tuple[str, ...] = ()
 

@@ -14,7 +14,7 @@ from toolkit.stats.inference.clusters import GROUPS, over_clusters
 from toolkit.stats.inference.jackknife import with_jackknife
 from toolkit.stats.inference.means import mean_interval, mean_on_scale
 from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, score_unit
-from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 from toolkit.words import LENGTH_BINS, SCORE
 
 MEAN_METHOD = "Student t over bases"
@@ -165,7 +165,7 @@ def _numbers(
 
 
 @over_clusters
-def point_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost") -> tuple[Estimate, ...]:
+def point_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost") -> Estimates:
     r"""Return what a point gained by a longer prompt costs more on 1,000 runs, by model and step between lengths.
 
     The mean of what a step costs more over bases with both lengths, by its mean gain. The interval is Fieller's: all

@@ -22,7 +22,7 @@ from toolkit.stats.prompt_length.contrasts import (
     on_models,
     runs_mean,
 )
-from toolkit.stats.result import Estimate, Result
+from toolkit.stats.result import Estimate, Estimates, Result
 from toolkit.words import DIMENSIONS, SCORE, agreeing, counted
 
 _CONTEXT = ["base", "situation", "length_bin", "model"]
@@ -34,7 +34,7 @@ class FocusContrast(Result):
 
     about = "comparison"
     difference: Estimate
-    effect_sizes: tuple[Estimate, ...]
+    effect_sizes: Estimates
     by_bin: LengthComparison
     notes: tuple[str, ...]
 
@@ -104,7 +104,7 @@ def paired_judgements(
 
 def paired_difference(
     pairs: pd.DataFrame, name: str, score: str, scored: pd.DataFrame
-) -> tuple[Estimate, tuple[Estimate, ...], pd.DataFrame]:
+) -> tuple[Estimate, Estimates, pd.DataFrame]:
     """Return the mean of on - off over bases, its effect sizes, and both scores of each run with what it is."""
     complete = pairs.dropna(subset=["on", "off"])
     contexts = complete.groupby(level="run_id")[_CONTEXT].first()
@@ -152,10 +152,10 @@ class ReferenceEffect(Result):
     }
     first = ("difference", "agreement", "by_judge")
     difference: Estimate
-    by_dimension: tuple[Estimate, ...]
-    by_judge: tuple[Estimate, ...]
-    agreement: tuple[Estimate, ...]
-    effect_sizes: tuple[Estimate, ...]
+    by_dimension: Estimates
+    by_judge: Estimates
+    agreement: Estimates
+    effect_sizes: Estimates
     notes: tuple[str, ...]
 
 
@@ -226,7 +226,7 @@ def reference_effect(
     )
 
 
-def _agreement(complete: pd.DataFrame) -> tuple[Estimate, ...]:
+def _agreement(complete: pd.DataFrame) -> Estimates:
     on, off = (complete[side].unstack("judge").to_numpy(float) for side in ("on", "off"))
     bases = complete.groupby(level="run_id")["base"].first().tolist()
     shown, hidden = krippendorff_alpha(on, bases), krippendorff_alpha(off, bases)
@@ -241,9 +241,9 @@ def _agreement(complete: pd.DataFrame) -> tuple[Estimate, ...]:
 class JudgeWeighting(Result):
     """Means of each score by the judges' specialization and by equal weights, and their paired differences."""
 
-    differences: tuple[Estimate, ...]
-    specialization: tuple[Estimate, ...]
-    equal: tuple[Estimate, ...]
+    differences: Estimates
+    specialization: Estimates
+    equal: Estimates
 
 
 @over_clusters

@@ -19,7 +19,7 @@ from toolkit.stats.inference.run_table import (
     told_apart,
 )
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, length_contrasts
-from toolkit.stats.result import Estimate, Result, rounded
+from toolkit.stats.result import Estimates, Result, rounded
 from toolkit.words import SCALE, SCORE, agreeing, counted
 
 CASES = ("complete cases", "missing = worst", "missing = best", "lowest", "highest")
@@ -31,7 +31,7 @@ class MissingBounds(Result):
 
     about = "assumption"
     kinds: ClassVar[Mapping[str, str]] = {"contrasts": "assumption"}
-    contrasts: dict[str, tuple[Estimate, ...]]
+    contrasts: dict[str, Estimates]
     missing: int
     ends: tuple[float, float] = SCALE
     apart = ("ends",)
@@ -64,8 +64,8 @@ class MissingData(Result):
 
     about = "missing by"
     kinds: ClassVar[Mapping[str, str]] = {"overall": "all", "shares": "column"}
-    overall: tuple[Estimate, ...]
-    shares: dict[str, tuple[Estimate, ...]]
+    overall: Estimates
+    shares: dict[str, Estimates]
     reasons: dict[str, int]
     bounds: MissingBounds
 
@@ -96,7 +96,7 @@ def missing_data(
     tables: list[tuple[str, pd.DataFrame, tuple[str, ...]]] = [("runs", runs, ("length_bin", "model"))]
     if judgements is not None and len(judgements):
         tables.append(("judgements", judgements, ("judge",)))
-    shares: dict[str, tuple[Estimate, ...]] = {}
+    shares: dict[str, Estimates] = {}
     reasons: list[str] = []
     for unit, table, columns in tables:
         need_columns(f"missing data: {unit}", table, ("base", score, *columns))
@@ -145,10 +145,10 @@ def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> MissingBounds:
     if not missing.any() or len(set(bins)) < 2:  # nothing to bound
         return MissingBounds(dict.fromkeys(CASES, ()), int(missing.sum()), (worst, best))
 
-    def contrasts(fill: np.ndarray | float) -> tuple[Estimate, ...]:
+    def contrasts(fill: np.ndarray | float) -> Estimates:
         return length_contrasts(checked.assign(score=np.where(missing, fill, checked["score"])), score)
 
-    def bound(low: bool) -> tuple[Estimate, ...]:
+    def bound(low: bool) -> Estimates:
         # Each contrast has its own filling, so that Holm's p values of that filling would mean nothing here. The third
         # bin, filled like the second, does not count in the contrast.
         fillings = (np.where((bins == b) == low, worst, best) for b, _ in CONTRASTS)

@@ -15,7 +15,7 @@ from toolkit.stats.inference.means import CLUSTERED, clustered_mean, equally_lon
 from toolkit.stats.inference.p_values import exploratory_tests, with_inversion
 from toolkit.stats.inference.proportions import between_clusters, likeness, mover, rate_mean, wilson_ends
 from toolkit.stats.inference.run_table import checked_runs, in_order, item_means, left_out_note, score_unit
-from toolkit.stats.result import Estimate, Result, plain
+from toolkit.stats.result import Estimate, Estimates, Result, plain
 from toolkit.words import SCORE, agreeing, counted, joined
 
 RATE_METHOD = "wider of Wilson ends put together (Zou & Donner 2008) and t, clustered by base"
@@ -30,7 +30,7 @@ class ModelComparison(Result):
     kinds: ClassVar[Mapping[str, str]] = {"models": "model", "differences": "difference"}
     first = ("differences", "models")
     models: tuple[tuple[str, Estimate], ...]
-    differences: tuple[Estimate, ...]
+    differences: Estimates
     notes: tuple[str, ...]
 
     def sentence(self) -> str:

@@ -19,7 +19,7 @@ from toolkit.stats.inference.jackknife import FEWEST_BASES, all_and_without, jac
 from toolkit.stats.inference.p_values import exploratory_tests, with_holm, with_inversion
 from toolkit.stats.inference.proportions import likeness, rate_mean, share
 from toolkit.stats.inference.run_table import need_columns, need_labels
-from toolkit.stats.result import Estimate, Result, estimates_frame
+from toolkit.stats.result import Estimate, Estimates, Result, estimates_frame
 from toolkit.words import SCORE, agreeing, choices, counted, joined
 
 BRADLEY_TERRY = (
@@ -47,10 +47,10 @@ class PairComparison(Result):
         "judges": "share of first",
     }
     first = ("differences", "win_rates")
-    differences: tuple[Estimate, ...]
-    win_rates: tuple[Estimate, ...]
-    models: tuple[Estimate, ...]
-    judges: tuple[Estimate, ...]
+    differences: Estimates
+    win_rates: Estimates
+    models: Estimates
+    judges: Estimates
     counts: tuple[Mapping[str, int], ...]
     ranks: Mapping[str, int]
     notes: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from toolkit.stats.comparisons.models import rate_difference
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import LEVEL, p_by_inversion
 from toolkit.stats.inference.proportions import mover, share, wilson
-from toolkit.stats.result import Estimate
+from toolkit.stats.result import Estimate, Estimates
 from toolkit.words import choices
 
 MCNEMAR_METHOD = "exact McNemar test; interval of Newcombe (1998), method 10"
@@ -64,8 +64,8 @@ class Classification:
     """Every rate of one set of decisions, and again with what is undecided counted as wrong."""
 
     counts: Confusion
-    rates: tuple[Estimate, ...]
-    strict: tuple[Estimate, ...]
+    rates: Estimates
+    strict: Estimates
 
     def rate(self, name: str, *, strict: bool = False) -> Estimate:
         """Return one rate by its name, e.g. ``"sensitivity"``; of the second reading where ``strict``."""
@@ -131,7 +131,7 @@ def classify(
 
 def _rates(
     rows: Sequence[tuple[bool, bool, Hashable]], ending: str, missing: int, clustered: bool
-) -> tuple[Estimate, ...]:
+) -> Estimates:
     def rate(name: str, cases: Sequence[tuple[bool, bool, Hashable]]) -> Estimate:
         right = [label == decision for label, decision, _ in cases]
         groups = [group for _, _, group in cases] if clustered else None

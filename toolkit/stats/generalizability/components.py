@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.stats.generalizability.design import ComponentsTable, Design, Effect, components_table
-from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 
 EMS = "expected mean squares"
 UNEQUAL = "expected mean squares of cells of unequal size (Henderson 1953)"
@@ -37,7 +37,7 @@ class Fit:
 class VarianceComponents(Result):
     """The variance of a score, shared out among the factors of the study."""
 
-    components: tuple[Estimate, ...]
+    components: Estimates
     raw: Mapping[str, float | None]
     shares: Mapping[str, float | None]
     degrees: Mapping[str, float | None]

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import optimize, special
 
 from toolkit.errors import InputError
-from toolkit.stats.result import Estimate
+from toolkit.stats.result import Estimate, Estimates
 from toolkit.words import SCALE
 
 LEVEL = 0.05  # at which a test rejects; one less the confidence of the intervals
@@ -120,7 +120,7 @@ def too_few(count: int, least: float) -> str:
     return f"{count} are too few: their signs allow no P value below {least:g}"
 
 
-def with_holm(results: Iterable[Estimate], over: str = "") -> tuple[Estimate, ...]:
+def with_holm(results: Iterable[Estimate], over: str = "") -> Estimates:
     """Return results with Holm's p values and the word for it, ``Holm over 3 contrasts``, where several have one."""
     tests = tuple(results)
     count = sum(test.p_value is not None for test in tests)
@@ -137,7 +137,7 @@ def exploratory(result: Estimate, role: str = "exploratory") -> Estimate:
     return replace(result, role=role) if result.estimable else result
 
 
-def exploratory_tests(results: Iterable[Estimate], over: str) -> tuple[Estimate, ...]:
+def exploratory_tests(results: Iterable[Estimate], over: str) -> Estimates:
     """Return results with Holm's p values (`with_holm`), each of them exploratory."""
     return tuple(map(exploratory, with_holm(results, over)))
 

@@ -14,7 +14,7 @@ from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.p_values import equal_differences, sign_flip, with_holm, with_inversion
 from toolkit.stats.inference.proportions import mover
 from toolkit.stats.inference.run_table import need_columns
-from toolkit.stats.result import CONFIDENCE, Estimate, Result
+from toolkit.stats.result import CONFIDENCE, Estimate, Estimates, Result
 from toolkit.words import agreeing, choices, counted, joined
 
 VERDICTS = ("expected", "unexpected", "hallucinated")  # I1, I0 and H, in the order of the weights
@@ -222,7 +222,7 @@ class OneShotComparison(Result):
 
     about = "comparison"
     by: str
-    contrasts: tuple[Estimate, ...]
+    contrasts: Estimates
     notes: tuple[str, ...]
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:

@@ -22,7 +22,7 @@ from toolkit.stats.power.sample_size import (
     whole,
 )
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
-from toolkit.stats.result import Estimate, Result
+from toolkit.stats.result import Estimate, Estimates, Result
 from toolkit.words import SCORE, agreeing, counted
 
 COSTS = ("aud_cost", "judge_aud_cost")
@@ -42,7 +42,7 @@ class ContrastPower:
     needed: PowerAnswer | None
     cost: PowerAnswer | None
 
-    def answers(self) -> tuple[Estimate, ...]:
+    def answers(self) -> Estimates:
         """Return the results that there are."""
         return tuple(filter(None, (self.spread, self.detectable, self.needed, self.cost)))
 
@@ -292,8 +292,8 @@ class ModelPower(Result):
 
     about = "models"
     kinds: ClassVar[Mapping[str, str]] = dict(zip(("detectable", "needed"), KINDS, strict=True))
-    detectable: tuple[Estimate, ...]
-    needed: tuple[Estimate, ...]
+    detectable: Estimates
+    needed: Estimates
     level: float
     notes: tuple[str, ...] = ()
 

@@ -24,7 +24,7 @@ from toolkit.stats.inference.p_values import (
     with_holm,
 )
 from toolkit.stats.inference.run_table import Points, averaged_note, checked_runs, left_out_note, score_unit
-from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 from toolkit.words import LENGTH_BINS, SCORE, agreeing, counted, joined
 
 _ANOVA = "repeated-measures ANOVA"
@@ -99,13 +99,13 @@ class LengthComparison(Result):
         "equivalence": "equivalence",
     }
     first = ("contrasts", "equivalence", "per_bin")
-    per_bin: tuple[Estimate, ...]
-    contrasts: tuple[Estimate, ...]
-    by_model: tuple[Estimate, ...]
-    effect_sizes: tuple[Estimate, ...]
-    corrected_effect_sizes: tuple[Estimate, ...]
+    per_bin: Estimates
+    contrasts: Estimates
+    by_model: Estimates
+    effect_sizes: Estimates
+    corrected_effect_sizes: Estimates
     anova: Estimate | None
-    equivalence: tuple[Estimate, ...]
+    equivalence: Estimates
     notes: tuple[str, ...]
 
 
@@ -229,7 +229,7 @@ def _scale(cells: pd.DataFrame) -> float:
     return float(np.nanmax(np.abs(cells.to_numpy()), initial=0.0))
 
 
-def length_contrasts(runs: pd.DataFrame, score: str) -> tuple[Estimate, ...]:
+def length_contrasts(runs: pd.DataFrame, score: str) -> Estimates:
     """Return the exploratory contrasts of `compare_lengths` alone, of checked runs."""
     return _tested(_paired(runs, score)[2], None)
 
@@ -261,14 +261,14 @@ def effect_size(kind: str, difference: Estimate, values: ArrayLike) -> Estimate:
     return effect if low is not None else effect.no_interval("its ends were not found")
 
 
-def _tested(contrasts: list[Estimate], primary: str | None) -> tuple[Estimate, ...]:
+def _tested(contrasts: list[Estimate], primary: str | None) -> Estimates:
     """Return the contrasts with Holm's p values among the exploratory ones, and which of them is confirmatory."""
     corrected = exploratory_tests((c for c in contrasts if c.name != primary), "contrasts")
     others = {contrast.name: contrast for contrast in corrected}
     return tuple(others.get(contrast.name) or exploratory(contrast, "confirmatory") for contrast in contrasts)
 
 
-def _by_model(cells: pd.DataFrame, unit: str, scale: float) -> tuple[Estimate, ...]:
+def _by_model(cells: pd.DataFrame, unit: str, scale: float) -> Estimates:
     """Return each contrast of each model less the mean of the others; of two models, of the first less the second."""
     models = sorted(cells.index.get_level_values("model").unique(), key=str)
     bases, results = cells.index.get_level_values("base").nunique(), []
@@ -367,7 +367,7 @@ def equivalence(
 
 def equivalences(
     gains: Iterable[tuple[Estimate, pd.Series]], margin: float | None, unit: str, scale: float
-) -> tuple[Estimate, ...]:
+) -> Estimates:
     """Return the tests of differences, each with its values by base; none without a margin, or of another unit."""
     if margin is None or not isinstance(unit, Points):
         return ()
@@ -379,7 +379,7 @@ def equivalences(
     )
 
 
-def judged_equivalent(tests: Iterable[Estimate]) -> tuple[Estimate, ...]:
+def judged_equivalent(tests: Iterable[Estimate]) -> Estimates:
     """Return several tests of equivalence with Holm's p values and the verdict of each, as facet and in its note.
 
     That *all* are equivalent needs no correction (Berger 1982, Technometrics 24, 295-300); that this or that one is,

@@ -25,7 +25,7 @@ from toolkit.stats.prompt_length.contrasts import (
     mean_over_bases,
     on_models,
 )
-from toolkit.stats.result import Estimate, Result, rounded_apart
+from toolkit.stats.result import Estimate, Estimates, Result, rounded_apart
 from toolkit.words import LENGTH_ARMS, LENGTH_BINS, SCORE, agreeing, counted
 
 TEXTS = (*LENGTH_BINS, *LENGTH_ARMS)
@@ -56,12 +56,12 @@ class LengthInformation(Result):
         "means": "mean of prompt",
     }
     first = ("length", "information", "total")
-    length: tuple[Estimate, ...]
-    information: tuple[Estimate, ...]
-    total: tuple[Estimate, ...]
-    effect_sizes: tuple[Estimate, ...]
-    equivalence: tuple[Estimate, ...]
-    means: tuple[Estimate, ...]
+    length: Estimates
+    information: Estimates
+    total: Estimates
+    effect_sizes: Estimates
+    equivalence: Estimates
+    means: Estimates
     notes: tuple[str, ...]
 
     def sentence(self) -> str:

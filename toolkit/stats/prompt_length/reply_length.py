@@ -12,7 +12,7 @@ from toolkit.stats.inference.means import CR2_METHOD, Coefficient, cluster_robus
 from toolkit.stats.inference.p_values import exploratory, exploratory_tests
 from toolkit.stats.inference.run_table import checked_runs, left_out_note, score_unit
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
-from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 from toolkit.words import SCORE
 
 _LENGTH = "output_tokens"
@@ -26,8 +26,8 @@ class LengthBias(Result):
     about = "effect"
     kinds: ClassVar[Mapping[str, str]] = {name: name for name in ("slope", "total", "direct")}
     slope: Estimate
-    total: tuple[Estimate, ...]
-    direct: tuple[Estimate, ...]
+    total: Estimates
+    direct: Estimates
     notes: tuple[str, ...]
 
     def sentence(self) -> str:
@@ -108,9 +108,7 @@ def _weights(more: str, less: str, cells: list[tuple[str, str]]) -> np.ndarray |
     return np.array([sign.get(b, 0.0) / len(models) if model in models else 0.0 for model, b in cells])
 
 
-def _corrected(
-    empty: Estimate, names: list[str], coefficients: dict[str, Coefficient]
-) -> tuple[Estimate, ...]:
+def _corrected(empty: Estimate, names: list[str], coefficients: dict[str, Coefficient]) -> Estimates:
     absent = Coefficient(None, reason="no model has scores in both length bins")
     results = [coefficients.get(name, absent).of(replace(empty, name=name)) for name in names]
     return exploratory_tests(results, "contrasts by regression")
