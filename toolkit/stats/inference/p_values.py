@@ -120,12 +120,11 @@ def too_few(count: int, least: float) -> str:
     return f"{count} are too few: their signs allow no P value below {least:g}"
 
 
-def with_holm(results: Iterable[Estimate], over: str = "") -> Estimates:
+def with_holm(results: Iterable[Estimate], over: str) -> Estimates:
     """Return results with Holm's p values and the word for it, ``Holm over 3 contrasts``, where several have one."""
     tests = tuple(results)
     count = sum(test.p_value is not None for test in tests)
-    word = f"Holm over {count} {over}" if over else f"Holm, {count} tests"
-    word, family = (word, count) if count > 1 else ("none", 1)
+    word, family = (f"Holm over {count} {over}", count) if count > 1 else ("none", 1)
     return tuple(
         test if p is None else replace(test, p_value=p, correction=word, family=family)
         for test, p in zip(tests, holm([test.p_value for test in tests]), strict=True)

@@ -12,7 +12,7 @@ import pandas as pd
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import FEWEST_FOR_SPREAD, standard_deviation
 from toolkit.stats.inference.means import clustered_mean
-from toolkit.stats.inference.run_table import checked_runs, score_unit
+from toolkit.stats.inference.run_table import checked_runs, item_means, score_unit
 from toolkit.stats.power.sample_size import (
     PowerAnswer,
     bases_needed,
@@ -336,11 +336,7 @@ def model_power(runs: pd.DataFrame, *, score: str = SCORE, effect: float | None 
         check_size("the effect", abs(effect), 0, above=True)
     prompts = ["prompt_id"] if "prompt_id" in runs else []
     checked = checked_runs(runs, score, labels=prompts)
-    cells = (
-        checked.groupby(["base", "situation", "length_bin", *prompts, "model"])["score"]
-        .mean()
-        .unstack("model")
-    )
+    cells = item_means(checked, "model")["score"].unstack("model")
     pairs = list(combinations(cells.columns, 2))
     level, unit = ALPHA / max(len(pairs), 1), score_unit(score, runs)
     detectable: list[Estimate] = []

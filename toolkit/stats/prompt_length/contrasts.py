@@ -144,7 +144,7 @@ def compare_lengths(
     """
     runs = checked_runs(runs, score)
     cells, differences, contrasts = _paired(runs, score)
-    unit, scale = score_unit(score, runs), _scale(cells)
+    unit, scale = score_unit(score, runs), largest(cells)
     gains = list(zip(contrasts, differences, strict=True))
     notes = [*_notes(runs, cells, score)]
     if primary:
@@ -182,13 +182,7 @@ def compare_lengths_by_model(
 
 def _paired(runs: pd.DataFrame, score: str) -> tuple[pd.DataFrame, list[pd.Series], list[Estimate]]:
     """Return the cells of checked runs, the differences of each contrast by base, and the contrasts."""
-    cells = (
-        runs.groupby(["base", "situation", "model", "length_bin"])["score"]
-        .mean()
-        .unstack()
-        .reindex(columns=list(LENGTH_BINS))
-        .astype("float64")
-    )
+    cells = length_cells(runs, LENGTH_BINS)
     bases, unit = runs["base"].nunique(), score_unit(score, runs)
     complete = [cells[list(pair)].dropna() for pair in CONTRASTS]
     differences = [pair.iloc[:, 0] - pair.iloc[:, 1] for pair in map(mean_of_units, complete)]
@@ -196,7 +190,7 @@ def _paired(runs: pd.DataFrame, score: str) -> tuple[pd.DataFrame, list[pd.Serie
     for (b, a), values in zip(CONTRASTS, differences, strict=True):
         counts, missing = {"bases": len(values)}, bases - len(values)
         empty = Estimate(f"{b}-{a}", method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
-        contrasts.append(mean_over_bases(empty, values, _scale(cells)))
+        contrasts.append(mean_over_bases(empty, values, largest(cells)))
     return cells, differences, on_models(contrasts, complete, runs["model"])
 
 
@@ -225,7 +219,14 @@ def on_models(
     return results
 
 
-def _scale(cells: pd.DataFrame) -> float:
+def length_cells(runs: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Return the mean score of each base and model (rows) in each length bin, or other text of a base (columns)."""
+    cells = runs.groupby(["base", "situation", "model", "length_bin"])["score"].mean().unstack()
+    return cells.reindex(columns=list(names)).astype("float64")
+
+
+def largest(cells: pd.DataFrame) -> float:
+    """Return the size of the largest score, of which rounding is a share."""
     return float(np.nanmax(np.abs(cells.to_numpy()), initial=0.0))
 
 

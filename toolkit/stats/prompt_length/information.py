@@ -22,6 +22,8 @@ from toolkit.stats.prompt_length.contrasts import (
     bin_mean,
     effect_size,
     equivalences,
+    largest,
+    length_cells,
     mean_over_bases,
     on_models,
 )
@@ -123,10 +125,9 @@ def length_and_information(
     checked["length_bin"] = [arm or name for arm, name in zip(arms, checked["length_bin"], strict=True)]
     of_arms = checked.loc[checked["length_bin"].isin(LENGTH_ARMS), "situation"]
     checked = checked[checked["situation"].isin(of_arms)]
-    cells = checked.groupby(["base", "situation", "model", "length_bin"])["score"].mean().unstack()
-    cells = cells.reindex(columns=list(TEXTS)).astype("float64")
+    cells = length_cells(checked, TEXTS)
     unit, bases = score_unit(score, runs), checked["base"].nunique()
-    scale = float(cells.abs().max().max()) if len(cells) else 0.0
+    scale = largest(cells)
     complete = [cells[list(texts)].dropna() for texts in STEPS]
     steps = [mean_of_units(rows) for rows in complete]
 
