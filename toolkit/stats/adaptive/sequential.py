@@ -18,7 +18,7 @@ import pandas as pd
 from scipy import optimize, special
 
 from toolkit.errors import InputError
-from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
+from toolkit.stats.inference.run_table import need_columns, need_labelled, need_labels, numbers_of
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 from toolkit.words import counted
 
@@ -363,8 +363,7 @@ def sequential_comparison(
 
 def block_means(scores: pd.DataFrame, score: str = "score") -> tuple[pd.DataFrame, list[Hashable]]:
     """Return the mean of each complete block (rows bases as first met, columns models), and the bases without."""
-    need_columns("scores", scores, ("model", "base", "length_bin", score))
-    need_labels("scores", scores, ("model", "base", "length_bin"))
+    need_labelled("scores", scores, ("model", "base", "length_bin"), score)
     values = pd.Series(numbers_of("scores", scores, score, finite=True), scores.index)
     by = [scores[name].astype(object) for name in ("base", "model", "length_bin")]
     cells = values.groupby(by, sort=False).mean()

@@ -14,7 +14,7 @@ from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by
 from toolkit.stats.inference.means import CLUSTERED, mean_estimate
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.proportions import rate_mean
-from toolkit.stats.inference.run_table import need_columns, need_labels
+from toolkit.stats.inference.run_table import need_labelled
 from toolkit.stats.result import Estimate, Estimates, Result
 from toolkit.words import counted
 
@@ -71,8 +71,7 @@ def position_effect(rows: pd.DataFrame) -> PositionEffect:
     >>> [round(estimate.estimate, 2) for estimate in result.preferences]
     [0.33, -0.33]
     """
-    need_columns("answers", rows, ("model", "base", "position", "chosen_position", "options"))
-    need_labels("answers", rows, ("model", "base"))
+    need_labelled("answers", rows, ("model", "base"), "position", "chosen_position", "options")
     accuracies: list[Estimate] = []
     preferences: list[Estimate] = []
     for model, part in rows.groupby("model", sort=True):
@@ -155,8 +154,7 @@ def label_scores(rows: pd.DataFrame) -> LabelScores:
     >>> round(label_scores(rows).macro[0].estimate, 3)
     0.733
     """
-    need_columns("answers", rows, ("model", "base", "key", "answer"))
-    need_labels("answers", rows, ("model", "base", "key"))
+    need_labelled("answers", rows, ("model", "base", "key"), "answer")
     macro: list[Estimate] = []
     by_label: list[Estimate] = []
     notes = []

@@ -13,8 +13,7 @@ from toolkit.stats.inference.proportions import likeness, share
 from toolkit.stats.inference.run_table import (
     checked_runs,
     in_order,
-    need_columns,
-    need_labels,
+    need_labelled,
     scale_of,
     told_apart,
 )
@@ -99,8 +98,7 @@ def missing_data(
     shares: dict[str, Estimates] = {}
     reasons: list[str] = []
     for unit, table, columns in tables:
-        need_columns(f"missing data: {unit}", table, ("base", score, *columns))
-        need_labels(f"missing data: {unit}", table, ("base",))
+        need_labelled(f"missing data: {unit}", table, ("base",), score, *columns)
         missing, bases = table[score].isna(), table["base"].astype(str)
         alike, cases = likeness(missing, list(bases)), table.assign(of=unit)
         for column in ("of", *told_apart(table, columns)):

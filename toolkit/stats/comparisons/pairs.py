@@ -18,7 +18,7 @@ from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import FEWEST_BASES, all_and_without, jackknife_interval, numbered
 from toolkit.stats.inference.p_values import exploratory_tests, with_holm, with_inversion
 from toolkit.stats.inference.proportions import likeness, rate_mean, share
-from toolkit.stats.inference.run_table import need_columns, need_labels
+from toolkit.stats.inference.run_table import need_columns, need_labelled
 from toolkit.stats.result import Estimate, Estimates, Result, estimates_frame
 from toolkit.words import SCORE, agreeing, choices, counted, joined
 
@@ -159,8 +159,7 @@ def compare_pairs(votes: pd.DataFrame) -> PairComparison:
 
 
 def _checked(votes: pd.DataFrame) -> pd.DataFrame:
-    need_columns("votes", votes, (*_COLUMNS, "vote"))
-    need_labels("votes", votes, _COLUMNS)
+    need_labelled("votes", votes, _COLUMNS, "vote")
     table = votes.reindex(columns=_LABELS).reset_index(drop=True)
     table["vote"] = votes["vote"].astype("object").where(votes["vote"].notna(), None).to_numpy()
     for model in ("first", "second"):
