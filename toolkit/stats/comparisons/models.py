@@ -139,7 +139,7 @@ def rate_difference(
     empty = Estimate(name, method=RATE_METHOD, unit=unit, n=counts, missing=missing)
     if not labels:
         return empty.not_estimable("no prompt was answered by both")
-    difference = replace(empty, estimate=float((a - b).mean()))
+    difference = empty.valued(float((a - b).mean()))
     if groups < 2:
         return difference.no_interval("one base, and two are needed", "interval or p value")
     by_t = clustered_mean(a - b, labels)

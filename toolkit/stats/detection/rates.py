@@ -215,9 +215,7 @@ def mcnemar(
     low, high = ends(empty.confidence)
     if exact >= LEVEL:
         low, high = min(low, 0.0), max(high, 0.0)
-    return replace(
-        empty, estimate=(b - c) / n, low=low, high=high, n=counts, p_value=max(exact, p_by_inversion(ends))
-    )
+    return empty.valued((b - c) / n, low, high, n=counts, p_value=max(exact, p_by_inversion(ends)))
 
 
 def auc(
@@ -263,7 +261,7 @@ def auc(
         influence[~truth] = (other_means - area) * len(values) / len(others)
         mean = clustered_mean(influence, bases)
         error, quantile = mean.error or 0.0, float(special.stdtrit(mean.degrees, level))
-    empty = replace(empty, estimate=area)
+    empty = empty.valued(area)
     if not (0 < area < 1 and error > 0 and min(len(cases), len(others)) > 1):
         return empty.no_interval("the scores do not vary enough for a standard error")
     half = quantile * error / (area * (1 - area))

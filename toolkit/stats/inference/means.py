@@ -340,4 +340,4 @@ def bounded_mean(
     low, high = (first + (last - first) * float(special.expit(end)) for end in (low, high))
     # The way there and back may round the mean itself out of its interval.
     low, high = min(low, by_t.mean), max(high, by_t.mean)
-    return replace(empty, estimate=by_t.mean, low=low, high=high, degrees=degrees, method=method)
+    return empty.valued(by_t.mean, low, high, degrees=degrees, method=method)

@@ -18,7 +18,6 @@ from toolkit.stats.power.sample_size import (
     bases_needed,
     check_size,
     detectable_effect,
-    unanswerable,
     whole,
 )
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
@@ -175,7 +174,7 @@ def _contrast(
         return replace(answer, name=f"{name}: {statistic}", statistic=statistic, facets=facets, **more)
 
     def answered(ask: Callable[[float], PowerAnswer], statistic: str, kind: str) -> PowerAnswer:
-        answer = unanswerable("", reason, unit=kind) if sd is None else ask(sd)
+        answer = PowerAnswer("", reason=reason, unit=kind) if sd is None else ask(sd)
         # An interval holds for the variance as it was seen; with other repeats it is only scaled, and is left out.
         if answer.estimate is not None and repeats is None:
             ends = (end for end in (spread.low, spread.high) if end is not None)
@@ -240,7 +239,7 @@ def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:
 def _cost(needed: PowerAnswer, price: Estimate, n: int) -> PowerAnswer:
     if needed.estimate is None or price.estimate is None:
         reason = (needed if needed.estimate is None else price).reason
-        return unanswerable("", reason, unit="AUD", n={"bases": n})
+        return PowerAnswer("", reason=reason, unit="AUD", n={"bases": n})
     count, base_aud = whole(needed.estimate), price.estimate
     low, high = (None if end is None else whole(end) * base_aud for end in (needed.low, needed.high))
     more = max(count - n, 0)
@@ -362,7 +361,7 @@ def _answers(
         error = clustered_mean(difference, bases).error
         reason = "the answers of both models agree on every item"
     if not error:
-        return [unanswerable("", reason)] * (1 if effect is None else 2)
+        return [PowerAnswer("", reason=reason)] * (1 if effect is None else 2)
     sd = error * n**0.5
     answers = [detectable_effect(n, sd, alpha=level, unit=unit)]
     return answers if effect is None else [*answers, bases_needed(effect, sd, alpha=level)]

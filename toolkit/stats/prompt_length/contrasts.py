@@ -81,7 +81,7 @@ def repeated_measures(scores: ArrayLike, missing: int = 0) -> Estimate:
     size = f"epsilon {row['eps']:.2f}, partial eta squared {row['np2']:.2f}"
     note = f"df {row['ddof1']} and {row['ddof2']}, {size}"
     p_value = float(row["p_GG_corr" if x.shape[1] > 2 else "p_unc"])
-    return replace(empty, estimate=float(row["F"]), p_value=p_value, note=note)
+    return empty.valued(float(row["F"]), p_value=p_value, note=note)
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ def effect_size(kind: str, difference: Estimate, values: ArrayLike) -> Estimate:
     corrected = bias_corrected(size, len(np.asarray(values))) if kind == "g_z" else size
     if corrected is None:
         return empty.not_estimable("two bases leave no degrees of freedom to correct with")
-    effect = replace(empty, estimate=corrected, low=low, high=high)
+    effect = empty.valued(corrected, low, high)
     return effect if low is not None else effect.no_interval("its ends were not found")
 
 
