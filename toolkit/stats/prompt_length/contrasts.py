@@ -219,7 +219,7 @@ def on_models(
     return results
 
 
-def length_cells(runs: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+def length_cells(runs: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
     """Return the mean score of each base and model (rows) in each length bin, or other text of a base (columns)."""
     cells = runs.groupby(["base", "situation", "model", "length_bin"])["score"].mean().unstack()
     return cells.reindex(columns=list(names)).astype("float64")
