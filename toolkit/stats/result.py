@@ -94,7 +94,7 @@ class Estimate:
     """
 
     name: str
-    estimate: float | None
+    estimate: float | None = None
     low: float | None = None
     high: float | None = None
     method: str = ""
@@ -208,6 +208,10 @@ class Estimate:
         changed = {"n": dict(self.n), "correction": self.adjusted, "note": self.remarks}
         values = {name: getattr(self, name) for name in _WRITTEN}
         return values | changed | {"facets": dict(self.facets)}
+
+
+Estimates = tuple[Estimate, ...]
+"""Several estimates in the order of their rows."""
 
 
 def _joined(*parts: str) -> str:

@@ -23,7 +23,7 @@ from toolkit.stats.adaptive.sequential import (
     widest_half,
 )
 from toolkit.stats.inference.proportions import clopper_pearson
-from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 
 ROUND = 2  # bases asked between two decisions, so that what is counted is the design and not the round
 
@@ -49,11 +49,11 @@ class Benchmark(Result):
     score_error and width. ``curves`` has one row a design, seed and round: bases, cost, and the width by then.
     """
 
-    about: ClassVar[str] = "design"
-    apart: ClassVar[tuple[str, ...]] = ("trials", "curves")
+    about = "design"
+    apart = ("trials", "curves")
     kinds: ClassVar[Mapping[str, str]] = {"results": "design"}
     target_width: float
-    results: Mapping[str, tuple[Estimate, ...]]
+    results: Mapping[str, Estimates]
     notes: tuple[str, ...]
     trials: pd.DataFrame = field(compare=False)
     curves: pd.DataFrame = field(compare=False)
@@ -198,9 +198,7 @@ def _row(run: _Trial, values: np.ndarray, target: float, budget: float) -> dict[
     }
 
 
-def _estimates(
-    frame: pd.DataFrame, name: str, baseline: str, budget: float, unit: str
-) -> tuple[Estimate, ...]:
+def _estimates(frame: pd.DataFrame, name: str, baseline: str, budget: float, unit: str) -> Estimates:
     trials = frame[frame["design"] == name].set_index("seed")
     trials["ratio"] = trials["cost"] / frame[frame["design"] == baseline].set_index("seed")["cost"]
     count, at_cost = len(trials), f" at {budget:.4g} {unit}"
@@ -214,7 +212,7 @@ def _estimates(
 
     def mean(title: str, column: str, statistic: str = "") -> Estimate:
         x = trials[column].dropna().to_numpy(float)
-        empty = Estimate(title, None, n={"seeds": len(x)}, missing=count - len(x), statistic=statistic)
+        empty = Estimate(title, n={"seeds": len(x)}, missing=count - len(x), statistic=statistic)
         if not len(x):
             return empty.not_estimable("every ranking is of ties")
         middle = float(x.mean())

@@ -18,8 +18,8 @@ import pandas as pd
 from scipy import optimize, special
 
 from toolkit.errors import InputError
-from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
-from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.stats.inference.run_table import need_columns, need_labelled, need_labels, numbers_of
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 from toolkit.words import counted
 
 LOOKS = 4
@@ -263,8 +263,8 @@ class Sequential(Result):
     """
 
     kinds: ClassVar[Mapping[str, str]] = {"models": "model", "differences": "difference"}
-    models: tuple[Estimate, ...]
-    differences: tuple[Estimate, ...]
+    models: Estimates
+    differences: Estimates
     target_width: float | None
     width: float | None
     information: float | None
@@ -322,7 +322,7 @@ def sequential_comparison(
     enough = len(sample) >= min(LEAST, len(read.bases))
     means = fit(joined, sample, blocks.to_numpy(float)) if enough else None
     notes = left_out_note(broken)
-    empty = Estimate("", None, unit=unit, n=n, missing=len(broken))
+    empty = Estimate("", unit=unit, n=n, missing=len(broken))
     if means is None:
         reason = f"fewer than {LEAST} complete bases, or fewer than two of a stratum"
         none = empty.not_estimable(reason)
@@ -338,7 +338,7 @@ def sequential_comparison(
     if target_width:
         method += f", O'Brien-Fleming for {LOOKS} looks"
 
-    def rows(names: list[str], parts: tuple[np.ndarray, np.ndarray, np.ndarray]) -> tuple[Estimate, ...]:
+    def rows(names: list[str], parts: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Estimates:
         centres, errors, degrees = parts
         halves, _ = half_widths(errors, degrees, bound, target_width, widest)
         columns = (column.tolist() for column in (centres, centres - halves, centres + halves, degrees))
@@ -363,8 +363,7 @@ def sequential_comparison(
 
 def block_means(scores: pd.DataFrame, score: str = "score") -> tuple[pd.DataFrame, list[Hashable]]:
     """Return the mean of each complete block (rows bases as first met, columns models), and the bases without."""
-    need_columns("scores", scores, ("model", "base", "length_bin", score))
-    need_labels("scores", scores, ("model", "base", "length_bin"))
+    need_labelled("scores", scores, ("model", "base", "length_bin"), score)
     values = pd.Series(numbers_of("scores", scores, score, finite=True), scores.index)
     by = [scores[name].astype(object) for name in ("base", "model", "length_bin")]
     cells = values.groupby(by, sort=False).mean()

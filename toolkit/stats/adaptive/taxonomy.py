@@ -9,8 +9,8 @@ import pandas as pd
 from scipy.spatial.distance import jensenshannon
 
 from toolkit.errors import InputError
-from toolkit.stats.inference.run_table import need_columns, need_labels
-from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.stats.inference.run_table import need_labelled
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 
 TAXONOMY = ("scenario", "category", "csf", "length_bin")
 PERMUTATIONS = 999
@@ -20,9 +20,9 @@ PERMUTATIONS = 999
 class Taxonomy(Result):
     """What a sample covers of its bank, and how far its cells are from the bank's."""
 
-    about: ClassVar[str] = "taxonomy"
+    about = "taxonomy"
     kinds: ClassVar[Mapping[str, str]] = {name: name for name in ("coverage", "divergence")}
-    coverage: tuple[Estimate, ...]
+    coverage: Estimates
     divergence: Estimate
 
 
@@ -48,8 +48,7 @@ def sample_taxonomy(
     >>> [round(one.estimate, 2) for one in found.coverage], round(found.divergence.estimate, 3)
     ([0.5, 1.0, 0.5], 0.216)
     """
-    need_columns("prompts", prompts, ("base", *by))
-    need_labels("prompts", prompts, ("base",))
+    need_labelled("prompts", prompts, ("base",), *by)
     bases = list(pd.unique(prompts["base"]))
     index = {base: row for row, base in enumerate(bases)}
     unknown = [base for base in asked if base not in index]

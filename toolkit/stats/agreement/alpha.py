@@ -33,7 +33,7 @@ def alpha_over_judges(matrix: RatingMatrix) -> Estimate:
     It says how consistently the judges rank the answers; it equals ICC(C,k) and ignores that one judge is
     milder than another.
     """
-    empty = Estimate(OVER_JUDGES, None, method=FELDT, n=matrix.n, missing=matrix.missing)
+    empty = Estimate(OVER_JUDGES, method=FELDT, n=matrix.n, missing=matrix.missing)
     if matrix.problem:
         return empty.not_estimable(matrix.problem)
     return _alpha(empty, matrix.values, matrix.bases)
@@ -51,7 +51,7 @@ def alpha_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
     keys = ["target", "judge", "dimension"]
     judgements, dimensions = len(items.drop_duplicates(keys[:2])), items["dimension"].nunique()
     counts = {"judgements": judgements, "dimensions": dimensions}
-    empty = Estimate(OVER_DIMENSIONS, None, method=FELDT, n=counts)
+    empty = Estimate(OVER_DIMENSIONS, method=FELDT, n=counts)
     if duplicated := int(items.duplicated(keys).sum()):
         return empty.not_estimable(
             f"{counted(duplicated, 'duplicate ratings')}; keep one per target, judge and dimension"
@@ -131,7 +131,7 @@ def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = Non
     n = {"answers": len(paired), "judges": x.shape[1], "ratings": int(np.isfinite(paired).sum())}
     n = n if bases is None else {"bases": count, **n}
     missing = int(np.isnan(x).sum())
-    empty = Estimate(KRIPPENDORFF, None, method=JACKKNIFE, n=n, missing=missing)
+    empty = Estimate(KRIPPENDORFF, method=JACKKNIFE, n=n, missing=missing)
     if not len(paired):
         return empty.not_estimable("no answer has two ratings")
     size = float(np.nanmax(np.abs(paired)))
@@ -162,7 +162,7 @@ def krippendorff_difference(first: ArrayLike, second: ArrayLike, bases: Sequence
     several = complete.sum(axis=1) > 1
     codes = numbered([base for base, is_paired in zip(bases, several, strict=True) if is_paired])
     n = {"bases": int(codes.max(initial=-1)) + 1, "answers": int(several.sum()), "judges": first.shape[1]}
-    empty = Estimate(f"{KRIPPENDORFF}, on - off", None, method="jackknife over bases, paired", n=n)
+    empty = Estimate(f"{KRIPPENDORFF}, on - off", method="jackknife over bases, paired", n=n)
     if not several.any():
         return empty.not_estimable("no answer has two ratings on both sides")
     size = float(np.nanmax(np.abs([first[several], second[several]]))) or 1.0
@@ -178,7 +178,7 @@ def krippendorff_difference(first: ArrayLike, second: ArrayLike, bases: Sequence
 def alpha_of_matrix(matrix: RatingMatrix) -> Estimate:
     """Return Krippendorff's alpha of one dimension, from all its ratings and clustered by base where known."""
     if matrix.pairs.empty:
-        empty = Estimate(KRIPPENDORFF, None, method=JACKKNIFE, n=matrix.n)
+        empty = Estimate(KRIPPENDORFF, method=JACKKNIFE, n=matrix.n)
         return empty.not_estimable(matrix.problem or "there is no rating")
     bases = None if matrix.pair_bases is None else list(matrix.pair_bases)
     return replace(krippendorff_alpha(matrix.pairs.to_numpy(dtype=float), bases), missing=matrix.missing)

@@ -12,14 +12,14 @@ from scipy import special
 from toolkit.stats.agreement.ratings import RatingMatrix
 from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
 from toolkit.stats.inference.means import paired
-from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.stats.result import ROUNDING, Estimate, Estimates
 from toolkit.words import counted
 
 FISHER = "Fisher z, answers independent"
 JACKKNIFE = "jackknife over bases, Fisher z scale"
 
 
-def pearson_between_judges(matrix: RatingMatrix) -> tuple[Estimate, ...]:
+def pearson_between_judges(matrix: RatingMatrix) -> Estimates:
     """Return Pearson's r for each pair of judges, over the answers that both of them scored.
 
     A correlation ignores how mild or harsh a judge is, and how far it spreads its scores; agreement is what
@@ -49,7 +49,7 @@ def clustered_pearson(
 ) -> Estimate:
     """Return Pearson's r of two sides with the same jackknife over bases as between judges."""
     a, b = paired(f"correlation {name}", x, y, clusters)
-    empty = Estimate(name, None, n={"answers": len(a)}, missing=missing)
+    empty = Estimate(name, n={"answers": len(a)}, missing=missing)
     return _pair_estimate(empty, np.column_stack([a, b]), None, clusters)
 
 
@@ -67,7 +67,7 @@ def correlation(x: np.ndarray, y: np.ndarray, bases: Sequence[Hashable]) -> tupl
 
 def _named(judges: tuple[str, str], n: dict[str, int]) -> Estimate:
     facets = dict(zip(("judge", "other_judge"), judges, strict=True))
-    return Estimate(f"r({', '.join(judges)})", None, method=FISHER, n=n, facets=facets)
+    return Estimate(f"r({', '.join(judges)})", method=FISHER, n=n, facets=facets)
 
 
 def _pair_estimate(

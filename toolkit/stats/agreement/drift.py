@@ -14,14 +14,13 @@ from toolkit.stats.inference.jackknife import numbered, sums_by
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean
 from toolkit.stats.inference.p_values import with_holm, with_inversion
 from toolkit.stats.inference.proportions import inflation, mover, share, wilson
-from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
+from toolkit.stats.inference.run_table import need_labelled, numbers_of
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import SCORE
 
 METHOD = f"{CLUSTERED}, paired, or, if wider, shares of bases that moved up and down (Zou & Donner 2008)"
 UNIT = "score points"
 _PAIR = ["target", "judge", "dimension"]
-_COLUMNS = ("base", *_PAIR, "score")
 
 
 @dataclass(frozen=True)
@@ -163,8 +162,7 @@ def judge_drift(then: pd.DataFrame, now: pd.DataFrame, *, composite: str = SCORE
 
 
 def _scores(side: str, frame: pd.DataFrame) -> pd.DataFrame:
-    need_columns(side, frame, _COLUMNS)
-    need_labels(side, frame, ["base", *_PAIR])
+    need_labelled(side, frame, ["base", *_PAIR], "score")
     twice = frame.duplicated(_PAIR)
     if twice.any():
         row = frame.loc[twice].iloc[0]
@@ -183,7 +181,7 @@ def _drift(judge: str, dimension: str, rows: pd.DataFrame) -> Drift:
     bases, missing = pairs["base"].tolist(), len(rows) - len(pairs)
     counts = {"pairs": len(pairs), "bases": len(set(bases))}
     facets: dict[str, Any] = {"judge": judge, "dimension": dimension}
-    empty = Estimate("shift", None, method=METHOD, unit=UNIT, n=counts, missing=missing, facets=facets)
+    empty = Estimate("shift", method=METHOD, unit=UNIT, n=counts, missing=missing, facets=facets)
     shift = _shift(empty, difference, bases)
     agreement = weighted_kappa(pairs["then"], pairs["now"], bases, name="agreement (weighted kappa)")
     changed = share("scores that changed", [bool(moved) for moved in difference], bases, missing=missing)

@@ -8,7 +8,7 @@ from toolkit.stats.agreement.alpha import krippendorff_alpha
 from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.inference.means import CLUSTERED, bounded_mean
 from toolkit.stats.inference.run_table import need_columns
-from toolkit.stats.result import Estimate, Result
+from toolkit.stats.result import Estimate, Estimates, Result
 from toolkit.words import LENGTH_BINS
 
 SHARE = "share of required elements"
@@ -19,9 +19,9 @@ _RUBRICS = ("composite", "composite_strict")
 class RequiredElements(Result):
     """Shares by length bin, agreement of the judges, and correlation with the rubric."""
 
-    shares: tuple[Estimate, ...]
+    shares: Estimates
     alpha: Estimate
-    rubric: tuple[Estimate, ...]
+    rubric: Estimates
     kinds = dict.fromkeys(("shares", "alpha", "rubric"), "elements")
 
 
@@ -74,7 +74,7 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> RequiredEle
         read = in_bin.dropna(subset="share")
         bases, missing = read["cluster"].tolist(), len(in_bin) - len(read)
         n = {"bases": read["cluster"].nunique(), "answers": len(read)}
-        share = Estimate(f"{SHARE}, {length_bin}", None, n=n, method=CLUSTERED, unit="share", missing=missing)
+        share = Estimate(f"{SHARE}, {length_bin}", n=n, method=CLUSTERED, unit="share", missing=missing)
         unread = share.not_estimable("no judgement could be read")
         shares.append(bounded_mean(share, read["share"], bases, (0.0, 1.0)) if len(read) else unread)
     rubric: list[Estimate] = []

@@ -11,7 +11,7 @@ from scipy import special
 
 from toolkit.stats.agreement.ratings import RatingMatrix
 from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife, jackknife_interval, numbered, sums_by
-from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.stats.result import ROUNDING, Estimate, Estimates
 from toolkit.words import counted
 
 FORMS = ("ICC(1,1)", "ICC(A,1)", "ICC(C,1)", "ICC(1,k)", "ICC(A,k)", "ICC(C,k)")
@@ -113,7 +113,7 @@ def with_interval(result: Estimate, low: float, high: float) -> Estimate:
     return replace(result, low=low, high=high, note=agreement_words(low, high))
 
 
-def icc_estimates(matrix: RatingMatrix) -> tuple[Estimate, ...]:
+def icc_estimates(matrix: RatingMatrix) -> Estimates:
     r"""Return ICC(1,1), ICC(A,1), ICC(C,1), ICC(1,k), ICC(A,k) and ICC(C,k) of one table of ratings.
 
     Where bases are known, intervals allow for answers of one base being alike, and ICC(A,1) and ICC(A,k) follow again
@@ -131,7 +131,7 @@ def icc_estimates(matrix: RatingMatrix) -> tuple[Estimate, ...]:
     ----------
     Efron & Tibshirani (1993), An Introduction to the Bootstrap, chapter 11. McGraw & Wong (1996).
     """
-    empty = [Estimate(form, None, method=F_METHOD, n=matrix.n, missing=matrix.missing) for form in FORMS]
+    empty = [Estimate(form, method=F_METHOD, n=matrix.n, missing=matrix.missing) for form in FORMS]
     if matrix.problem:
         return tuple(estimate.not_estimable(matrix.problem) for estimate in empty)
     sums = base_sums(matrix.values, [0] * len(matrix.values))[0]
@@ -161,7 +161,7 @@ def icc_estimates(matrix: RatingMatrix) -> tuple[Estimate, ...]:
     return _clustered(matrix, forms) if clustered else tuple(forms)
 
 
-def _clustered(matrix: RatingMatrix, forms: list[Estimate]) -> tuple[Estimate, ...]:
+def _clustered(matrix: RatingMatrix, forms: list[Estimate]) -> Estimates:
     k, sums = len(matrix.judges), base_sums(matrix.values, matrix.bases or ())
     singles = [FORMS.index(f"ICC({kind},1)") for kind in "1AC"]
     total = log_f(forms_of_sums(sums.sum(axis=0))[singles], k)

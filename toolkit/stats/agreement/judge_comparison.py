@@ -9,7 +9,7 @@ from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import clustered_slope
 from toolkit.stats.inference.run_table import Points, need_columns, scale_of
-from toolkit.stats.result import Estimate, Result
+from toolkit.stats.result import Estimate, Estimates, Result
 from toolkit.words import SCORE, total_aud
 
 PER_TOKENS = 100
@@ -21,7 +21,7 @@ _COLUMNS = ("run_id", "base", "judge", "failed", "aud_cost")
 class JudgeComparison(Result):
     """What is known of each judge: leniency, correlation, slope, failed and cost, by statistic and judge."""
 
-    estimates: tuple[Estimate, ...]
+    estimates: Estimates
     about = "judge"
 
     def rows(self) -> list[tuple[str, Estimate]]:

@@ -55,7 +55,7 @@ def weighted_kappa(
     missing, x, y = len(x) - len(paired), x[paired], y[paired]
     codes = numbered([row if bases is None else bases[row] for row in paired.tolist()])
     n = {"bases": int(codes.max(initial=-1)) + 1, "answers": len(x), "judges": 2}
-    empty = Estimate(name, None, method=JACKKNIFE, n=n, missing=missing)
+    empty = Estimate(name, method=JACKKNIFE, n=n, missing=missing)
     if len(x) < 2:
         return empty.not_estimable(f"{counted(len(x), 'answers')} scored by both, and two are needed")
     size = float(max(np.abs(x).max(), np.abs(y).max()))
@@ -112,7 +112,7 @@ def cohen_kappa(
     paired = [index for index, pair in enumerate(zip(first, second, strict=True)) if None not in pair]
     pairs = [(first[index], second[index]) for index in paired]
     n, missing = {"items": len(pairs)}, len(first) - len(pairs)
-    empty = Estimate(name, None, method=COHEN_METHOD, n=n, missing=missing)
+    empty = Estimate(name, method=COHEN_METHOD, n=n, missing=missing)
     for index, rater in enumerate(raters):
         if len({pair[index] for pair in pairs}) < 2:
             return empty.not_estimable(f"the {rater} gave one category at most")
@@ -159,7 +159,7 @@ def fleiss_kappa(
     shared = None if clusters is None else [clusters[index] for index, item in enumerate(items) if item]
     items = [item for item in items if item]
     n = {"items": len(items), "votes": sum(map(len, items))}
-    empty = Estimate(name, None, method=FLEISS_METHOD, n=n, missing=missing)
+    empty = Estimate(name, method=FLEISS_METHOD, n=n, missing=missing)
     categories = list(dict.fromkeys(vote for item in items for vote in item))
     counts = np.array([[item.count(category) for category in categories] for item in items], dtype=float)
     counts = counts.reshape(len(items), len(categories))

@@ -13,7 +13,7 @@ from toolkit.stats.inference.means import mean_estimate
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.proportions import share
 from toolkit.stats.inference.run_table import Points, need_columns, need_labels, scale_of
-from toolkit.stats.result import Estimate, Result, plain
+from toolkit.stats.result import Estimate, Estimates, Result, plain
 from toolkit.words import reason_key
 
 THRESHOLD = 0.1  # of the scale, half a point of 0-5: a move that a reader of the scale would see
@@ -45,7 +45,7 @@ class ProbeShift:
     missing: Mapping[str, int]
 
     @property
-    def estimates(self) -> tuple[Estimate, ...]:
+    def estimates(self) -> Estimates:
         """All results, in the order in which they are reported."""
         return tuple(filter(None, (self.shift, self.harmed, self.detected, self.lost)))
 
@@ -138,7 +138,7 @@ def _shift(judge: str, kind: str, rows: pd.DataFrame, threshold: float, unit: Po
     if kind in (CONTROL, "planted"):
         detected = share(f"score fell, {kind}", list(difference < -_SLACK), bases, missing=missing)
     counts = {"pairs": len(difference), "bases": len(set(bases))}
-    empty = Estimate(f"shift, {kind}", None, method=METHOD, unit=unit, n=counts, missing=missing)
+    empty = Estimate(f"shift, {kind}", method=METHOD, unit=unit, n=counts, missing=missing)
     return ProbeShift(
         judge=judge,
         kind=kind,

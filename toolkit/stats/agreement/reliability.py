@@ -16,7 +16,7 @@ from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
-from toolkit.stats.result import Estimate, Result
+from toolkit.stats.result import Estimate, Estimates, Result
 from toolkit.words import DIMENSIONS, SCORE
 
 # Leniency of a judge is error here, so absolute agreement leads (DESIGN, section 7).
@@ -35,15 +35,15 @@ class Reliability(Result):
     scores, ``notes`` what was left out, refused or unusual.
     """
 
-    icc: Mapping[str, tuple[Estimate, ...]]
-    icc_these_judges: Mapping[str, tuple[Estimate, ...]]
+    icc: Mapping[str, Estimates]
+    icc_these_judges: Mapping[str, Estimates]
     alpha_over_judges: Mapping[str, Estimate]
     alpha_over_dimensions: Estimate | None
-    pearson: Mapping[str, tuple[Estimate, ...]]
+    pearson: Mapping[str, Estimates]
     krippendorff: Mapping[str, Estimate]
     leniency: Mapping[str, Mapping[str, Estimate]]
     notes: tuple[str, ...]
-    retest: Mapping[tuple[str, str], tuple[Estimate, ...]] = field(default_factory=dict)
+    retest: Mapping[tuple[str, str], Estimates] = field(default_factory=dict)
     about = "dimension"
 
     def headline(self) -> Iterator[tuple[str, Estimate]]:
@@ -142,7 +142,7 @@ def judge_leniency(matrix: RatingMatrix) -> dict[str, Estimate]:
         clusters = list(range(int(finite.sum())) if bases is None else bases[finite])
         n = {"answers": int(finite.sum())}
         n = n if bases is None else {"bases": len(set(clusters)), **n}
-        empty = Estimate(f"leniency of {judge}", None, method=method, unit="score points", n=n)
+        empty = Estimate(f"leniency of {judge}", method=method, unit="score points", n=n)
         empty = replace(empty, missing=int((~finite).sum()))
         if not finite.any():
             estimates.append(empty.not_estimable("no answer has the ratings it needs"))

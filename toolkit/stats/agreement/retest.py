@@ -73,9 +73,7 @@ def _judge_retest(rows: pd.DataFrame) -> tuple[Estimate, Estimate, Estimate]:
     n = {"answers": targets, "ratings": len(repeated)}
     n = {"bases": bases, **n} if clustered else n
     note = f"{counted(once, 'answers')} scored once left out" if once else ""
-    empty = Estimate(
-        "ICC(1,1) of repeats", None, method=ICC_METHOD, n=n, missing=int(rows["score"].isna().sum())
-    )
+    empty = Estimate("ICC(1,1) of repeats", method=ICC_METHOD, n=n, missing=int(rows["score"].isna().sum()))
     sd = replace(empty, name="SD within answers", method=SD_METHOD, unit=UNIT)
     if targets < 2:
         reason = f"{counted(targets, 'answers')} scored more than once by this judge, and two are needed"

@@ -15,7 +15,7 @@ from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import with_holm, with_inversion
 from toolkit.stats.inference.proportions import between_clusters, likeness, mover, rate_mean, wilson_ends
 from toolkit.stats.inference.run_table import WHOLE, checked_runs, item_means
-from toolkit.stats.result import Estimate, Result
+from toolkit.stats.result import Estimate, Estimates, Result
 from toolkit.words import reason_key
 
 CHANCE_METHOD = "ends of accuracy and of chance put together (Zou & Donner 2008)"
@@ -27,18 +27,18 @@ REASONS = ["reason", "failure", "defect"]
 class Accuracy(Result):
     """Accuracy of each model, its distance from chance and from the majority's answer, and AUD per right answer."""
 
-    about: ClassVar[str] = "measure"
+    about = "measure"
     kinds: ClassVar[Mapping[str, str]] = {
         "accuracies": "accuracy",
         "above_chance": "accuracy less chance",
         "above_majority": "accuracy less majority",
         "cost_per_right": "cost per right answer",
     }
-    first: ClassVar[tuple[str, ...]] = ("accuracies", "above_chance")
-    accuracies: tuple[Estimate, ...]
-    above_chance: tuple[Estimate, ...]
-    above_majority: tuple[Estimate, ...]
-    cost_per_right: tuple[Estimate, ...]
+    first = ("accuracies", "above_chance")
+    accuracies: Estimates
+    above_chance: Estimates
+    above_majority: Estimates
+    cost_per_right: Estimates
     missing: Mapping[str, Mapping[str, int]]
     notes: tuple[str, ...] = ()
 
@@ -129,7 +129,7 @@ def _empty(
 ) -> Estimate:
     n = {"answers": len(scored_rows), "bases": scored_rows["base"].nunique()}
     label, missing = f"{statistic} of {model}", len(rows) - len(scored_rows)
-    return Estimate(label, None, n=n, missing=missing, statistic=statistic, facets={"model": model}, **more)
+    return Estimate(label, n=n, missing=missing, statistic=statistic, facets={"model": model}, **more)
 
 
 def _accuracy(model: str, rows: pd.DataFrame, alike: float | None) -> Estimate:

@@ -12,8 +12,7 @@ from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.proportions import likeness, share
 from toolkit.stats.inference.run_table import (
     in_order,
-    need_columns,
-    need_labels,
+    need_labelled,
     numbers_of,
     scale_of,
     told_apart,
@@ -28,7 +27,7 @@ _EQUAL = 1e-9
 class Ceiling(Result):
     """Shares of scores at the top and at the bottom of the scale."""
 
-    about: ClassVar[str] = "group"
+    about = "group"
     kinds: ClassVar[Mapping[str, str]] = {"shares": "group"}
     shares: dict[str, tuple[Estimate, Estimate]]
     warnings: tuple[str, ...]
@@ -54,8 +53,7 @@ def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> 
     >>> round(found.shares["all"][0].estimate, 3), found.shares["all"][0].missing, len(found.warnings)
     (0.667, 1, 3)
     """
-    need_columns("ceiling: scores", scores, ("base", score))
-    need_labels("ceiling: scores", scores, ("base",))
+    need_labelled("ceiling: scores", scores, ("base",), score)
     if not 0 < limit <= 1:
         raise InputError(f"ceiling: limit {limit:g} cannot be; give a share")
     values = numbers_of("ceiling: scores", scores, score)

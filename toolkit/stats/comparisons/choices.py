@@ -14,8 +14,8 @@ from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by
 from toolkit.stats.inference.means import CLUSTERED, mean_estimate
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.proportions import rate_mean
-from toolkit.stats.inference.run_table import need_columns, need_labels
-from toolkit.stats.result import Estimate, Result
+from toolkit.stats.inference.run_table import need_labelled
+from toolkit.stats.result import Estimate, Estimates, Result
 from toolkit.words import counted
 
 F1_METHOD = "jackknife over bases of the logit"
@@ -26,11 +26,11 @@ SHARE = "share of answers"
 class PositionEffect(Result):
     """Accuracy of each model by the position of the right option, and which positions it chooses too often."""
 
-    about: ClassVar[str] = "measure"
+    about = "measure"
     kinds: ClassVar[Mapping[str, str]] = {"accuracies": "accuracy", "preferences": "chosen less expected"}
-    first: ClassVar[tuple[str, ...]] = ("preferences",)
-    accuracies: tuple[Estimate, ...]
-    preferences: tuple[Estimate, ...]
+    first = ("preferences",)
+    accuracies: Estimates
+    preferences: Estimates
     notes: tuple[str, ...] = ()
 
 
@@ -71,8 +71,7 @@ def position_effect(rows: pd.DataFrame) -> PositionEffect:
     >>> [round(estimate.estimate, 2) for estimate in result.preferences]
     [0.33, -0.33]
     """
-    need_columns("answers", rows, ("model", "base", "position", "chosen_position", "options"))
-    need_labels("answers", rows, ("model", "base"))
+    need_labelled("answers", rows, ("model", "base"), "position", "chosen_position", "options")
     accuracies: list[Estimate] = []
     preferences: list[Estimate] = []
     for model, part in rows.groupby("model", sort=True):
@@ -84,9 +83,7 @@ def position_effect(rows: pd.DataFrame) -> PositionEffect:
             at_position = read[read["position"] == position]
             right = (at_position["chosen_position"] == position).astype(float)
             counts = {"answers": len(right), "bases": at_position["base"].nunique()}
-            empty = Estimate(
-                f"accuracy, {label}", None, unit=SHARE, n=counts, statistic="accuracy", facets=facets
-            )
+            empty = Estimate(f"accuracy, {label}", unit=SHARE, n=counts, statistic="accuracy", facets=facets)
             accuracies.append(rate_mean(empty, right, list(at_position["base"])))
             offered = read[read["options"] > position]
             excess = (offered["chosen_position"] == position) - 1 / offered["options"].astype(float)
@@ -100,7 +97,7 @@ def _preference(
 ) -> Estimate:
     counts = {"answers": len(excess), "bases": len(set(bases))}
     empty = Estimate(
-        f"chosen less expected, {label}", None, method=CLUSTERED, unit=SHARE, n=counts, missing=missing,
+        f"chosen less expected, {label}", method=CLUSTERED, unit=SHARE, n=counts, missing=missing,
         statistic="chosen less expected", facets=facets, role="exploratory",
     )  # fmt: skip
     return mean_estimate(empty, excess, bases, "no answer could be read", tested=True)
@@ -110,11 +107,11 @@ def _preference(
 class LabelScores(Result):
     """Macro F1 and F1 of each label, of each model, and how often one label was given for another."""
 
-    about: ClassVar[str] = "measure"
+    about = "measure"
     kinds: ClassVar[Mapping[str, str]] = {"macro": "macro F1", "labels": "F1 of a label"}
-    first: ClassVar[tuple[str, ...]] = ("macro",)
-    macro: tuple[Estimate, ...]
-    labels: tuple[Estimate, ...]
+    first = ("macro",)
+    macro: Estimates
+    labels: Estimates
     confusion: pd.DataFrame
     notes: tuple[str, ...] = ()
 
@@ -157,8 +154,7 @@ def label_scores(rows: pd.DataFrame) -> LabelScores:
     >>> round(label_scores(rows).macro[0].estimate, 3)
     0.733
     """
-    need_columns("answers", rows, ("model", "base", "key", "answer"))
-    need_labels("answers", rows, ("model", "base", "key"))
+    need_labelled("answers", rows, ("model", "base", "key"), "answer")
     macro: list[Estimate] = []
     by_label: list[Estimate] = []
     notes = []
@@ -176,7 +172,7 @@ def label_scores(rows: pd.DataFrame) -> LabelScores:
         counts = {"answers": len(read), "bases": read["base"].nunique()}
         facets = {"model": str(model)}
         empty = Estimate(
-            f"macro F1 of {model}", None, method=F1_METHOD, n=counts, missing=len(part) - len(read),
+            f"macro F1 of {model}", method=F1_METHOD, n=counts, missing=len(part) - len(read),
             statistic="macro F1", facets=facets,
         )  # fmt: skip
         total, without = (_f1(label_sums) for label_sums in all_and_without(sums))

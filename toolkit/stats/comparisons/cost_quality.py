@@ -14,7 +14,7 @@ from toolkit.stats.inference.clusters import GROUPS, over_clusters
 from toolkit.stats.inference.jackknife import with_jackknife
 from toolkit.stats.inference.means import mean_interval, mean_on_scale
 from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, score_unit
-from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 from toolkit.words import LENGTH_BINS, SCORE
 
 MEAN_METHOD = "Student t over bases"
@@ -134,7 +134,7 @@ def pareto(
     units, points = (score_unit(score, runs), _COST_UNITS.get(cost, cost)), []
     for index, key in enumerate(keys):
         missing = int(counts[key] - answers[key])
-        empty = Estimate(at_length(*key), None, n={"answers": int(answers[key])}, missing=missing)
+        empty = Estimate(at_length(*key), n={"answers": int(answers[key])}, missing=missing)
         estimates = _numbers(empty, quality[:, index], price[:, index], *units)
         points.append(ParetoPoint(str(key[0]), key[1], *estimates, bool(front[index]), probabilities[index]))
     return Pareto(tuple(points), resamples, seed, _notes(table, used, cost, quality, score), cost)
@@ -165,7 +165,7 @@ def _numbers(
 
 
 @over_clusters
-def point_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost") -> tuple[Estimate, ...]:
+def point_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost") -> Estimates:
     r"""Return what a point gained by a longer prompt costs more on 1,000 runs, by model and step between lengths.
 
     The mean of what a step costs more over bases with both lengths, by its mean gain. The interval is Fieller's: all
@@ -194,7 +194,7 @@ def point_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost") -
             gain, price = (rows[name][second] - rows[name][first] for name in ("score", cost))
             complete = gain.notna() & price.notna()
             empty = Estimate(
-                "cost of a point gained", None, method="Fieller's interval of a ratio of means over bases",
+                "cost of a point gained", method="Fieller's interval of a ratio of means over bases",
                 unit=f"{_COST_UNITS.get(cost, cost)} more on 1,000 runs", n={"bases": int(complete.sum())},
                 missing=int((~complete).sum()), statistic="cost of a point gained",
                 facets={"model": model, "step": f"{first} to {second}"},

@@ -10,7 +10,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.stats.agreement.alpha import krippendorff_alpha, krippendorff_difference
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
-from toolkit.stats.inference.p_values import with_holm
+from toolkit.stats.inference.p_values import exploratory, exploratory_tests
 from toolkit.stats.inference.run_table import checked_runs, need_columns, score_unit
 from toolkit.stats.prompt_length.contrasts import (
     EFFECTS,
@@ -18,12 +18,11 @@ from toolkit.stats.prompt_length.contrasts import (
     LengthComparison,
     compare_lengths,
     effect_size,
-    exploratory,
     mean_over_bases,
     on_models,
     runs_mean,
 )
-from toolkit.stats.result import Estimate, Result
+from toolkit.stats.result import Estimate, Estimates, Result
 from toolkit.words import DIMENSIONS, SCORE, agreeing, counted
 
 _CONTEXT = ["base", "situation", "length_bin", "model"]
@@ -33,9 +32,9 @@ _CONTEXT = ["base", "situation", "length_bin", "model"]
 class FocusContrast(Result):
     """Scores with focus sentences less scores without, of the same runs by the same judges."""
 
-    about: ClassVar[str] = "comparison"
+    about = "comparison"
     difference: Estimate
-    effect_sizes: tuple[Estimate, ...]
+    effect_sizes: Estimates
     by_bin: LengthComparison
     notes: tuple[str, ...]
 
@@ -105,7 +104,7 @@ def paired_judgements(
 
 def paired_difference(
     pairs: pd.DataFrame, name: str, score: str, scored: pd.DataFrame
-) -> tuple[Estimate, tuple[Estimate, ...], pd.DataFrame]:
+) -> tuple[Estimate, Estimates, pd.DataFrame]:
     """Return the mean of on - off over bases, its effect sizes, and both scores of each run with what it is."""
     complete = pairs.dropna(subset=["on", "off"])
     contexts = complete.groupby(level="run_id")[_CONTEXT].first()
@@ -116,7 +115,7 @@ def paired_difference(
     values = mean_of_units(values.groupby(level=_CONTEXT[:3]).mean())
     counts = {"bases": len(values), "runs": len(runs), "judgements": len(complete)}
     unit, missing = score_unit(score, scored), len(pairs) - len(complete)
-    empty = Estimate(name, None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
+    empty = Estimate(name, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
     scale = float(np.abs(values.to_numpy()).max(initial=0.0))
     gain = values["on"] - values["off"]
     (difference,) = on_models([mean_over_bases(empty, gain, scale, "both scores")], [runs], pairs["model"])
@@ -143,7 +142,7 @@ class ReferenceEffect(Result):
     ``agreement`` is Krippendorff's alpha of the judges with the reference, without it, and the difference.
     """
 
-    about: ClassVar[str] = "comparison"
+    about = "comparison"
     kinds: ClassVar[Mapping[str, str]] = {
         "difference": "all judges",
         "by_dimension": "dimension",
@@ -151,12 +150,12 @@ class ReferenceEffect(Result):
         "agreement": "agreement of the judges",
         "effect_sizes": "effect size",
     }
-    first: ClassVar[tuple[str, ...]] = ("difference", "agreement", "by_judge")
+    first = ("difference", "agreement", "by_judge")
     difference: Estimate
-    by_dimension: tuple[Estimate, ...]
-    by_judge: tuple[Estimate, ...]
-    agreement: tuple[Estimate, ...]
-    effect_sizes: tuple[Estimate, ...]
+    by_dimension: Estimates
+    by_judge: Estimates
+    agreement: Estimates
+    effect_sizes: Estimates
     notes: tuple[str, ...]
 
 
@@ -219,15 +218,15 @@ def reference_effect(
     ]
     return ReferenceEffect(
         exploratory(difference),
-        tuple(map(exploratory, with_holm(by_dimension, "dimensions"))),
-        tuple(map(exploratory, with_holm(by_judge, "judges"))),
+        exploratory_tests(by_dimension, "dimensions"),
+        exploratory_tests(by_judge, "judges"),
         _agreement(pairs.dropna(subset=["on", "off"])),
         sizes,
         pairing_notes(pairs, difference.missing),
     )
 
 
-def _agreement(complete: pd.DataFrame) -> tuple[Estimate, ...]:
+def _agreement(complete: pd.DataFrame) -> Estimates:
     on, off = (complete[side].unstack("judge").to_numpy(float) for side in ("on", "off"))
     bases = complete.groupby(level="run_id")["base"].first().tolist()
     shown, hidden = krippendorff_alpha(on, bases), krippendorff_alpha(off, bases)
@@ -242,9 +241,9 @@ def _agreement(complete: pd.DataFrame) -> tuple[Estimate, ...]:
 class JudgeWeighting(Result):
     """Means of each score by the judges' specialization and by equal weights, and their paired differences."""
 
-    differences: tuple[Estimate, ...]
-    specialization: tuple[Estimate, ...]
-    equal: tuple[Estimate, ...]
+    differences: Estimates
+    specialization: Estimates
+    equal: Estimates
 
 
 @over_clusters
@@ -298,4 +297,4 @@ def judge_weighting(runs: pd.DataFrame, judgements: pd.DataFrame, scores: Sequen
         sides = (pairs.assign(score=pairs[side]) for side in ("on", "off"))
         rows.append((difference, *(runs_mean(name, side, difference.unit) for side in sides)))
     differences, weighted, equal = zip(*rows, strict=True)
-    return JudgeWeighting(tuple(map(exploratory, with_holm(differences, "scores"))), weighted, equal)
+    return JudgeWeighting(exploratory_tests(differences, "scores"), weighted, equal)

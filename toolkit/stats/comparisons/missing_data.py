@@ -13,13 +13,12 @@ from toolkit.stats.inference.proportions import likeness, share
 from toolkit.stats.inference.run_table import (
     checked_runs,
     in_order,
-    need_columns,
-    need_labels,
+    need_labelled,
     scale_of,
     told_apart,
 )
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, length_contrasts
-from toolkit.stats.result import Estimate, Result, rounded
+from toolkit.stats.result import Estimates, Result, rounded
 from toolkit.words import SCALE, SCORE, agreeing, counted
 
 CASES = ("complete cases", "missing = worst", "missing = best", "lowest", "highest")
@@ -29,12 +28,12 @@ CASES = ("complete cases", "missing = worst", "missing = best", "lowest", "highe
 class MissingBounds(Result):
     """The length contrasts under what could be assumed of the missing scores."""
 
-    about: ClassVar[str] = "assumption"
+    about = "assumption"
     kinds: ClassVar[Mapping[str, str]] = {"contrasts": "assumption"}
-    contrasts: dict[str, tuple[Estimate, ...]]
+    contrasts: dict[str, Estimates]
     missing: int
     ends: tuple[float, float] = SCALE
-    apart: ClassVar[tuple[str, ...]] = ("ends",)
+    apart = ("ends",)
 
     def sentence(self) -> str:
         """Return in words ready for the thesis how far the missing scores could matter."""
@@ -62,10 +61,10 @@ class MissingBounds(Result):
 class MissingData(Result):
     """How many scores are missing, where and for which reasons, and what they could change."""
 
-    about: ClassVar[str] = "missing by"
+    about = "missing by"
     kinds: ClassVar[Mapping[str, str]] = {"overall": "all", "shares": "column"}
-    overall: tuple[Estimate, ...]
-    shares: dict[str, tuple[Estimate, ...]]
+    overall: Estimates
+    shares: dict[str, Estimates]
     reasons: dict[str, int]
     bounds: MissingBounds
 
@@ -96,11 +95,10 @@ def missing_data(
     tables: list[tuple[str, pd.DataFrame, tuple[str, ...]]] = [("runs", runs, ("length_bin", "model"))]
     if judgements is not None and len(judgements):
         tables.append(("judgements", judgements, ("judge",)))
-    shares: dict[str, tuple[Estimate, ...]] = {}
+    shares: dict[str, Estimates] = {}
     reasons: list[str] = []
     for unit, table, columns in tables:
-        need_columns(f"missing data: {unit}", table, ("base", score, *columns))
-        need_labels(f"missing data: {unit}", table, ("base",))
+        need_labelled(f"missing data: {unit}", table, ("base",), score, *columns)
         missing, bases = table[score].isna(), table["base"].astype(str)
         alike, cases = likeness(missing, list(bases)), table.assign(of=unit)
         for column in ("of", *told_apart(table, columns)):
@@ -145,10 +143,10 @@ def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> MissingBounds:
     if not missing.any() or len(set(bins)) < 2:  # nothing to bound
         return MissingBounds(dict.fromkeys(CASES, ()), int(missing.sum()), (worst, best))
 
-    def contrasts(fill: np.ndarray | float) -> tuple[Estimate, ...]:
+    def contrasts(fill: np.ndarray | float) -> Estimates:
         return length_contrasts(checked.assign(score=np.where(missing, fill, checked["score"])), score)
 
-    def bound(low: bool) -> tuple[Estimate, ...]:
+    def bound(low: bool) -> Estimates:
         # Each contrast has its own filling, so that Holm's p values of that filling would mean nothing here. The third
         # bin, filled like the second, does not count in the contrast.
         fillings = (np.where((bins == b) == low, worst, best) for b, _ in CONTRASTS)

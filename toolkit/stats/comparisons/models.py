@@ -12,11 +12,10 @@ from numpy.typing import ArrayLike
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean, equally_long, mean_on_scale
-from toolkit.stats.inference.p_values import with_holm, with_inversion
+from toolkit.stats.inference.p_values import exploratory_tests, with_inversion
 from toolkit.stats.inference.proportions import between_clusters, likeness, mover, rate_mean, wilson_ends
 from toolkit.stats.inference.run_table import checked_runs, in_order, item_means, left_out_note, score_unit
-from toolkit.stats.prompt_length.contrasts import exploratory
-from toolkit.stats.result import Estimate, Result, plain
+from toolkit.stats.result import Estimate, Estimates, Result, plain
 from toolkit.words import SCORE, agreeing, counted, joined
 
 RATE_METHOD = "wider of Wilson ends put together (Zou & Donner 2008) and t, clustered by base"
@@ -27,11 +26,11 @@ RATE_UNIT = "share of answers"
 class ModelComparison(Result):
     """The means or rates of the models and their paired differences."""
 
-    about: ClassVar[str] = "comparison"
+    about = "comparison"
     kinds: ClassVar[Mapping[str, str]] = {"models": "model", "differences": "difference"}
-    first: ClassVar[tuple[str, ...]] = ("differences", "models")
+    first = ("differences", "models")
     models: tuple[tuple[str, Estimate], ...]
-    differences: tuple[Estimate, ...]
+    differences: Estimates
     notes: tuple[str, ...]
 
     def sentence(self) -> str:
@@ -81,8 +80,8 @@ def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False
     for first, second in itertools.combinations(cells.columns, 2):
         pair = f"{first} - {second}", cells[first].to_numpy(), cells[second].to_numpy(), bases
         differences.append((rate_difference if rate else paired_difference)(*pair, unit=unit))
-    corrected = with_holm(differences, "pairs of models")
-    return ModelComparison(means, tuple(map(exploratory, corrected)), _notes(checked, cells, score))
+    corrected = exploratory_tests(differences, "pairs of models")
+    return ModelComparison(means, corrected, _notes(checked, cells, score))
 
 
 def paired_difference(
@@ -92,7 +91,7 @@ def paired_difference(
     a, b = equally_long(name, first, second, bases)
     difference = pd.Series(a - b, index=list(bases)).dropna()
     counts = {"prompts": len(difference), "bases": difference.index.nunique()}
-    empty = Estimate(name, None, None, None, CLUSTERED, unit, counts, len(a) - len(difference))
+    empty = Estimate(name, method=CLUSTERED, unit=unit, n=counts, missing=len(a) - len(difference))
     if difference.empty:
         return empty.not_estimable("there are no prompts")
     mean = clustered_mean(difference, list(difference.index), scale=float(np.nanmax(np.abs(a))))
@@ -137,10 +136,10 @@ def rate_difference(
     labels = [base for base, usable in zip(bases, answered, strict=True) if usable]
     groups = len(set(labels))
     counts, missing = {"prompts": len(labels), "bases": groups}, int((~answered).sum())
-    empty = Estimate(name, None, method=RATE_METHOD, unit=unit, n=counts, missing=missing)
+    empty = Estimate(name, method=RATE_METHOD, unit=unit, n=counts, missing=missing)
     if not labels:
         return empty.not_estimable("no prompt was answered by both")
-    difference = replace(empty, estimate=float((a - b).mean()))
+    difference = empty.valued(float((a - b).mean()))
     if groups < 2:
         return difference.no_interval("one base, and two are needed", "interval or p value")
     by_t = clustered_mean(a - b, labels)
@@ -163,7 +162,7 @@ def _model_mean(
 ) -> Estimate:
     bases, answers = list(items.index.get_level_values("base")), int(rows["score"].count())
     counts = {"answers": answers, "prompts": len(items), "bases": len(set(bases))}
-    empty = Estimate(model, None, method=CLUSTERED, unit=unit, n=counts, missing=len(rows) - answers)
+    empty = Estimate(model, method=CLUSTERED, unit=unit, n=counts, missing=len(rows) - answers)
     if rate:
         return rate_mean(empty, items, bases, alike)
     if items.empty:

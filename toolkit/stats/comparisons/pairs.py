@@ -16,11 +16,10 @@ from scipy.sparse.csgraph import connected_components
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import FEWEST_BASES, all_and_without, jackknife_interval, numbered
-from toolkit.stats.inference.p_values import with_holm, with_inversion
+from toolkit.stats.inference.p_values import exploratory_tests, with_holm, with_inversion
 from toolkit.stats.inference.proportions import likeness, rate_mean, share
-from toolkit.stats.inference.run_table import need_columns, need_labels
-from toolkit.stats.prompt_length.contrasts import exploratory
-from toolkit.stats.result import Estimate, Result, estimates_frame
+from toolkit.stats.inference.run_table import need_columns, need_labelled
+from toolkit.stats.result import Estimate, Estimates, Result, estimates_frame
 from toolkit.words import SCORE, agreeing, choices, counted, joined
 
 BRADLEY_TERRY = (
@@ -40,18 +39,18 @@ _SPREAD = 1e-7  # of strengths without each base: below it lies what the steps l
 class PairComparison(Result):
     """Every pair of models by their votes, the models on one scale, and every judge's bias for a position."""
 
-    about: ClassVar[str] = "measure"
+    about = "measure"
     kinds: ClassVar[Mapping[str, str]] = {
         "differences": "difference",
         "win_rates": "win rate",
         "models": "strength",
         "judges": "share of first",
     }
-    first: ClassVar[tuple[str, ...]] = ("differences", "win_rates")
-    differences: tuple[Estimate, ...]
-    win_rates: tuple[Estimate, ...]
-    models: tuple[Estimate, ...]
-    judges: tuple[Estimate, ...]
+    first = ("differences", "win_rates")
+    differences: Estimates
+    win_rates: Estimates
+    models: Estimates
+    judges: Estimates
     counts: tuple[Mapping[str, int], ...]
     ranks: Mapping[str, int]
     notes: tuple[str, ...] = ()
@@ -149,7 +148,7 @@ def compare_pairs(votes: pd.DataFrame) -> PairComparison:
     alike = likeness(decided["vote"] == "first", list(decided["base"]))
     judges = [_first_share(judge, rows, alike) for judge, rows in table.groupby("judge", sort=True)]
     return PairComparison(
-        tuple(map(exploratory, with_holm(differences, "pairs of models"))),
+        exploratory_tests(differences, "pairs of models"),
         tuple(replace(rate, p_value=None) for rate in rates),
         tuple(_strength(fit, model, cast) for model in names),
         with_holm(judges, "judges"),
@@ -160,8 +159,7 @@ def compare_pairs(votes: pd.DataFrame) -> PairComparison:
 
 
 def _checked(votes: pd.DataFrame) -> pd.DataFrame:
-    need_columns("votes", votes, (*_COLUMNS, "vote"))
-    need_labels("votes", votes, _COLUMNS)
+    need_labelled("votes", votes, _COLUMNS, "vote")
     table = votes.reindex(columns=_LABELS).reset_index(drop=True)
     table["vote"] = votes["vote"].astype("object").where(votes["vote"].notna(), None).to_numpy()
     for model in ("first", "second"):
@@ -209,7 +207,7 @@ def _win_rate(pair: tuple[str, str], rows: pd.DataFrame) -> Estimate:
     cast = rows.dropna(subset=["points"])
     n = {"votes": len(cast), "bases": cast["base"].nunique()}
     empty = Estimate(
-        f"win rate of {pair[0]} over {pair[1]}", None, unit="share of votes", n=n, missing=len(rows) - len(cast),
+        f"win rate of {pair[0]} over {pair[1]}", unit="share of votes", n=n, missing=len(rows) - len(cast),
         statistic="win rate", facets=dict(zip(("model_a", "model_b"), pair, strict=True)),
     )  # fmt: skip
     nothing = "no vote compares them"
@@ -220,7 +218,7 @@ def _first_share(judge: object, rows: pd.DataFrame, alike: float | None) -> Esti
     decided = rows[rows["vote"].isin(("first", "second"))]
     n = {"decided votes": len(decided), "bases": decided["base"].nunique()}
     empty = Estimate(
-        f"share of first of {judge}", None, unit="share of decided votes", n=n, missing=int(rows["vote"].isna().sum()),
+        f"share of first of {judge}", unit="share of decided votes", n=n, missing=int(rows["vote"].isna().sum()),
         statistic="share of first", facets={"judge": str(judge)},
     )  # fmt: skip
     nothing = "no vote is decided"
@@ -325,7 +323,7 @@ def bradley_terry(cells: np.ndarray, sums: np.ndarray, models: int) -> np.ndarra
 def _difference(fit: _Fit, rate: Estimate) -> Estimate:
     a, b = rate.facets.values()
     empty = Estimate(
-        f"{a} - {b}", None, method=BRADLEY_TERRY, unit="logits", n=rate.n, missing=rate.missing,
+        f"{a} - {b}", method=BRADLEY_TERRY, unit="logits", n=rate.n, missing=rate.missing,
         statistic="difference", facets=rate.facets,
     )  # fmt: skip
     if fit.broken:
@@ -355,7 +353,7 @@ def _strength(fit: _Fit, model: str, cast: pd.DataFrame) -> Estimate:
     rows = cast[(cast["first"] == model) | (cast["second"] == model)]
     n = {"votes": len(rows), "bases": rows["base"].nunique()}
     empty = Estimate(
-        f"strength of {model}", None, method=BRADLEY_TERRY, unit="logits", n=n, statistic="strength",
+        f"strength of {model}", method=BRADLEY_TERRY, unit="logits", n=n, statistic="strength",
         facets={"model": model},
     )  # fmt: skip
     if fit.broken:
@@ -468,7 +466,7 @@ def _tau(comparison: PairComparison, runs: pd.DataFrame, score: str) -> Estimate
     by_base = runs.assign(value=runs[score].astype("float64")).groupby(["model", "base"])["value"].mean()
     untied = pd.DataFrame({"votes": strengths, "scores": by_base.groupby(level="model").mean()}).dropna()
     name = f"Kendall's tau of models by votes and by mean {score}"
-    empty = Estimate(name, None, n={"models": len(untied)}, method="tau-b (Kendall 1945)")
+    empty = Estimate(name, n={"models": len(untied)}, method="tau-b (Kendall 1945)")
     if len(untied) < 2:
         return empty.not_estimable("fewer than two models have both")
     tau = float(stats.kendalltau(untied["votes"], untied["scores"]).statistic)

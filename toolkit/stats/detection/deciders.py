@@ -14,7 +14,7 @@ from toolkit.errors import InputError
 from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa
 from toolkit.stats.detection.rates import RATES, Classification, auc, classify, mcnemar
 from toolkit.stats.inference.p_values import with_holm
-from toolkit.stats.result import Estimate
+from toolkit.stats.result import Estimate, Estimates
 
 MAJORITY = "always the majority"
 LENGTH = "length alone"
@@ -94,7 +94,7 @@ class Decider:
         """Share of the replies that gave no vote; None where nothing was asked."""
         return self.unreadable / self.replies if self.replies else None
 
-    def estimates(self) -> tuple[Estimate, ...]:
+    def estimates(self) -> Estimates:
         """Return everything that has an interval: rates, strict rates, kappa, AUC, agreement."""
         optional = [estimate for estimate in (self.auc, self.agreement) if estimate is not None]
         return (*self.found.rates, *self.found.strict, self.kappa, *optional)
@@ -169,7 +169,7 @@ def compare_deciders(
     deciders: Sequence[Decider],
     against: Sequence[Decider] = (),
     bases: Sequence[Hashable] | None = None,
-) -> tuple[Estimate, ...]:
+) -> Estimates:
     """Return which of two is right more often, for every pair, with p values corrected for the number of pairs."""
     pairs = [(a, b) for a in deciders for b in against] if against else list(combinations(deciders, 2))
     tests = [

@@ -15,7 +15,7 @@ from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import LEVEL, p_by_inversion
 from toolkit.stats.inference.proportions import mover, share, wilson
 from toolkit.stats.inference.run_table import need_columns
-from toolkit.stats.result import Estimate, Result
+from toolkit.stats.result import Estimate, Estimates, Result
 from toolkit.words import choices
 
 MCNEMAR_METHOD = "exact McNemar test; interval of Newcombe (1998), method 10"
@@ -67,8 +67,8 @@ class Classification:
     """Every rate of one set of decisions, and again with what is undecided counted as wrong."""
 
     counts: Confusion
-    rates: tuple[Estimate, ...]
-    strict: tuple[Estimate, ...]
+    rates: Estimates
+    strict: Estimates
 
     def rate(self, name: str, *, strict: bool = False) -> Estimate:
         """Return one rate by its name, e.g. ``"sensitivity"``; of the second reading where ``strict``."""
@@ -134,7 +134,7 @@ def classify(
 
 def _rates(
     rows: Sequence[tuple[bool, bool, Hashable]], ending: str, missing: int, clustered: bool
-) -> tuple[Estimate, ...]:
+) -> Estimates:
     def rate(name: str, cases: Sequence[tuple[bool, bool, Hashable]]) -> Estimate:
         right = [label == decision for label, decision, _ in cases]
         groups = [group for _, _, group in cases] if clustered else None
@@ -151,7 +151,7 @@ def _rates(
     method, n = f"{jaccard.method} {F1_METHOD}", {**jaccard.n, "items": len(rows)}
     f1 = replace(jaccard, estimate=middle, low=low, high=high, method=method, n=n, reason=reason)
     n = {"items": len(rows)}
-    balanced = Estimate("balanced accuracy" + ending, None, None, None, BALANCED_METHOD, UNIT, n, missing)
+    balanced = Estimate("balanced accuracy" + ending, method=BALANCED_METHOD, unit=UNIT, n=n, missing=missing)
     values = [(side.estimate, side.low, side.high) for side in (sensitivity, specificity)]
     if None in values[0] + values[1]:
         balanced = balanced.not_estimable("there are items of one label only")
@@ -193,7 +193,7 @@ def mcnemar(
     items = [index for index, pair in enumerate(zip(first, second, strict=True)) if None not in pair]
     pairs = [(bool(first[i]) == bool(labels[i]), bool(second[i]) == bool(labels[i])) for i in items]
     n, missing = len(pairs), len(labels) - len(pairs)
-    empty = Estimate(name, None, method=MCNEMAR_METHOD, unit=UNIT, n={"items": n}, missing=missing)
+    empty = Estimate(name, method=MCNEMAR_METHOD, unit=UNIT, n={"items": n}, missing=missing)
     if not n:
         return empty.not_estimable("no item is decided by both")
     bases = None if clusters is None else [clusters[index] for index in items]
@@ -218,9 +218,7 @@ def mcnemar(
     low, high = ends(empty.confidence)
     if exact >= LEVEL:
         low, high = min(low, 0.0), max(high, 0.0)
-    return replace(
-        empty, estimate=(b - c) / n, low=low, high=high, n=counts, p_value=max(exact, p_by_inversion(ends))
-    )
+    return empty.valued((b - c) / n, low, high, n=counts, p_value=max(exact, p_by_inversion(ends)))
 
 
 def auc(
@@ -249,7 +247,7 @@ def auc(
     values = np.array([scores[index] for index in items], dtype=float)
     cases, others = values[truth], values[~truth]
     n, missing = {"items": len(items)}, len(labels) - len(items)
-    empty = Estimate("AUC", None, method=AUC_METHOD, n=n, missing=missing)
+    empty = Estimate("AUC", method=AUC_METHOD, n=n, missing=missing)
     if not (len(cases) and len(others)):
         return empty.not_estimable("there are no scores of both labels")
     case_means, other_means = _share_below(cases, others), 1 - _share_below(others, cases)
@@ -266,7 +264,7 @@ def auc(
         influence[~truth] = (other_means - area) * len(values) / len(others)
         mean = clustered_mean(influence, bases)
         error, quantile = mean.error or 0.0, float(special.stdtrit(mean.degrees, level))
-    empty = replace(empty, estimate=area)
+    empty = empty.valued(area)
     if not (0 < area < 1 and error > 0 and min(len(cases), len(others)) > 1):
         return empty.no_interval("the scores do not vary enough for a standard error")
     half = quantile * error / (area * (1 - area))
@@ -290,7 +288,7 @@ def _equally_long(labels: Sequence[bool], name: str, values: Sequence[object]) -
 class HallucinationShares(Result):
     """Shares of yes by judge and prompt: of all answers, of each model, and at each prompt length; and the verdicts."""
 
-    shares: tuple[Estimate, ...]
+    shares: Estimates
     verdicts: pd.DataFrame
     apart = ("verdicts",)
 

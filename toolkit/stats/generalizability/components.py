@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.stats.generalizability.design import ComponentsTable, Design, Effect, components_table
-from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 
 EMS = "expected mean squares"
 UNEQUAL = "expected mean squares of cells of unequal size (Henderson 1953)"
@@ -37,7 +37,7 @@ class Fit:
 class VarianceComponents(Result):
     """The variance of a score, shared out among the factors of the study."""
 
-    components: tuple[Estimate, ...]
+    components: Estimates
     raw: Mapping[str, float | None]
     shares: Mapping[str, float | None]
     degrees: Mapping[str, float | None]
@@ -101,7 +101,7 @@ def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -
     table = components_table(frame, design)
     fit, method = fit_components(table), EMS if table.complete else UNEQUAL
     names = effect_names(table.design)
-    empty = [Estimate(name, None, unit=UNIT, n=table.n, missing=table.missing) for name in names]
+    empty = [Estimate(name, unit=UNIT, n=table.n, missing=table.missing) for name in names]
     if fit.problem:
         nothing: dict[str, float | None] = dict.fromkeys(names)
         components = tuple(estimate.not_estimable(fit.problem) for estimate in empty)

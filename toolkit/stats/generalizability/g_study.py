@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from toolkit.errors import InputError
 from toolkit.stats.generalizability.components import UNIT, VarianceComponents, interval_of
 from toolkit.stats.generalizability.design import Design
-from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 from toolkit.words import choices, counted
 
 E_RHO2 = "E-rho2"
@@ -81,7 +81,7 @@ class Generalizability(Result):
     of: tuple[str, ...]
     fixed: tuple[str, ...]
     counts: Mapping[str, int]
-    results: tuple[Estimate, ...]
+    results: Estimates
     components: VarianceComponents
     notes: tuple[str, ...]
     about = "kind"
@@ -149,7 +149,7 @@ def generalizability_study(
     if reason:
         table = components.table
         results = tuple(
-            Estimate(name, None, unit=unit, n=table.n, missing=table.missing).not_estimable(reason)
+            Estimate(name, unit=unit, n=table.n, missing=table.missing).not_estimable(reason)
             for name, _, unit in _RESULTS
         )
     else:
@@ -157,7 +157,7 @@ def generalizability_study(
     return Generalizability(objects, unsampled, over, results, components, components.notes)
 
 
-def _estimates(components: VarianceComponents, by: np.ndarray) -> tuple[Estimate, ...]:
+def _estimates(components: VarianceComponents, by: np.ndarray) -> Estimates:
     """Return every result in its order, from the components and from their draws."""
     draws, scale = components.draws, components.table.scale
     draws_of_coefficients = None if draws is None else coefficients(draws, by)

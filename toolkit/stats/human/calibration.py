@@ -17,7 +17,7 @@ from toolkit.stats.inference.means import mean_estimate
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.run_table import in_order, need_columns, score_unit, told_apart
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
-from toolkit.stats.result import Estimate, Result
+from toolkit.stats.result import Estimate, Estimates, Result
 from toolkit.words import SCORE, counted
 
 
@@ -27,7 +27,7 @@ class Calibration(Result):
 
     means: Mapping[str, CalibratedMean]
     differences: tuple[CalibratedMean, ...]
-    agreement: tuple[Estimate, ...]
+    agreement: Estimates
     notes: tuple[str, ...]
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:
@@ -158,7 +158,7 @@ def _agreement(judge: str, values: pd.Series, shown: pd.DataFrame) -> list[Estim
 @over_clusters
 def compare_with_people(
     runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, score: str = SCORE
-) -> tuple[Estimate, ...]:
+) -> Estimates:
     """Return what the ratings of people say of the judges, for each rater apart.
 
     For each rater: ICC(A,1) with the ensemble, the mean difference ensemble less person in score points, and ICC(A,1)
@@ -189,7 +189,6 @@ def compare_with_people(
         scored = paired.dropna(subset=[score, "ensemble"])
         empty = Estimate(
             f"ensemble less {person}",
-            None,
             method="t over bases, clustered",
             unit=score_unit(score, runs),
             n={"bases": scored["base"].nunique(), "answers": len(scored)},

@@ -157,7 +157,9 @@ def prediction_powered_contrasts(
         n = {"rated answers": len(rated), "unrated answers": len(part) - len(rated)}
         if bases is not None:
             n |= {"bases": bases_scored, "rated bases": bases_rated}
-        empty = Estimate(name, None, None, None, JACKKNIFE, unit, n, int(absent["group"].isin(sides).sum()))
+        empty = Estimate(
+            name, method=JACKKNIFE, unit=unit, n=n, missing=int(absent["group"].isin(sides).sum())
+        )
         people = replace(empty, name=f"{name}, people alone", n={"answers": len(rated)}, method=ALONE)
         judges = replace(empty, name=f"{name}, judges alone", n={"answers": len(part)}, method=ALONE)
         lacking = [side for side in sides if side not in by_group]

@@ -86,7 +86,7 @@ def standard_deviation(
     if not np.isfinite(x).all():
         raise InputError(f"{name}: a value is missing or infinite; leave such values out first")
     n = len(x)
-    empty = Estimate(name, None, None, None, SD_METHOD, unit, {"bases": n}, missing)
+    empty = Estimate(name, method=SD_METHOD, unit=unit, n={"bases": n}, missing=missing)
     if n < 2:
         return empty.not_estimable(f"{n} bases, and two are needed")
     size = float(np.abs(x).max()) if scale is None else scale

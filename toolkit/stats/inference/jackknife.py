@@ -87,14 +87,13 @@ def with_jackknife(
     forward: Callable[[np.ndarray], np.ndarray],
     back: Callable[[np.ndarray], np.ndarray],
     *,
-    what: str = "bases",
     useless: str = "leaving out one base at a time gives no usable spread",
 ) -> Estimate:
     """Return a result with the interval that its values without each base give, on the scale of ``forward``."""
     if estimate.estimate is None:
         return estimate
     if len(without) < FEWEST_BASES:
-        return estimate.no_interval(f"{counted(len(without), what)}, and {FEWEST_BASES} are needed")
+        return estimate.no_interval(f"{counted(len(without), 'bases')}, and {FEWEST_BASES} are needed")
     with np.errstate(all="ignore"):  # what is not finite is caught below
         total = forward(np.array(estimate.estimate))
         *ends, degrees = jackknife_interval(total, forward(without), estimate.confidence)

@@ -287,7 +287,7 @@ def clustered_slope(
     """
     a, b = paired(f"slope {name}", x, y, clusters)
     n = {"answers": len(a), "bases": len(set(clusters))}
-    empty = Estimate(name, None, method=CR2_METHOD, unit=unit, n=n, missing=missing)
+    empty = Estimate(name, method=CR2_METHOD, unit=unit, n=n, missing=missing)
     if len(a) < 3:
         return empty.not_estimable(f"{counted(len(a), 'answers')}, and three are needed")
     z = a - a.mean()
@@ -340,4 +340,4 @@ def bounded_mean(
     low, high = (first + (last - first) * float(special.expit(end)) for end in (low, high))
     # The way there and back may round the mean itself out of its interval.
     low, high = min(low, by_t.mean), max(high, by_t.mean)
-    return replace(empty, estimate=by_t.mean, low=low, high=high, degrees=degrees, method=method)
+    return empty.valued(by_t.mean, low, high, degrees=degrees, method=method)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import optimize, special
 
 from toolkit.errors import InputError
-from toolkit.stats.result import Estimate
+from toolkit.stats.result import Estimate, Estimates
 from toolkit.words import SCALE
 
 LEVEL = 0.05  # at which a test rejects; one less the confidence of the intervals
@@ -70,12 +70,10 @@ def p_by_inversion(ends: Callable[[float], tuple[float, float]], value: float = 
     return 2 * float(special.ndtr(-optimize.brentq(outside, *bounds[place : place + 2], xtol=1e-9)))
 
 
-def with_inversion(
-    estimate: Estimate, ends: Callable[[float], tuple[float, float]], value: float = 0.0, **more: Any
-) -> Estimate:
+def with_inversion(estimate: Estimate, ends: Callable[[float], tuple[float, float]], **more: Any) -> Estimate:
     """Return a result with an interval, as a function of its confidence, and the P value that inverts it."""
     low, high = ends(estimate.confidence)
-    return replace(estimate, low=low, high=high, p_value=p_by_inversion(ends, value), **more)
+    return replace(estimate, low=low, high=high, p_value=p_by_inversion(ends), **more)
 
 
 def equal_differences(
@@ -122,16 +120,25 @@ def too_few(count: int, least: float) -> str:
     return f"{count} are too few: their signs allow no P value below {least:g}"
 
 
-def with_holm(results: Iterable[Estimate], over: str = "") -> tuple[Estimate, ...]:
+def with_holm(results: Iterable[Estimate], over: str) -> Estimates:
     """Return results with Holm's p values and the word for it, ``Holm over 3 contrasts``, where several have one."""
     tests = tuple(results)
     count = sum(test.p_value is not None for test in tests)
-    word = f"Holm over {count} {over}" if over else f"Holm, {count} tests"
-    word, family = (word, count) if count > 1 else ("none", 1)
+    word, family = (f"Holm over {count} {over}", count) if count > 1 else ("none", 1)
     return tuple(
         test if p is None else replace(test, p_value=p, correction=word, family=family)
         for test, p in zip(tests, holm([test.p_value for test in tests]), strict=True)
     )
+
+
+def exploratory(result: Estimate, role: str = "exploratory") -> Estimate:
+    """Return a result with its role: ``confirmatory`` is the one that the study file named beforehand."""
+    return replace(result, role=role) if result.estimable else result
+
+
+def exploratory_tests(results: Iterable[Estimate], over: str) -> Estimates:
+    """Return results with Holm's p values (`with_holm`), each of them exploratory."""
+    return tuple(map(exploratory, with_holm(results, over)))
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def share(
     if len(labels) != len(hits):
         raise InputError(f"share: {len(hits)} cases and {len(labels)} clusters; give a cluster for each case")
     counts = {what: len(hits)} | ({"bases": len(set(labels))} if clusters is not None else {})
-    empty = Estimate(name, None, method=METHOD, unit=f"share of {what}", n=counts, missing=missing)
+    empty = Estimate(name, method=METHOD, unit=f"share of {what}", n=counts, missing=missing)
     if not len(hits):
         return empty.not_estimable("there is no case")
     return _with_wilson(empty, np.asarray(hits, dtype=bool).astype(float), labels, alike)

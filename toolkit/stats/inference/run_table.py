@@ -106,6 +106,12 @@ def need_columns(analysis: str, frame: pd.DataFrame, names: Sequence[str]) -> No
         raise InputError(f"{analysis}: lack the column {', '.join(absent)}; give {', '.join(names)}")
 
 
+def need_labelled(analysis: str, frame: pd.DataFrame, labels: Sequence[str], *others: str) -> None:
+    """Refuse a frame that lacks a column, or a row that lacks one of the labels (`need_labels`)."""
+    need_columns(analysis, frame, (*labels, *others))
+    need_labels(analysis, frame, labels)
+
+
 def need_labels(analysis: str, frame: pd.DataFrame, names: Sequence[str]) -> None:
     """Refuse a row without a label that every row needs, and labels that only look alike."""
     for name in names:

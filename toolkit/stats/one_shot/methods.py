@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.p_values import equal_differences, sign_flip, with_holm, with_inversion
 from toolkit.stats.inference.proportions import mover
 from toolkit.stats.inference.run_table import need_columns
-from toolkit.stats.result import CONFIDENCE, Estimate, Result
+from toolkit.stats.result import CONFIDENCE, Estimate, Estimates, Result
 from toolkit.words import agreeing, choices, counted, joined
 
 VERDICTS = ("expected", "unexpected", "hallucinated")  # I1, I0 and H, in the order of the weights
@@ -121,7 +121,7 @@ def methods_frame(scores: Iterable[MethodScore]) -> pd.DataFrame:
 def method_estimates(method: MethodScore, confidence: float = 0.95) -> tuple[Estimate, Estimate]:
     """Return the score and the raw score of one method as results."""
     result, n = method.score, {"experiments": method.experiments}
-    empty = Estimate("", None, unit=UNIT, n=n, missing=method.missing, confidence=confidence)
+    empty = Estimate("", unit=UNIT, n=n, missing=method.missing, confidence=confidence)
     score, raw = (replace(empty, name=f"{kind}, {method.method}") for kind in ("score", "raw"))
     if result is None:
         return score.not_estimable(method.note), raw.not_estimable(method.note)
@@ -139,7 +139,9 @@ def overall(
     incomplete = [method.method for method in scores if method.score is None]
     note = f"left out as incomplete: {', '.join(incomplete)}" if incomplete else ""
     counts = {"methods": len(complete), "experiments": sum(score.n for score in complete)}
-    empty = Estimate(name, None, None, None, OVERALL_METHOD, UNIT, counts, len(incomplete), confidence)
+    empty = Estimate(
+        name, method=OVERALL_METHOD, unit=UNIT, n=counts, missing=len(incomplete), confidence=confidence
+    )
     if not complete:
         return empty.not_estimable(note or "there are no methods")
     mean = mean_interval([getattr(score, which) for score in complete], confidence, scale=1.0).of(empty)
@@ -218,9 +220,9 @@ def compare_two_methods(
 class OneShotComparison(Result):
     """The differences between any two variants, documents or models, over the questions that both answered."""
 
-    about: ClassVar[str] = "comparison"
+    about = "comparison"
     by: str
-    contrasts: tuple[Estimate, ...]
+    contrasts: Estimates
     notes: tuple[str, ...]
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:
@@ -287,7 +289,7 @@ def _contrast(cells: pd.DataFrame, later: str, earlier: str, seed: int) -> Estim
     differences = (cells[later] - cells[earlier]).dropna().groupby(level="question", sort=False).mean()
     n = {"questions": len(differences)}
     missing = cells.index.get_level_values("question").nunique() - len(differences)
-    empty = Estimate(f"{later} - {earlier}", None, unit=UNIT, n=n, missing=missing)
+    empty = Estimate(f"{later} - {earlier}", unit=UNIT, n=n, missing=missing)
     if differences.empty:
         return empty.not_estimable("no question has a score for both")
     if len(differences) > 1 and np.ptp(differences.round(_DECIMALS)) == 0:

@@ -12,17 +12,16 @@ import pandas as pd
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import FEWEST_FOR_SPREAD, standard_deviation
 from toolkit.stats.inference.means import clustered_mean
-from toolkit.stats.inference.run_table import checked_runs, score_unit
+from toolkit.stats.inference.run_table import checked_runs, item_means, score_unit
 from toolkit.stats.power.sample_size import (
     PowerAnswer,
     bases_needed,
     check_size,
     detectable_effect,
-    unanswerable,
     whole,
 )
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
-from toolkit.stats.result import Estimate, Result
+from toolkit.stats.result import Estimate, Estimates, Result
 from toolkit.words import SCORE, agreeing, counted
 
 COSTS = ("aud_cost", "judge_aud_cost")
@@ -42,7 +41,7 @@ class ContrastPower:
     needed: PowerAnswer | None
     cost: PowerAnswer | None
 
-    def answers(self) -> tuple[Estimate, ...]:
+    def answers(self) -> Estimates:
         """Return the results that there are."""
         return tuple(filter(None, (self.spread, self.detectable, self.needed, self.cost)))
 
@@ -54,7 +53,7 @@ class PilotPower(Result):
     ``repeats`` is what the answers are for, ``level`` that of each test after correction for their number.
     """
 
-    about: ClassVar[str] = "contrast"
+    about = "contrast"
     contrasts: tuple[ContrastPower, ...]
     aud_per_base: Estimate
     repeats: float
@@ -175,7 +174,7 @@ def _contrast(
         return replace(answer, name=f"{name}: {statistic}", statistic=statistic, facets=facets, **more)
 
     def answered(ask: Callable[[float], PowerAnswer], statistic: str, kind: str) -> PowerAnswer:
-        answer = unanswerable("", reason, unit=kind) if sd is None else ask(sd)
+        answer = PowerAnswer("", reason=reason, unit=kind) if sd is None else ask(sd)
         # An interval holds for the variance as it was seen; with other repeats it is only scaled, and is left out.
         if answer.estimate is not None and repeats is None:
             ends = (end for end in (spread.low, spread.high) if end is not None)
@@ -222,7 +221,7 @@ def _within(
 def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:
     """Return what the planned runs and judgements of one base cost, from the mean of each model and length bin."""
     counts = {"bases": int(checked["base"].nunique()), "runs": len(checked)}
-    unknown = Estimate("AUD per base", None, unit="AUD", n=counts)
+    unknown = Estimate("AUD per base", unit="AUD", n=counts)
     if "aud_cost" not in costs:
         return unknown.not_estimable("the runs have no aud_cost")
     total = 0.0
@@ -240,7 +239,7 @@ def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:
 def _cost(needed: PowerAnswer, price: Estimate, n: int) -> PowerAnswer:
     if needed.estimate is None or price.estimate is None:
         reason = (needed if needed.estimate is None else price).reason
-        return unanswerable("", reason, unit="AUD", n={"bases": n})
+        return PowerAnswer("", reason=reason, unit="AUD", n={"bases": n})
     count, base_aud = whole(needed.estimate), price.estimate
     low, high = (None if end is None else whole(end) * base_aud for end in (needed.low, needed.high))
     more = max(count - n, 0)
@@ -290,10 +289,10 @@ KINDS = ("detectable difference", "bases needed")
 class ModelPower(Result):
     """What is detectable of each pair of models, and the bases that an effect needs where one was asked for."""
 
-    about: ClassVar[str] = "models"
+    about = "models"
     kinds: ClassVar[Mapping[str, str]] = dict(zip(("detectable", "needed"), KINDS, strict=True))
-    detectable: tuple[Estimate, ...]
-    needed: tuple[Estimate, ...]
+    detectable: Estimates
+    needed: Estimates
     level: float
     notes: tuple[str, ...] = ()
 
@@ -336,11 +335,7 @@ def model_power(runs: pd.DataFrame, *, score: str = SCORE, effect: float | None 
         check_size("the effect", abs(effect), 0, above=True)
     prompts = ["prompt_id"] if "prompt_id" in runs else []
     checked = checked_runs(runs, score, labels=prompts)
-    cells = (
-        checked.groupby(["base", "situation", "length_bin", *prompts, "model"])["score"]
-        .mean()
-        .unstack("model")
-    )
+    cells = item_means(checked, "model")["score"].unstack("model")
     pairs = list(combinations(cells.columns, 2))
     level, unit = ALPHA / max(len(pairs), 1), score_unit(score, runs)
     detectable: list[Estimate] = []
@@ -366,7 +361,7 @@ def _answers(
         error = clustered_mean(difference, bases).error
         reason = "the answers of both models agree on every item"
     if not error:
-        return [unanswerable("", reason)] * (1 if effect is None else 2)
+        return [PowerAnswer("", reason=reason)] * (1 if effect is None else 2)
     sd = error * n**0.5
     answers = [detectable_effect(n, sd, alpha=level, unit=unit)]
     return answers if effect is None else [*answers, bases_needed(effect, sd, alpha=level)]

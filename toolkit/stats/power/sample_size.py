@@ -42,11 +42,6 @@ class PowerAnswer(Estimate):
         return None if self.estimate is None else whole(self.estimate)
 
 
-def unanswerable(name: str, reason: str, **fields: Any) -> PowerAnswer:
-    """Return an answer without a number, and the reason."""
-    return PowerAnswer(name, None, reason=reason, **fields)
-
-
 def whole(number: float) -> int:
     """Return the smallest whole number that is not below, rounding aside.
 
@@ -177,7 +172,7 @@ def bases_needed(effect: float, sd: float, *, power: float = 0.8, alpha: float =
     if n is None:
         reason = f"d_z = {d_z:.3g} is too small for any study"
         reason = reason if effect else "an effect of 0 is found by no number of bases"
-        return unanswerable(name, reason, method=EXACT, unit="bases")
+        return PowerAnswer(name, reason=reason, method=EXACT, unit="bases")
     reached = t_power(whole(n) - 1, d_z * math.sqrt(whole(n)), alpha)
     effect_words = f"d_z = {d_z:.3f}" if sd == 1 else f"a difference of {abs(effect):g} (d_z = {d_z:.3f})"
     return PowerAnswer(
@@ -207,7 +202,8 @@ def detectable_effect(
     name = f"detectable effect at power {power:g}"
     shift = smallest(lambda delta: t_power(n - 1, delta, alpha), power, 0.0)
     if shift is None:
-        return unanswerable(name, f"{n:g} bases cannot reach power {power:g}", method=EXACT, unit=unit)
+        reason = f"{n:g} bases cannot reach power {power:g}"
+        return PowerAnswer(name, reason=reason, method=EXACT, unit=unit)
     d_z, unit_text = shift / math.sqrt(n), "" if unit == "none" else f" {unit}"
     return PowerAnswer(
         name,
@@ -249,7 +245,7 @@ def equivalence_bases(
     if n is None:
         reason = f"a true difference of {difference:g} is not within ±{margin:g}"
         reason = f"no study is large enough for a margin of {margin:g}" if within else reason
-        return unanswerable(name, reason, method=EXACT_TOST, unit="bases")
+        return PowerAnswer(name, reason=reason, method=EXACT_TOST, unit="bases")
     return PowerAnswer(
         name,
         n,

@@ -15,9 +15,16 @@ from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import bias_corrected, paired_effect_size
 from toolkit.stats.inference.means import mean_interval, mean_on_scale
-from toolkit.stats.inference.p_values import EQUAL_METHOD, LEVEL, equal_differences, with_holm
+from toolkit.stats.inference.p_values import (
+    EQUAL_METHOD,
+    LEVEL,
+    equal_differences,
+    exploratory,
+    exploratory_tests,
+    with_holm,
+)
 from toolkit.stats.inference.run_table import Points, averaged_note, checked_runs, left_out_note, score_unit
-from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 from toolkit.words import LENGTH_BINS, SCORE, agreeing, counted, joined
 
 _ANOVA = "repeated-measures ANOVA"
@@ -58,7 +65,7 @@ def repeated_measures(scores: ArrayLike, missing: int = 0) -> Estimate:
     method = (
         ANOVA_METHOD if x.shape[1] > 2 else _ANOVA
     )  # of two bins there is one difference, and nothing to correct
-    empty = Estimate("F(bins)", None, method=method, n=counts, missing=missing + len(x) - len(complete))
+    empty = Estimate("F(bins)", method=method, n=counts, missing=missing + len(x) - len(complete))
     if len(complete) < 3:
         return empty.not_estimable(f"{counted(len(complete), 'bases')}, and three are needed")
     within = complete - complete.mean(axis=1, keepdims=True)
@@ -74,14 +81,14 @@ def repeated_measures(scores: ArrayLike, missing: int = 0) -> Estimate:
     size = f"epsilon {row['eps']:.2f}, partial eta squared {row['np2']:.2f}"
     note = f"df {row['ddof1']} and {row['ddof2']}, {size}"
     p_value = float(row["p_GG_corr" if x.shape[1] > 2 else "p_unc"])
-    return replace(empty, estimate=float(row["F"]), p_value=p_value, note=note)
+    return empty.valued(float(row["F"]), p_value=p_value, note=note)
 
 
 @dataclass(frozen=True)
 class LengthComparison(Result):
     """The scores of the three length bins and their differences within bases, also of each model beside the others."""
 
-    about: ClassVar[str] = "comparison"
+    about = "comparison"
     kinds: ClassVar[Mapping[str, str]] = {
         "per_bin": "mean of bin",
         "contrasts": "difference",
@@ -91,14 +98,14 @@ class LengthComparison(Result):
         "anova": "any difference",
         "equivalence": "equivalence",
     }
-    first: ClassVar[tuple[str, ...]] = ("contrasts", "equivalence", "per_bin")
-    per_bin: tuple[Estimate, ...]
-    contrasts: tuple[Estimate, ...]
-    by_model: tuple[Estimate, ...]
-    effect_sizes: tuple[Estimate, ...]
-    corrected_effect_sizes: tuple[Estimate, ...]
+    first = ("contrasts", "equivalence", "per_bin")
+    per_bin: Estimates
+    contrasts: Estimates
+    by_model: Estimates
+    effect_sizes: Estimates
+    corrected_effect_sizes: Estimates
     anova: Estimate | None
-    equivalence: tuple[Estimate, ...]
+    equivalence: Estimates
     notes: tuple[str, ...]
 
 
@@ -137,7 +144,7 @@ def compare_lengths(
     """
     runs = checked_runs(runs, score)
     cells, differences, contrasts = _paired(runs, score)
-    unit, scale = score_unit(score, runs), _scale(cells)
+    unit, scale = score_unit(score, runs), largest(cells)
     gains = list(zip(contrasts, differences, strict=True))
     notes = [*_notes(runs, cells, score)]
     if primary:
@@ -175,21 +182,15 @@ def compare_lengths_by_model(
 
 def _paired(runs: pd.DataFrame, score: str) -> tuple[pd.DataFrame, list[pd.Series], list[Estimate]]:
     """Return the cells of checked runs, the differences of each contrast by base, and the contrasts."""
-    cells = (
-        runs.groupby(["base", "situation", "model", "length_bin"])["score"]
-        .mean()
-        .unstack()
-        .reindex(columns=list(LENGTH_BINS))
-        .astype("float64")
-    )
+    cells = length_cells(runs, LENGTH_BINS)
     bases, unit = runs["base"].nunique(), score_unit(score, runs)
     complete = [cells[list(pair)].dropna() for pair in CONTRASTS]
     differences = [pair.iloc[:, 0] - pair.iloc[:, 1] for pair in map(mean_of_units, complete)]
     contrasts = []
     for (b, a), values in zip(CONTRASTS, differences, strict=True):
         counts, missing = {"bases": len(values)}, bases - len(values)
-        empty = Estimate(f"{b}-{a}", None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
-        contrasts.append(mean_over_bases(empty, values, _scale(cells)))
+        empty = Estimate(f"{b}-{a}", method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
+        contrasts.append(mean_over_bases(empty, values, largest(cells)))
     return cells, differences, on_models(contrasts, complete, runs["model"])
 
 
@@ -218,18 +219,20 @@ def on_models(
     return results
 
 
-def _scale(cells: pd.DataFrame) -> float:
+def length_cells(runs: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+    """Return the mean score of each base and model (rows) in each length bin, or other text of a base (columns)."""
+    cells = runs.groupby(["base", "situation", "model", "length_bin"])["score"].mean().unstack()
+    return cells.reindex(columns=list(names)).astype("float64")
+
+
+def largest(cells: pd.DataFrame) -> float:
+    """Return the size of the largest score, of which rounding is a share."""
     return float(np.nanmax(np.abs(cells.to_numpy()), initial=0.0))
 
 
-def length_contrasts(runs: pd.DataFrame, score: str) -> tuple[Estimate, ...]:
+def length_contrasts(runs: pd.DataFrame, score: str) -> Estimates:
     """Return the exploratory contrasts of `compare_lengths` alone, of checked runs."""
     return _tested(_paired(runs, score)[2], None)
-
-
-def exploratory(result: Estimate, role: str = "exploratory") -> Estimate:
-    """Return a result with its role: ``confirmatory`` is the one that the study file named beforehand."""
-    return replace(result, role=role) if result.estimable else result
 
 
 def mean_over_bases(
@@ -244,7 +247,7 @@ def mean_over_bases(
 def effect_size(kind: str, difference: Estimate, values: ArrayLike) -> Estimate:
     """Return the effect size d_z or g_z of paired differences, named after their mean."""
     empty = Estimate(
-        f"{kind}({difference.name})", None, method=EFFECTS[kind], n=difference.n, missing=difference.missing,
+        f"{kind}({difference.name})", method=EFFECTS[kind], n=difference.n, missing=difference.missing,
         statistic=kind, facets={"contrast": difference.name},
     )  # fmt: skip
     if difference.estimate is None:
@@ -255,18 +258,18 @@ def effect_size(kind: str, difference: Estimate, values: ArrayLike) -> Estimate:
     corrected = bias_corrected(size, len(np.asarray(values))) if kind == "g_z" else size
     if corrected is None:
         return empty.not_estimable("two bases leave no degrees of freedom to correct with")
-    effect = replace(empty, estimate=corrected, low=low, high=high)
+    effect = empty.valued(corrected, low, high)
     return effect if low is not None else effect.no_interval("its ends were not found")
 
 
-def _tested(contrasts: list[Estimate], primary: str | None) -> tuple[Estimate, ...]:
+def _tested(contrasts: list[Estimate], primary: str | None) -> Estimates:
     """Return the contrasts with Holm's p values among the exploratory ones, and which of them is confirmatory."""
-    corrected = with_holm([contrast for contrast in contrasts if contrast.name != primary], "contrasts")
-    others = {contrast.name: exploratory(contrast) for contrast in corrected}
+    corrected = exploratory_tests((c for c in contrasts if c.name != primary), "contrasts")
+    others = {contrast.name: contrast for contrast in corrected}
     return tuple(others.get(contrast.name) or exploratory(contrast, "confirmatory") for contrast in contrasts)
 
 
-def _by_model(cells: pd.DataFrame, unit: str, scale: float) -> tuple[Estimate, ...]:
+def _by_model(cells: pd.DataFrame, unit: str, scale: float) -> Estimates:
     """Return each contrast of each model less the mean of the others; of two models, of the first less the second."""
     models = sorted(cells.index.get_level_values("model").unique(), key=str)
     bases, results = cells.index.get_level_values("base").nunique(), []
@@ -275,13 +278,13 @@ def _by_model(cells: pd.DataFrame, unit: str, scale: float) -> tuple[Estimate, .
         for model in models if len(models) > 2 else models[:1]:
             others = "the other models" if len(models) > 2 else str(models[1])
             empty = Estimate(
-                f"{longer}-{shorter} of {model} less that of {others}", None, method=PAIRED_METHOD, unit=unit,
+                f"{longer}-{shorter} of {model} less that of {others}", method=PAIRED_METHOD, unit=unit,
                 n={"bases": len(values)}, missing=bases - len(values), statistic=f"less that of {others}",
                 facets={"contrast": f"{longer}-{shorter}", "model": str(model)},
             )  # fmt: skip
             difference = values[model] - values.drop(columns=model).mean(axis=1)
             results.append(mean_over_bases(empty, difference, scale, "the scores of all models"))
-    return tuple(map(exploratory, with_holm(results, "differences between models")))
+    return exploratory_tests(results, "differences between models")
 
 
 def _omnibus(cells: pd.DataFrame, bases: int) -> Estimate:
@@ -289,7 +292,7 @@ def _omnibus(cells: pd.DataFrame, bases: int) -> Estimate:
     table = mean_of_units(used.dropna())
     if used.shape[1] < 2:
         counts = {"bases": len(table), "bins": used.shape[1]}
-        empty = Estimate("F(bins)", None, method=ANOVA_METHOD, n=counts)
+        empty = Estimate("F(bins)", method=ANOVA_METHOD, n=counts)
         return empty.not_estimable(
             f"{counted(used.shape[1], 'length bins')} with a score, and two are needed"
         )
@@ -309,7 +312,7 @@ def runs_mean(name: str, runs: pd.DataFrame, unit: str) -> Estimate:
     scored = runs.dropna(subset=["score"])
     bases = mean_of_units(scored.groupby(["base", "situation", "model"])["score"].mean())
     counts, missing = {"bases": len(bases), "answers": len(scored)}, len(runs) - len(scored)
-    empty = Estimate(name, None, method="Student t over bases", unit=unit, n=counts, missing=missing)
+    empty = Estimate(name, method="Student t over bases", unit=unit, n=counts, missing=missing)
     if bases.empty:
         return empty.not_estimable("no answer has a score")
     return mean_on_scale(empty, bases.to_numpy(), range(len(bases)))
@@ -350,7 +353,7 @@ def equivalence(
         raise InputError(f"equivalence: margin {margin!r}; give a difference above 0 as the margin")
     d = np.asarray(differences, dtype=float)
     empty = Estimate(
-        name, None, method=TOST_METHOD, unit=unit, n={"bases": d.size}, confidence=1 - 2 * LEVEL,
+        name, method=TOST_METHOD, unit=unit, n={"bases": d.size}, confidence=1 - 2 * LEVEL,
         note=f"margin of equivalence ±{margin:g}", facets={"contrast": name},
     )  # fmt: skip
     if d.size < 2:
@@ -365,7 +368,7 @@ def equivalence(
 
 def equivalences(
     gains: Iterable[tuple[Estimate, pd.Series]], margin: float | None, unit: str, scale: float
-) -> tuple[Estimate, ...]:
+) -> Estimates:
     """Return the tests of differences, each with its values by base; none without a margin, or of another unit."""
     if margin is None or not isinstance(unit, Points):
         return ()
@@ -377,7 +380,7 @@ def equivalences(
     )
 
 
-def judged_equivalent(tests: Iterable[Estimate]) -> tuple[Estimate, ...]:
+def judged_equivalent(tests: Iterable[Estimate]) -> Estimates:
     """Return several tests of equivalence with Holm's p values and the verdict of each, as facet and in its note.
 
     That *all* are equivalent needs no correction (Berger 1982, Technometrics 24, 295-300); that this or that one is,

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import pandas as pd
 
@@ -27,7 +26,7 @@ class DimensionMean:
 class DimensionProfile(Result):
     """The means of all dimensions, models and length bins that have an answer, in the order of the rubric."""
 
-    about: ClassVar[str] = "dimension"
+    about = "dimension"
     means: tuple[DimensionMean, ...]
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
-from toolkit.stats.inference.p_values import with_holm
+from toolkit.stats.inference.p_values import exploratory_tests
 from toolkit.stats.inference.run_table import (
     Points,
     averaged_note,
@@ -22,11 +22,12 @@ from toolkit.stats.prompt_length.contrasts import (
     bin_mean,
     effect_size,
     equivalences,
-    exploratory,
+    largest,
+    length_cells,
     mean_over_bases,
     on_models,
 )
-from toolkit.stats.result import Estimate, Result, rounded_apart
+from toolkit.stats.result import Estimate, Estimates, Result, rounded_apart
 from toolkit.words import LENGTH_ARMS, LENGTH_BINS, SCORE, agreeing, counted
 
 TEXTS = (*LENGTH_BINS, *LENGTH_ARMS)
@@ -47,7 +48,7 @@ class LengthInformation(Result):
     ``length`` and ``information`` have three differences each, the first two of which add up to those of ``total``.
     """
 
-    about: ClassVar[str] = "effect"
+    about = "effect"
     kinds: ClassVar[dict[str, str]] = {
         "length": "length at equal information",
         "information": "information at equal length",
@@ -56,13 +57,13 @@ class LengthInformation(Result):
         "equivalence": "equivalence of lengths at equal information",
         "means": "mean of prompt",
     }
-    first: ClassVar[tuple[str, ...]] = ("length", "information", "total")
-    length: tuple[Estimate, ...]
-    information: tuple[Estimate, ...]
-    total: tuple[Estimate, ...]
-    effect_sizes: tuple[Estimate, ...]
-    equivalence: tuple[Estimate, ...]
-    means: tuple[Estimate, ...]
+    first = ("length", "information", "total")
+    length: Estimates
+    information: Estimates
+    total: Estimates
+    effect_sizes: Estimates
+    equivalence: Estimates
+    means: Estimates
     notes: tuple[str, ...]
 
     def sentence(self) -> str:
@@ -124,10 +125,9 @@ def length_and_information(
     checked["length_bin"] = [arm or name for arm, name in zip(arms, checked["length_bin"], strict=True)]
     of_arms = checked.loc[checked["length_bin"].isin(LENGTH_ARMS), "situation"]
     checked = checked[checked["situation"].isin(of_arms)]
-    cells = checked.groupby(["base", "situation", "model", "length_bin"])["score"].mean().unstack()
-    cells = cells.reindex(columns=list(TEXTS)).astype("float64")
+    cells = length_cells(checked, TEXTS)
     unit, bases = score_unit(score, runs), checked["base"].nunique()
-    scale = float(cells.abs().max().max()) if len(cells) else 0.0
+    scale = largest(cells)
     complete = [cells[list(texts)].dropna() for texts in STEPS]
     steps = [mean_of_units(rows) for rows in complete]
 
@@ -136,11 +136,11 @@ def length_and_information(
     means = []
     for (more, less, _), gain in zip(pairs, values, strict=True):
         counts, missing = {"bases": len(gain)}, bases - len(gain)
-        empty = Estimate(f"{more}-{less}", None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
+        empty = Estimate(f"{more}-{less}", method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
         means.append(mean_over_bases(empty, gain, scale, "scores of all three prompts"))
     differences = on_models(means, (complete[step] for *_, step in pairs), checked["model"])
     parts, sums = differences[: -len(_TOTAL)], differences[-len(_TOTAL) :]
-    results = tuple(map(exploratory, (*with_holm(parts, "parts"), *with_holm(sums, "sums"))))
+    results = (*exploratory_tests(parts, "parts"), *exploratory_tests(sums, "sums"))
     gains = list(zip(results, values, strict=True))
     return LengthInformation(
         results[: len(LENGTH_PAIRS)],

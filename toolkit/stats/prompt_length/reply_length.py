@@ -9,10 +9,10 @@ import pandas as pd
 
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CR2_METHOD, Coefficient, cluster_robust
-from toolkit.stats.inference.p_values import with_holm
+from toolkit.stats.inference.p_values import exploratory, exploratory_tests
 from toolkit.stats.inference.run_table import checked_runs, left_out_note, score_unit
-from toolkit.stats.prompt_length.contrasts import CONTRASTS, exploratory
-from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.stats.prompt_length.contrasts import CONTRASTS
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 from toolkit.words import SCORE
 
 _LENGTH = "output_tokens"
@@ -23,11 +23,11 @@ TOKENS = 100.0  # the slope is per so many tokens of the reply
 class LengthBias(Result):
     """The slope of score on reply length, and the effect of the prompt's length with and without it."""
 
-    about: ClassVar[str] = "effect"
+    about = "effect"
     kinds: ClassVar[Mapping[str, str]] = {name: name for name in ("slope", "total", "direct")}
     slope: Estimate
-    total: tuple[Estimate, ...]
-    direct: tuple[Estimate, ...]
+    total: Estimates
+    direct: Estimates
     notes: tuple[str, ...]
 
     def sentence(self) -> str:
@@ -82,7 +82,7 @@ def length_bias(runs: pd.DataFrame, score: str = SCORE) -> LengthBias:
     direct = cluster_robust(design, y, bases, adjusted | {"slope": np.append(np.zeros(size), 1.0)})
     unit, missing = score_unit(score, runs), len(table) - len(used)
     counts = {"bases": len(set(bases)), "answers": len(used)}
-    empty = Estimate("", None, method=CR2_METHOD, unit=unit, n=counts, missing=missing)
+    empty = Estimate("", method=CR2_METHOD, unit=unit, n=counts, missing=missing)
     slope = replace(empty, name="slope on reply length", unit=f"{unit} per {TOKENS:g} tokens")
     return LengthBias(
         exploratory(direct["slope"].of(slope)),
@@ -108,12 +108,10 @@ def _weights(more: str, less: str, cells: list[tuple[str, str]]) -> np.ndarray |
     return np.array([sign.get(b, 0.0) / len(models) if model in models else 0.0 for model, b in cells])
 
 
-def _corrected(
-    empty: Estimate, names: list[str], coefficients: dict[str, Coefficient]
-) -> tuple[Estimate, ...]:
+def _corrected(empty: Estimate, names: list[str], coefficients: dict[str, Coefficient]) -> Estimates:
     absent = Coefficient(None, reason="no model has scores in both length bins")
     results = [coefficients.get(name, absent).of(replace(empty, name=name)) for name in names]
-    return tuple(map(exploratory, with_holm(results, "contrasts by regression")))
+    return exploratory_tests(results, "contrasts by regression")
 
 
 def _notes(
