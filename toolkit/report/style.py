@@ -307,10 +307,12 @@ def forest_panel(
     for down, row in enumerate(rows_of(rows)):
         up = len(rows) - 1 - down
         forest(axes, rows.iloc[[down]], [up], looks[down] if looks else PLAIN, width=1.6)
-        printed = partial(decimals, digits=digits)
-        numbers = interval(row.estimate, row.low, row.high, printed)
-        numbers = "not estimable" if pd.isna(row.estimate) else numbers
-        beside(axes, up, texts[down] if texts else numbers)
+        if texts:
+            text = texts[down]
+        else:
+            estimable = pd.notna(row.estimate)
+            text = interval(row, partial(decimals, digits=digits)) if estimable else "not estimable"
+        beside(axes, up, text)
         if hollow is not None and hollow[down]:
             axes.plot([row.estimate], [up], "o", color="white", markeredgecolor=INK, markersize=5, zorder=4)
     row_axis(axes, list(names)[::-1])
@@ -415,14 +417,12 @@ def decimals(value: float, digits: int = 2, *, sign: bool = False) -> str:
     return text.lstrip("+-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
 
 
-def interval(
-    value: float, low: float | None, high: float | None, printed: Callable[[float], str] | None = None
-) -> str:
-    """Return an estimate with its interval, where it has one, as a figure prints them."""
-    printed = printed or decimals
-    if low is None or high is None or pd.isna(low) or pd.isna(high):
-        return printed(value)
-    return f"{printed(value)} [{printed(low)}, {printed(high)}]"
+def interval(result: Any, printed: Callable[[float], str] = decimals) -> str:
+    """Return an estimate, or a row of one, with its interval, where it has one, as a figure prints them."""
+    value = printed(result.estimate)
+    if pd.isna(result.low) or pd.isna(result.high):
+        return value
+    return f"{value} [{printed(result.low)}, {printed(result.high)}]"
 
 
 def _line(name: str) -> str:

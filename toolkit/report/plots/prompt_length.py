@@ -76,9 +76,7 @@ def _draw_effects(data: pd.DataFrame, margin: float | None, scale: tuple[float, 
     effects, means = (data[data["part"] == part] for part in ("difference", "mean"))
     heights = (8 * len(effects), 38)
     figure, (above, below) = style.stacked(heights, 1, 16)
-    texts = [
-        f"{style.interval(row.estimate, row.low, row.high)} {row.role}" for row in style.rows_of(effects)
-    ]
+    texts = [f"{style.interval(row)} {row.role}" for row in style.rows_of(effects)]
     names = [str(name).replace("-", "−") for name in effects["name"]]
     hollow = list(effects["role"] != "confirmatory")
     label = "Difference of the mean composite score (points)"
@@ -269,13 +267,10 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> Figu
         axes.axvspan(-margin, margin, color=style.GREY, alpha=0.22, linewidth=0, zorder=0)
         for edge in (-margin, margin):
             axes.axvline(edge, color=style.GREY, linewidth=0.8, linestyle="--", zorder=1)
-        texts = [
-            f"{row.verdict}: {style.interval(row.difference, row.low, row.high)}"
-            for row in style.rows_of(tests)
-        ]
+        rows = tests.rename(columns={"difference": "estimate"})
+        texts = [f"{row.verdict}: {style.interval(row)}" for row in style.rows_of(rows)]
         looks = [styles.get(name, style.PLAIN)] * len(tests)
         names = [str(contrast).replace("-", "−") for contrast in tests["contrast"]]
-        rows = tests.rename(columns={"difference": "estimate"})
         style.forest_panel(axes, rows, names, "", looks=looks, texts=texts)
         axes.set_title(heads[name], loc="left", fontweight="bold")
         axes.set_xlim(-reach, reach)

@@ -174,7 +174,7 @@ def _draw_means(
             titles[part],
             looks=[styles.get(str(name), style.PLAIN) for name in rows["name"]],
             at=0.0 if part == "difference" else None,
-            texts=[style.interval(row.estimate, row.low, row.high, printed) for row in style.rows_of(rows)],
+            texts=[style.interval(row, printed) for row in style.rows_of(rows)],
             hollow=list(rows["tie"]),
         )
         if part == "cost":
