@@ -185,9 +185,18 @@ def log_axis(axes: Axes, smallest: float, largest: float) -> None:
 
 
 def cut_axis(
-    axes: Axes, scale: tuple[float, float], values: Iterable[float], pad: float = 0.0, *, which: str = "y"
+    axes: Axes,
+    scale: tuple[float, float],
+    values: Iterable[float],
+    pad: float | None = None,
+    *,
+    which: str = "y",
 ) -> str:
-    """Show the part of the scale that the values take, with a slanted mark where it is cut; return words on that."""
+    """Show the part of the scale that the values take, with a slanted mark where it is cut; return words on that.
+
+    Beside the values ``pad`` is left, or a twentieth of the scale.
+    """
+    pad = (scale[1] - scale[0]) / 20 if pad is None else pad
     numbers = [value for value in values if pd.notna(value)]
     ends = (max(scale[0], min(numbers) - pad), min(scale[1], max(numbers) + pad))
     axes.set(**{f"{which}lim": ends})

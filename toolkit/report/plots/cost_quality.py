@@ -122,7 +122,7 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
             tip, tail = (tuple(points.loc[name, ["cost", "quality"]]) for name in (second, first))
             axes.annotate("", tip, tail, arrowprops={**_ARROW, "color": look.color}, zorder=2)
     values = marks[["quality", "quality_low", "quality_high"]].to_numpy(dtype=float).ravel()
-    cut = style.cut_axis(axes, context.scale, values, (context.scale[1] - context.scale[0]) / 20)
+    cut = style.cut_axis(axes, context.scale, values)
     axes.set_ylabel(f"Composite score ({scale_words(context.scale, '–')})")
     axes.set_xlabel(label)
     handles = style.model_handles(styles)

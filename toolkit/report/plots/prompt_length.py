@@ -312,7 +312,6 @@ def _draw_profile(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
     panels = figure.subplots(1, len(bins), squeeze=False, sharey=True)[0]
     step, cut = height / row_height, ""
     ends = data[["mean", "low", "high"]].to_numpy(dtype=float).ravel()
-    pad = (context.scale[1] - context.scale[0]) / 20
     for axes, name in zip(panels, bins, strict=True):
         for number, (model, look) in enumerate(styles.items()):
             marks = data[(data["length_bin"] == name) & (data["model"] == model)]
@@ -326,7 +325,7 @@ def _draw_profile(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
         axes.tick_params(axis="y", length=0)
         if name in LENGTH_BINS:
             axes.set_title("{}: {}–{} tokens".format(name, *LENGTH_BINS[name]))
-        cut = style.cut_axis(axes, context.scale, ends, pad, which="x")
+        cut = style.cut_axis(axes, context.scale, ends, which="x")
         axes.xaxis.set_major_locator(MaxNLocator(4))
         if name == bins[len(bins) // 2]:
             axes.set_xlabel(f"Mean score ({scale_words(context.scale, '–')})")

@@ -185,7 +185,6 @@ def _draw_means(
         above,
         context.scale,
         [*means.drop(columns="name").to_numpy().ravel(), *lines.values()],
-        (context.scale[1] - context.scale[0]) / 20,
         which="x",
     )
     for name, value in lines.items():
