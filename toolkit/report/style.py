@@ -49,7 +49,8 @@ _SIZE: ContextVar[tuple[float, float]] = ContextVar("_SIZE", default=(PAGE_MM, F
 # Okabe & Ito 2008 without yellow, which vanishes on white paper, and black, which means "all models".
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
-LINES: tuple[Literal["-", "--", "-.", ":"], ...] = ("-", "--", "-.", ":")
+Line = Literal["-", "--", "-.", ":"]
+LINES: tuple[Line, ...] = ("-", "--", "-.", ":")
 
 _STYLE = Path(__file__).with_name("thesis.mplstyle")
 _LOOK = rc_params_from_file(_STYLE, use_default_template=False)
@@ -62,7 +63,7 @@ class ModelStyle:
 
     color: str
     marker: str
-    line: Literal["-", "--", "-.", ":"]
+    line: Line
 
 
 PLAIN = ModelStyle(INK, "o", "-")
@@ -203,9 +204,16 @@ def cut_axis(
     way = [(-1, -0.5), (1, 0.5)] if which == "y" else [(-0.5, -1), (0.5, 1)]
     for far, end, limit in zip((0, 1), ends, scale, strict=True):
         if end != limit:
-            slant: dict[str, Any] = {"marker": way, "markersize": 8, "clip_on": False}
             at = ([0], [far]) if which == "y" else ([far], [0])
-            axes.plot(*at, color=INK, linestyle="none", transform=axes.transAxes, **slant)
+            axes.plot(
+                *at,
+                color=INK,
+                linestyle="none",
+                marker=way,
+                markersize=8,
+                clip_on=False,
+                transform=axes.transAxes,
+            )
     part = "{:.2g} to {:.2g} of the scale from {:g} to {:g}".format(*ends, *scale)
     return f"the score axis is cut (slanted marks): it shows {part}" if ends != scale else ""
 
@@ -233,8 +241,16 @@ def density(
 
 def threshold(axes: Axes, at: float, label: str) -> None:
     """Name a line above the panel."""
-    look: dict[str, Any] = {"color": INK, "fontsize": "small", "ha": "center", "va": "bottom"}
-    axes.text(at, 1.01, label, transform=axes.get_xaxis_transform(), **look)
+    axes.text(
+        at,
+        1.01,
+        label,
+        transform=axes.get_xaxis_transform(),
+        color=INK,
+        fontsize="small",
+        ha="center",
+        va="bottom",
+    )
 
 
 def grid(
@@ -288,8 +304,10 @@ def forest(
         if pd.notna(low) and pd.notna(high):
             axes.plot([low, high], [height, height], color=look.color, linewidth=width, zorder=2)
         if pd.notna(value):
-            mark: dict[str, Any] = {"color": look.color, "marker": look.marker, "markersize": size}
-            axes.plot([value], [height], linestyle="none", clip_on=clip, zorder=3, **mark)
+            axes.plot(
+                [value], [height], color=look.color, marker=look.marker, markersize=size, linestyle="none",
+                clip_on=clip, zorder=3,
+            )  # fmt: skip
 
 
 def beside(axes: Axes, up: float, text: str, x: float = 1.02, **more: Any) -> None:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations, product
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -240,8 +239,15 @@ def _icc_mark(
     style.forest(axes, mark, [up], look, width=width, size=4.2)
     if row["low"] < low:
         axes.plot([low], [up], color=look.color, marker="<", markersize=4, clip_on=False, zorder=3)
-        ends: dict[str, Any] = {"ha": "left", "va": "bottom", "fontsize": "small"}
-        axes.text(low, up - 0.06, style.decimals(row["low"]), color=look.color, **ends)
+        axes.text(
+            low,
+            up - 0.06,
+            style.decimals(row["low"]),
+            color=look.color,
+            ha="left",
+            va="bottom",
+            fontsize="small",
+        )
 
 
 def judges(analyses: Analyses, context: About) -> FigureWithCaption:

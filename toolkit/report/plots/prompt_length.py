@@ -132,7 +132,7 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
         [
             text["base"].format(averaged=text["averaged"] if several and n["repeats"] > 1 else ""),
             mixed and not crowded and text["mixed"].format(count=mixed),
-            captions.cut_words(data["low"], data["high"], context.scale),
+            captions.cut_words(data, context.scale),
         ],
         n=n, estimates=intervals, also=[absent and f"no judged run of length {', '.join(absent)}"],
     )  # fmt: skip
@@ -356,7 +356,7 @@ def length_slope(analyses: Analyses, context: About) -> FigureWithCaption:
         text["alt"].format(scale=scale, answers=count, slope=slope.sentence()),
         text["seen"].format(marks=text["density" if len(answers) > style.MANY else "marks"]),
         [text["note"]],
-        [captions.capital(slope.sentence()), captions.cut_words(data["low"], data["high"], context.scale)],
+        [captions.capital(slope.sentence()), captions.cut_words(data, context.scale)],
         n=n, estimates=(slope,), missing=captions.missing_words(analyses.runs, answers),
     )  # fmt: skip
 
@@ -419,18 +419,30 @@ def _slope_panel(
     answers, line = data[data["kind"] == "answer"], data[data["kind"] == "slope"]
     if dense:
         style.density(axes, answers["output_tokens"], answers["score"], extent)
-    for _, replies in answers.groupby("base") if not dense else ():
-        axes.plot(
-            replies["output_tokens"], replies["score"], color=style.GREY, linewidth=0.5, alpha=0.6, zorder=1
-        )
-    if not dense:
+    else:
+        for _, replies in answers.groupby("base"):
+            axes.plot(
+                replies["output_tokens"],
+                replies["score"],
+                color=style.GREY,
+                linewidth=0.5,
+                alpha=0.6,
+                zorder=1,
+            )
         axes.plot(
             answers["output_tokens"], answers["score"], linestyle="none", color=look.color, marker=look.marker,
             markersize=3.4, markeredgewidth=0, alpha=0.75, zorder=2, clip_on=False,
         )  # fmt: skip
     if line["low"].notna().all():
-        band: dict[str, Any] = {"color": style.INK, "alpha": 0.15, "linewidth": 0, "zorder": 3}
-        axes.fill_between(line["output_tokens"], line["low"], line["high"], **band)
+        axes.fill_between(
+            line["output_tokens"],
+            line["low"],
+            line["high"],
+            color=style.INK,
+            alpha=0.15,
+            linewidth=0,
+            zorder=3,
+        )
     axes.plot(line["output_tokens"], line["score"], color=style.INK, linewidth=1.6, zorder=4)
 
 
