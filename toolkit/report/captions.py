@@ -203,11 +203,12 @@ def corrections_words(results: Iterable[Estimate]) -> str:
     return f"P values corrected for multiplicity: {corrections}{unadjusted}" if tests else ""
 
 
-def cut_words(low: pd.Series, high: pd.Series, scale: tuple[float, float]) -> str:
+def cut_words(data: pd.DataFrame, scale: tuple[float, float]) -> str:
     """Say that intervals leave the scale, where some do; their lines are drawn to the ends of the scale."""
     first, last = scale
-    beyond = bool((low.astype(float) < first).any() or (high.astype(float) > last).any())
-    return "Intervals that leave the scale are cut at its ends; the data have their ends." if beyond else ""
+    if (data["low"] < first).any() or (data["high"] > last).any():
+        return "Intervals that leave the scale are cut at its ends; the data have their ends."
+    return ""
 
 
 def lengths_words(runs: pd.DataFrame) -> str:

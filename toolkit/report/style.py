@@ -49,7 +49,8 @@ _SIZE: ContextVar[tuple[float, float]] = ContextVar("_SIZE", default=(PAGE_MM, F
 # Okabe & Ito 2008 without yellow, which vanishes on white paper, and black, which means "all models".
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
-LINES: tuple[Literal["-", "--", "-.", ":"], ...] = ("-", "--", "-.", ":")
+Line = Literal["-", "--", "-.", ":"]
+LINES: tuple[Line, ...] = ("-", "--", "-.", ":")
 
 _STYLE = Path(__file__).with_name("thesis.mplstyle")
 _LOOK = rc_params_from_file(_STYLE, use_default_template=False)
@@ -62,7 +63,7 @@ class ModelStyle:
 
     color: str
     marker: str
-    line: Literal["-", "--", "-.", ":"]
+    line: Line
 
 
 PLAIN = ModelStyle(INK, "o", "-")
@@ -185,18 +186,34 @@ def log_axis(axes: Axes, smallest: float, largest: float) -> None:
 
 
 def cut_axis(
-    axes: Axes, scale: tuple[float, float], values: Iterable[float], pad: float = 0.0, *, which: str = "y"
+    axes: Axes,
+    scale: tuple[float, float],
+    values: Iterable[float],
+    pad: float | None = None,
+    *,
+    which: str = "y",
 ) -> str:
-    """Show the part of the scale that the values take, with a slanted mark where it is cut; return words on that."""
+    """Show the part of the scale that the values take, with a slanted mark where it is cut; return words on that.
+
+    Beside the values ``pad`` is left, or a twentieth of the scale.
+    """
+    pad = (scale[1] - scale[0]) / 20 if pad is None else pad
     numbers = [value for value in values if pd.notna(value)]
     ends = (max(scale[0], min(numbers) - pad), min(scale[1], max(numbers) + pad))
     axes.set(**{f"{which}lim": ends})
     way = [(-1, -0.5), (1, 0.5)] if which == "y" else [(-0.5, -1), (0.5, 1)]
     for far, end, limit in zip((0, 1), ends, scale, strict=True):
         if end != limit:
-            slant: dict[str, Any] = {"marker": way, "markersize": 8, "clip_on": False}
             at = ([0], [far]) if which == "y" else ([far], [0])
-            axes.plot(*at, color=INK, linestyle="none", transform=axes.transAxes, **slant)
+            axes.plot(
+                *at,
+                color=INK,
+                linestyle="none",
+                marker=way,
+                markersize=8,
+                clip_on=False,
+                transform=axes.transAxes,
+            )
     part = "{:.2g} to {:.2g} of the scale from {:g} to {:g}".format(*ends, *scale)
     return f"the score axis is cut (slanted marks): it shows {part}" if ends != scale else ""
 
@@ -224,8 +241,16 @@ def density(
 
 def threshold(axes: Axes, at: float, label: str) -> None:
     """Name a line above the panel."""
-    look: dict[str, Any] = {"color": INK, "fontsize": "small", "ha": "center", "va": "bottom"}
-    axes.text(at, 1.01, label, transform=axes.get_xaxis_transform(), **look)
+    axes.text(
+        at,
+        1.01,
+        label,
+        transform=axes.get_xaxis_transform(),
+        color=INK,
+        fontsize="small",
+        ha="center",
+        va="bottom",
+    )
 
 
 def grid(
@@ -279,8 +304,10 @@ def forest(
         if pd.notna(low) and pd.notna(high):
             axes.plot([low, high], [height, height], color=look.color, linewidth=width, zorder=2)
         if pd.notna(value):
-            mark: dict[str, Any] = {"color": look.color, "marker": look.marker, "markersize": size}
-            axes.plot([value], [height], linestyle="none", clip_on=clip, zorder=3, **mark)
+            axes.plot(
+                [value], [height], color=look.color, marker=look.marker, markersize=size, linestyle="none",
+                clip_on=clip, zorder=3,
+            )  # fmt: skip
 
 
 def beside(axes: Axes, up: float, text: str, x: float = 1.02, **more: Any) -> None:
@@ -307,10 +334,12 @@ def forest_panel(
     for down, row in enumerate(rows_of(rows)):
         up = len(rows) - 1 - down
         forest(axes, rows.iloc[[down]], [up], looks[down] if looks else PLAIN, width=1.6)
-        printed = partial(decimals, digits=digits)
-        numbers = interval(row.estimate, row.low, row.high, printed)
-        numbers = "not estimable" if pd.isna(row.estimate) else numbers
-        beside(axes, up, texts[down] if texts else numbers)
+        if texts:
+            text = texts[down]
+        else:
+            estimable = pd.notna(row.estimate)
+            text = interval(row, partial(decimals, digits=digits)) if estimable else "not estimable"
+        beside(axes, up, text)
         if hollow is not None and hollow[down]:
             axes.plot([row.estimate], [up], "o", color="white", markeredgecolor=INK, markersize=5, zorder=4)
     row_axis(axes, list(names)[::-1])
@@ -415,14 +444,12 @@ def decimals(value: float, digits: int = 2, *, sign: bool = False) -> str:
     return text.lstrip("+-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
 
 
-def interval(
-    value: float, low: float | None, high: float | None, printed: Callable[[float], str] | None = None
-) -> str:
-    """Return an estimate with its interval, where it has one, as a figure prints them."""
-    printed = printed or decimals
-    if low is None or high is None or pd.isna(low) or pd.isna(high):
-        return printed(value)
-    return f"{printed(value)} [{printed(low)}, {printed(high)}]"
+def interval(result: Any, printed: Callable[[float], str] = decimals) -> str:
+    """Return an estimate, or a row of one, with its interval, where it has one, as a figure prints them."""
+    value = printed(result.estimate)
+    if pd.isna(result.low) or pd.isna(result.high):
+        return value
+    return f"{value} [{printed(result.low)}, {printed(result.high)}]"
 
 
 def _line(name: str) -> str:

@@ -176,11 +176,9 @@ class Store:
         document: type[me.Document],
         query: Fields,
         change: Fields,
-        *,
-        upsert: bool = False,
     ) -> bool:
-        """Change one document now, or add it with ``upsert``; return whether there was one that matches the query."""
-        return bool(self._collection(document).update_one(query, change, upsert=upsert).matched_count)
+        """Change one document now; return whether there was one that matches the query."""
+        return bool(self._collection(document).update_one(query, change).matched_count)
 
     def remove(self, document: type[me.Document], identity: str) -> None:
         """Remove one document now."""

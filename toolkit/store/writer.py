@@ -317,12 +317,8 @@ class BulkWriter:
             concern["j"] = flush
         database = self._database.with_options(write_concern=WriteConcern(**concern))
         operations = [entry.operation for entry in entries if entry.operation]
-
-        def attempt(again: bool) -> dict[int, Exception]:
-            return _bulk(database[name], operations, again)
-
         try:
-            failures = self.retried(attempt)
+            failures = self.retried(partial(_bulk, database[name], operations))
         except Exception as error:  # whatever it is, it belongs to those who wait: this thread goes on
             failure = error if isinstance(error, StoreError) else _lost(name, error)
             failures = dict.fromkeys(range(len(operations)), failure)

@@ -122,12 +122,15 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
             tip, tail = (tuple(points.loc[name, ["cost", "quality"]]) for name in (second, first))
             axes.annotate("", tip, tail, arrowprops={**_ARROW, "color": look.color}, zorder=2)
     values = marks[["quality", "quality_low", "quality_high"]].to_numpy(dtype=float).ravel()
-    cut = style.cut_axis(axes, context.scale, values, (context.scale[1] - context.scale[0]) / 20)
+    cut = style.cut_axis(axes, context.scale, values)
     axes.set_ylabel(f"Composite score ({scale_words(context.scale, '–')})")
     axes.set_xlabel(label)
     handles = style.model_handles(styles)
-    ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": style.INK, "markeredgewidth": 0.8}
-    handles.append(style.handle("front", color=style.GREY, linewidth=1.2, marker="o", markersize=8, **ring))
+    front_line = style.handle(
+        "front", color=style.GREY, linewidth=1.2, marker="o", markersize=8, markerfacecolor="none",
+        markeredgecolor=style.INK, markeredgewidth=0.8,
+    )  # fmt: skip
+    handles.append(front_line)
     if len(lengths := [name for name in LENGTH_BINS if name in set(marks["length_bin"])]) > 1:
         handles.append(
             style.handle(f"{', '.join(lengths)}: prompt length", color=style.INK, linewidth=0.9, marker=">")
@@ -149,10 +152,11 @@ def _name_lengths(axes: Axes, marks: pd.DataFrame, dpi: float) -> None:
         at = axes.transData.transform((row.cost, top)) * 72 / dpi
         if all(abs(at - other).max() > _NEAR for other in positions):
             positions.append(at)
-            above: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": "small"}
-            above["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}  # no line runs through it
             offset = (10, -3) if free else (0, 7 if pd.isna(row.quality_high) else 3)
-            axes.annotate(row.length_bin, (row.cost, top), offset, **above)
+            axes.annotate(
+                row.length_bin, (row.cost, top), offset, textcoords="offset points", ha="center", fontsize="small",
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},  # no line runs through it
+            )  # fmt: skip
 
 
 def _free_apart(marks: pd.DataFrame) -> pd.DataFrame:

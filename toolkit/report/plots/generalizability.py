@@ -1,7 +1,7 @@
 """Generalizability: variance components of a single score, and what a mean would be worth in other designs."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ _WIDEST = 2.0  # the axis ends where it is this many times as long as all compon
 _COMPONENTS = ("name", "estimate", "low", "high", "raw", "share")
 _OBJECTS = {"answer": "an answer", "model": "a model"}
 _CURVES = ("of", "coefficient", "facet", "count", "estimate", "low", "high", "aud", "present")
-_LINES: dict[str, tuple[str, Literal["-", "--"], str, str]] = {
+_LINES: dict[str, tuple[str, style.Line, str, str]] = {
     PHI: (style.INK, "-", "o", "Φ: of the score as it stands"),
     E_RHO2: (style.GREY, "--", "s", "Eρ²: of comparisons"),
 }
@@ -66,8 +66,9 @@ def _draw_components(data: pd.DataFrame) -> tuple[Figure, list[str]]:
     end = 1.04 * min(highest, _WIDEST * total) if total > 0 else 1.0
     cut: list[str] = []
     for up, row in enumerate(style.rows_of(data.iloc[::-1])):
-        bar: dict[str, Any] = {"color": style.GREY, "edgecolor": style.INK, "linewidth": 0.6, "zorder": 1}
-        axes.barh(up, row.estimate, height=0.55, **bar)
+        axes.barh(
+            up, row.estimate, height=0.55, color=style.GREY, edgecolor=style.INK, linewidth=0.6, zorder=1
+        )
         if pd.notna(row.low) and pd.notna(row.high):
             axes.plot([row.low, min(row.high, end)], [up, up], color=style.INK, linewidth=1.2, zorder=2)
             if row.high > end:

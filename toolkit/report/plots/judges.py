@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations, product
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -150,7 +149,7 @@ def _draw_agreement(
 def _text(name: str, estimate: Estimate | None) -> str:
     if estimate is None or estimate.estimate is None:
         return f"{name} not estima{'ted' if estimate is None else 'ble'}"
-    return f"{name} = {style.interval(estimate.estimate, estimate.low, estimate.high)}"
+    return f"{name} = {style.interval(estimate)}"
 
 
 def icc_forest(analyses: Analyses, context: About) -> FigureWithCaption:
@@ -217,8 +216,7 @@ def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
             if pd.isna(leading["estimate"]):
                 style.beside(axes, up - 0.24, "not estimable", 1.03, color=style.GREY)
                 continue
-            interval = style.interval(*leading[["estimate", "low", "high"]])
-            style.beside(axes, up, interval.replace(" [", "\n["), 1.03)
+            style.beside(axes, up, style.interval(leading).replace(" [", "\n["), 1.03)
         axes.set_xlim(low - 0.03, 1.03)
         axes.tick_params(axis="y", length=0)
         axes.set_title(title, pad=13)
@@ -241,8 +239,15 @@ def _icc_mark(
     style.forest(axes, mark, [up], look, width=width, size=4.2)
     if row["low"] < low:
         axes.plot([low], [up], color=look.color, marker="<", markersize=4, clip_on=False, zorder=3)
-        ends: dict[str, Any] = {"ha": "left", "va": "bottom", "fontsize": "small"}
-        axes.text(low, up - 0.06, style.decimals(row["low"]), color=look.color, **ends)
+        axes.text(
+            low,
+            up - 0.06,
+            style.decimals(row["low"]),
+            color=look.color,
+            ha="left",
+            va="bottom",
+            fontsize="small",
+        )
 
 
 def judges(analyses: Analyses, context: About) -> FigureWithCaption:

@@ -115,8 +115,7 @@ def _reason(name: str) -> str:
 
 def _draw_reasons(axes: Axes, reasons: pd.DataFrame, kinds: str) -> None:
     counts = reasons["missing"].astype(int).tolist()[::-1]
-    look: dict[str, Any] = {"color": style.GREY, "edgecolor": style.INK, "linewidth": 0.6}
-    axes.barh(range(len(counts)), counts, height=0.6, **look)
+    axes.barh(range(len(counts)), counts, height=0.6, color=style.GREY, edgecolor=style.INK, linewidth=0.6)
     for up, count in enumerate(counts):
         style.beside(axes, up, str(count), 1.03)
     style.row_axis(axes, [_reason(name) for name in reasons["name"]][::-1])

@@ -76,9 +76,7 @@ def _draw_effects(data: pd.DataFrame, margin: float | None, scale: tuple[float, 
     effects, means = (data[data["part"] == part] for part in ("difference", "mean"))
     heights = (8 * len(effects), 38)
     figure, (above, below) = style.stacked(heights, 1, 16)
-    texts = [
-        f"{style.interval(row.estimate, row.low, row.high)} {row.role}" for row in style.rows_of(effects)
-    ]
+    texts = [f"{style.interval(row)} {row.role}" for row in style.rows_of(effects)]
     names = [str(name).replace("-", "−") for name in effects["name"]]
     hollow = list(effects["role"] != "confirmatory")
     label = "Difference of the mean composite score (points)"
@@ -134,7 +132,7 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
         [
             text["base"].format(averaged=text["averaged"] if several and n["repeats"] > 1 else ""),
             mixed and not crowded and text["mixed"].format(count=mixed),
-            captions.cut_words(data["low"], data["high"], context.scale),
+            captions.cut_words(data, context.scale),
         ],
         n=n, estimates=intervals, also=[absent and f"no judged run of length {', '.join(absent)}"],
     )  # fmt: skip
@@ -269,13 +267,10 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> Figu
         axes.axvspan(-margin, margin, color=style.GREY, alpha=0.22, linewidth=0, zorder=0)
         for edge in (-margin, margin):
             axes.axvline(edge, color=style.GREY, linewidth=0.8, linestyle="--", zorder=1)
-        texts = [
-            f"{row.verdict}: {style.interval(row.difference, row.low, row.high)}"
-            for row in style.rows_of(tests)
-        ]
+        rows = tests.rename(columns={"difference": "estimate"})
+        texts = [f"{row.verdict}: {style.interval(row)}" for row in style.rows_of(rows)]
         looks = [styles.get(name, style.PLAIN)] * len(tests)
         names = [str(contrast).replace("-", "−") for contrast in tests["contrast"]]
-        rows = tests.rename(columns={"difference": "estimate"})
         style.forest_panel(axes, rows, names, "", looks=looks, texts=texts)
         axes.set_title(heads[name], loc="left", fontweight="bold")
         axes.set_xlim(-reach, reach)
@@ -317,7 +312,6 @@ def _draw_profile(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
     panels = figure.subplots(1, len(bins), squeeze=False, sharey=True)[0]
     step, cut = height / row_height, ""
     ends = data[["mean", "low", "high"]].to_numpy(dtype=float).ravel()
-    pad = (context.scale[1] - context.scale[0]) / 20
     for axes, name in zip(panels, bins, strict=True):
         for number, (model, look) in enumerate(styles.items()):
             marks = data[(data["length_bin"] == name) & (data["model"] == model)]
@@ -331,7 +325,7 @@ def _draw_profile(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
         axes.tick_params(axis="y", length=0)
         if name in LENGTH_BINS:
             axes.set_title("{}: {}–{} tokens".format(name, *LENGTH_BINS[name]))
-        cut = style.cut_axis(axes, context.scale, ends, pad, which="x")
+        cut = style.cut_axis(axes, context.scale, ends, which="x")
         axes.xaxis.set_major_locator(MaxNLocator(4))
         if name == bins[len(bins) // 2]:
             axes.set_xlabel(f"Mean score ({scale_words(context.scale, '–')})")
@@ -362,7 +356,7 @@ def length_slope(analyses: Analyses, context: About) -> FigureWithCaption:
         text["alt"].format(scale=scale, answers=count, slope=slope.sentence()),
         text["seen"].format(marks=text["density" if len(answers) > style.MANY else "marks"]),
         [text["note"]],
-        [captions.capital(slope.sentence()), captions.cut_words(data["low"], data["high"], context.scale)],
+        [captions.capital(slope.sentence()), captions.cut_words(data, context.scale)],
         n=n, estimates=(slope,), missing=captions.missing_words(analyses.runs, answers),
     )  # fmt: skip
 
@@ -425,18 +419,30 @@ def _slope_panel(
     answers, line = data[data["kind"] == "answer"], data[data["kind"] == "slope"]
     if dense:
         style.density(axes, answers["output_tokens"], answers["score"], extent)
-    for _, replies in answers.groupby("base") if not dense else ():
-        axes.plot(
-            replies["output_tokens"], replies["score"], color=style.GREY, linewidth=0.5, alpha=0.6, zorder=1
-        )
-    if not dense:
+    else:
+        for _, replies in answers.groupby("base"):
+            axes.plot(
+                replies["output_tokens"],
+                replies["score"],
+                color=style.GREY,
+                linewidth=0.5,
+                alpha=0.6,
+                zorder=1,
+            )
         axes.plot(
             answers["output_tokens"], answers["score"], linestyle="none", color=look.color, marker=look.marker,
             markersize=3.4, markeredgewidth=0, alpha=0.75, zorder=2, clip_on=False,
         )  # fmt: skip
     if line["low"].notna().all():
-        band: dict[str, Any] = {"color": style.INK, "alpha": 0.15, "linewidth": 0, "zorder": 3}
-        axes.fill_between(line["output_tokens"], line["low"], line["high"], **band)
+        axes.fill_between(
+            line["output_tokens"],
+            line["low"],
+            line["high"],
+            color=style.INK,
+            alpha=0.15,
+            linewidth=0,
+            zorder=3,
+        )
     axes.plot(line["output_tokens"], line["score"], color=style.INK, linewidth=1.6, zorder=4)
 
 

@@ -174,7 +174,7 @@ def _draw_means(
             titles[part],
             looks=[styles.get(str(name), style.PLAIN) for name in rows["name"]],
             at=0.0 if part == "difference" else None,
-            texts=[style.interval(row.estimate, row.low, row.high, printed) for row in style.rows_of(rows)],
+            texts=[style.interval(row, printed) for row in style.rows_of(rows)],
             hollow=list(rows["tie"]),
         )
         if part == "cost":
@@ -185,7 +185,6 @@ def _draw_means(
         above,
         context.scale,
         [*means.drop(columns="name").to_numpy().ravel(), *lines.values()],
-        (context.scale[1] - context.scale[0]) / 20,
         which="x",
     )
     for name, value in lines.items():

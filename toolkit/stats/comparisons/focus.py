@@ -290,7 +290,9 @@ def judge_weighting(runs: pd.DataFrame, judgements: pd.DataFrame, scores: Sequen
     means, rows = judgements.groupby("run_id")[list(scores)].mean(), []
     for name in scores:
         alike = runs["run_id"].map(means[name]).where(runs[name].notna())
-        on, off = (frame.assign(judge="all") for frame in (runs, runs.assign(**{name: alike})))
+        on = runs.assign(judge="all")
+        off = on.copy()
+        off[name] = alike
         pairs = paired_judgements(on, off, name, "judge weighting", "by both weights")
         difference, *_ = paired_difference(pairs, f"{name}, specialization - equal", name, runs)
         difference = replace(difference, n={kind: difference.n[kind] for kind in ("bases", "runs")})
