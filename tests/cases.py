@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import tomllib
 from pathlib import Path
 
+import pytest
 
-def cases(module):
-    """Return the cases of a test module, by the names that it gives them."""
+FULL = functools.partial(pytest.param, marks=pytest.mark.full)
+"""A case of the full count of a guarantee."""
+
+
+def cases(module, name=None):
+    """Return the cases of a test module, by the names that it gives them, or those of a named file of its data."""
     path = Path(module)
-    if (table := path.with_suffix(".toml")).is_file():
-        return tomllib.loads(table.read_text("utf-8"))
-    return json.loads((path.parent / "data" / f"{path.stem}.json").read_text("utf-8"))
+    if name or not (table := path.with_suffix(".toml")).is_file():
+        table = path.parent / "data" / (name or f"{path.stem}.json")
+    text = table.read_text("utf-8")
+    return tomllib.loads(text) if table.suffix == ".toml" else json.loads(text)

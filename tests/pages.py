@@ -7,6 +7,13 @@ import json
 import re
 import zlib
 
+from toolkit.viewer.page import write_page
+
+
+def page_of(study, runs, **how):
+    """Write a page of these runs of a study, and return its path."""
+    return write_page(study.plan, study.store, runs, **how)
+
 
 def unpacked(page):
     """Return the data of the table, and the HTML of each run."""

@@ -22,6 +22,7 @@ from typing import Any, Self
 from aiohttp import web
 from stub_batches import StubBatch, StubBatches
 
+from toolkit.models.registry import open_model
 from toolkit.models.scripted import example_of
 
 
@@ -319,3 +320,16 @@ def _token(token, chances, most):
     ]
     own = math.log((chances or {token: 1.0}).get(token, 1e-9))
     return {"token": token, "bytes": list(token.encode()), "logprob": own, "top_logprobs": entries}
+
+
+def ask(spec, request, env=(), **options):
+    """Ask a model once, in a loop of its own, and close it."""
+
+    async def once():
+        model = open_model(spec, env=dict(env), **options)
+        try:
+            return await model.ask(request)
+        finally:
+            await model.close()
+
+    return asyncio.run(once())

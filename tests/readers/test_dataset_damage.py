@@ -1,14 +1,12 @@
 """A damaged copy of a good dataset: every kind of damage is found, and named as what it is."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from refusals import refusal
 
-from toolkit.errors import InputError
 from toolkit.prompts.check import KINDS, check_dataset
 from toolkit.prompts.content import readability
 from toolkit.prompts.dataset import TASK, Prompt, compose, load_dataset
@@ -31,9 +29,7 @@ def said(more):
 
 
 def text(number, change):
-    return lambda prompts: [
-        replace(p, text=change(p.text)) if i == number else p for i, p in enumerate(prompts)
-    ]
+    return lambda prompts: field(number, text=change(prompts[number].text))(prompts)
 
 
 def field(number, **fields):
@@ -73,7 +69,7 @@ def everywhere(prompts):
 
 
 S, M, L = 0, 1, 2
-DAMAGE: Mapping[str, tuple[str, Callable[[Prompts], Prompts]]] = {
+DAMAGE = {
     "too long": ("range", text(S, lambda t: t.replace(TASK, "\n- " + "One more word, again. " * 40 + TASK))),
     "too short": ("range", text(L, lambda t: t[:1500] + t[t.index(TASK) :])),
     "no M": ("length_bins", lambda prompts: [prompts[S], *prompts[L:]]),
@@ -256,11 +252,9 @@ def test_the_layout_of_the_architecture_document_is_read(tmp_path, good):
         assert read.version == "20250115_v2"
     for content in ({"prompts": 3}, [1], "x"):
         path.write_text(json.dumps(content))
-        with pytest.raises(InputError, match="no list of prompts in it"):
-            load_dataset(path)
+        refusal("no list of prompts in it", load_dataset, path)
     path.write_text("{")
-    with pytest.raises(InputError, match="not valid JSON"):
-        load_dataset(path)
+    refusal("not valid JSON", load_dataset, path)
 
 
 def test_versions_are_compared_prompt_by_prompt(good):

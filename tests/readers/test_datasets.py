@@ -1,7 +1,5 @@
 """Datasets of prompts: folders and tables load alike, a flaw is one clear line, and the shipped one has none."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

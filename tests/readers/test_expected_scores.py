@@ -1,7 +1,5 @@
 """Expected scores: the mean over the digits a judge could have written, and missing wherever that is not known."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math
@@ -38,6 +36,11 @@ def completion(*tokens, content=None):
 def clarity(*tokens, **options):
     """Return the expected score of clarity, or None."""
     return expected_scores(completion(*tokens, **options), ["clarity"]).get("clarity")
+
+
+def of_number(number):
+    """Return the expected score of clarity in a reply whose number is this token."""
+    return clarity('{"clarity":', number, "}")
 
 
 def near(score, mass):
@@ -77,14 +80,14 @@ def test_tokens_with_the_same_bytes_are_added_up_and_what_was_written_counts():
     """A byte token and a text token may both be the digit 4; llama.cpp lists what its grammar then took away."""
     number = entry("4", {"4": 0.4, "5": 0.2, "3": 0.1})
     number["top_logprobs"].append({"token": "<0x34>", "bytes": [0x34], "logprob": math.log(0.2)})
-    assert clarity('{"clarity":', number, "}") == FOUR
+    assert of_number(number) == FOUR
     number = entry("4", {"1.": 0.5, "2": 0.3}, logprob=math.log(0.1))
-    assert clarity('{"clarity":', number, "}") == near((2 * 0.3 + 4 * 0.1) / 0.4, 0.4)
-    assert clarity('{"clarity":', entry("5", {"5": 1.0}), "}") == (5.0, 1.0)
-    assert clarity('{"clarity":', entry("0", {"0": 1.0}), "}") == (0.0, 1.0)
-    assert clarity('{"clarity":', entry("4", {"x": 0.9}, logprob=-9999.0), "}") is None
-    assert clarity('{"clarity":', entry("4", {"4": 0.9, " 4": 0.9}), "}") is None
-    assert clarity('{"clarity":', entry("4", {"4": 0.9, "5": 0.1 + 1e-9}), "}") == near(4.1, 1.0)
+    assert of_number(number) == near((2 * 0.3 + 4 * 0.1) / 0.4, 0.4)
+    assert of_number(entry("5", {"5": 1.0})) == (5.0, 1.0)
+    assert of_number(entry("0", {"0": 1.0})) == (0.0, 1.0)
+    assert of_number(entry("4", {"x": 0.9}, logprob=-9999.0)) is None
+    assert of_number(entry("4", {"4": 0.9, " 4": 0.9})) is None
+    assert of_number(entry("4", {"4": 0.9, "5": 0.1 + 1e-9})) == near(4.1, 1.0)
 
 
 @pytest.mark.parametrize("number", ["4.5", "4.0", "12", "45", "-4", "4e0", '"4"', "null", "[4]", "7", "9"])
@@ -149,14 +152,14 @@ GOOD = completion('{"clarity":', entry("4", LIKELY), "}")
 
 
 def broken(*path_and_value):
-    """Return the good completion with another value at a path."""
+    """Return the expected scores of the good completion with another value at a path."""
     *path, value = path_and_value
     raw = copy.deepcopy(GOOD)
     inside = raw
     for step in path[:-1]:
         inside = inside[step]
     inside[path[-1]] = value
-    return raw
+    return expected_scores(raw, ["clarity"])
 
 
 CHOICE = ("choices", 0)
@@ -169,7 +172,7 @@ def test_a_wrong_type_anywhere_is_missing(value):
     assert expected_scores(GOOD, ["clarity"]) == {"clarity": FOUR}
     inside = [(*CHOICE, "message"), (*CHOICE, "message", "content"), (*CHOICE, "logprobs"), (*TOKENS, 0)]
     for path in (("choices",), CHOICE, *inside, TOKENS, (*TOKENS, 1), TOP, (*TOP, 0), (*TOP, 2)):
-        assert expected_scores(broken(*path, value), ["clarity"]) == {}
+        assert broken(*path, value) == {}
     for raw in (value, {}, {"content": [{"type": "text", "text": '{"clarity":4}'}]}):
         assert expected_scores(raw, ["clarity"]) == {}
     assert list(expected_scores(GOOD, ["risk_awareness", "clarity"])) == ["clarity"]
@@ -178,21 +181,21 @@ def test_a_wrong_type_anywhere_is_missing(value):
 @pytest.mark.parametrize("place", [0, 2])
 def test_a_log_probability_or_bytes_that_are_none_make_the_dimension_missing(place):
     for value in (0.1, 1e-9, math.nan, math.inf, True, None, "-0.5", [], {}):
-        assert expected_scores(broken(*TOP, place, "logprob", value), ["clarity"]) == {}
+        assert broken(*TOP, place, "logprob", value) == {}
     for data in ([256], [-1], ["a"], [None], [1.5], [[]]):
-        assert expected_scores(broken(*TOKENS, 0, "bytes", data), ["clarity"]) == {}
-        assert expected_scores(broken(*TOP, place, "bytes", data), ["clarity"]) == {}
+        assert broken(*TOKENS, 0, "bytes", data) == {}
+        assert broken(*TOP, place, "bytes", data) == {}
     for value in (-9999.0, -math.inf, -(10**400), -3.4e38):  # all but impossible: it weighs nothing
-        found = expected_scores(broken(*TOP, 2, "logprob", value), ["clarity"])["clarity"]
+        found = broken(*TOP, 2, "logprob", value)["clarity"]
         assert found == near((4 * 0.6 + 5 * 0.2) / 0.8, 0.8)
     for data in (None, "x", 7):  # without bytes the text of the token counts
-        assert expected_scores(broken(*TOKENS, 1, "bytes", data), ["clarity"]) == {"clarity": FOUR}
+        assert broken(*TOKENS, 1, "bytes", data) == {"clarity": FOUR}
 
 
 SPLITS = st.lists(st.integers(1, 12), min_size=60, max_size=60)
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.floats(0.01, 0.99)), min_size=7, max_size=7),
     SPLITS,
@@ -230,7 +233,6 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None, derandomize=True)
 @given(
     st.lists(
         st.fixed_dictionaries({}, optional=dict.fromkeys(("token", "bytes", "logprob", "top_logprobs"), JSON))
@@ -240,7 +242,6 @@ JSON = st.recursive(
 def test_nothing_a_server_sends_raises_or_leaves_the_scale(entries, content):
     choice = {"message": {"content": content}, "logprobs": {"content": entries}}
     assert expected_scores({"choices": [choice]}, ["clarity"]) == {}
-    raw = broken(*TOP, entries)
-    for score, mass in expected_scores(raw, ["clarity"]).values():
+    for score, mass in broken(*TOP, entries).values():
         assert 0 <= score <= 5
         assert 0 < mass <= 1

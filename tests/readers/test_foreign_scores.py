@@ -1,26 +1,28 @@
 """Logs that stopped, were reduced or differ in arguments; other tools' tables; names that only look alike; advice."""
 
-from __future__ import annotations
-
-import functools
 import json
 import re
-import tomllib
 import unicodedata
-from pathlib import Path
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
-from test_score_files import FOREIGN, lm_eval_of, promptfoo_of, result_of, saved, scored
+from cases import FULL, cases
+from refusals import refusal
+from test_score_files import (
+    EVERY,
+    FOREIGN,
+    analyse,
+    composite,
+    lm_eval_of,
+    names_in,
+    promptfoo_of,
+    result_of,
+    saved,
+    scored,
+)
 
 from toolkit import Scores
-from toolkit.cli import cli
-from toolkit.errors import InputError
 from toolkit.words import is_unseen, visible_name
-
-DATA = Path(__file__).parent / "data"
-FULL = functools.partial(pytest.param, marks=pytest.mark.full)
 
 
 def test_a_stopped_log_says_its_status_and_what_was_never_run():
@@ -30,7 +32,7 @@ def test_a_stopped_log_says_its_status_and_what_was_never_run():
         assert told in scores.summary().text
     reasons = scores.runs()["failure"].value_counts().to_dict()
     assert reasons == {"never run: status error": 5, "error in the sample": 2}
-    assert scores.runs()["composite"].mean() == 1.0
+    assert composite(scores).mean() == 1.0
     assert scores.missing().overall[0].estimate == 0.7
 
 
@@ -46,14 +48,16 @@ def test_samples_that_were_never_run_are_missing_in_each_epoch(tmp_path, status)
     assert runs["failure"].dropna().str.startswith("never run").sum() == 4
     assert ("has the status" in Scores.load(path).summary().text) is (status != "success")
     path.write_text(json.dumps(log | {"status": status, "samples": []}))
-    with pytest.raises(InputError, match="no sample of this log has a score"):
-        Scores.load(path)
+    refusal("no sample of this log has a score", Scores.load, path)
 
 
 def test_a_head_that_plans_more_samples_than_there_can_be_is_refused(tmp_path):
     head = {"dataset": {"sample_ids": [*range(1000)]}, "config": {"epochs": 2**31 - 1}}
-    with pytest.raises(InputError, match=r"cannot be read as a log of inspect_ai .*are more than 1,000,000"):
-        Scores.load(saved(tmp_path / "log.json", scored(1, s=1), **head))
+    refusal(
+        r"cannot be read as a log of inspect_ai .*are more than 1,000,000",
+        Scores.load,
+        saved(tmp_path / "log.json", scored(1, s=1), **head),
+    )
 
 
 @pytest.mark.parametrize("name", ["mode", "pass_at_2", "at_least_2", "mode_median", "max_mean"])
@@ -78,8 +82,7 @@ def test_reductions_that_are_not_there_or_not_true_any_more_are_asked_for(tmp_pa
     path = tmp_path / "log.json"
     for fault in ({"reductions": None}, {"invalidated": True}):
         path.write_text(json.dumps(log | fault))
-        with pytest.raises(InputError, match=r"epochs are reduced by mode, .*: inspect score"):
-            Scores.load(path)
+        refusal(r"epochs are reduced by mode, .*: inspect score", Scores.load, path)
     for part in log["reductions"]:
         del part["samples"][2]
     path.write_text(json.dumps(log))
@@ -87,7 +90,7 @@ def test_reductions_that_are_not_there_or_not_true_any_more_are_asked_for(tmp_pa
     assert runs["failure"].dropna().to_dict() == {"t/q2": "no value of its epochs"}
 
 
-CONDITIONS = json.loads((DATA / "conditions.json").read_text())
+CONDITIONS = cases(__file__, "conditions.json")
 
 
 @pytest.mark.parametrize("case", CONDITIONS, ids=[case["name"] for case in CONDITIONS])
@@ -138,19 +141,16 @@ MIXED = {
 def test_scores_of_different_ranges_are_not_averaged(tmp_path, name):
     """One is asked for by name, of a log and of a table; a scale that all of them have is taken at its word."""
     log = saved(tmp_path / "log.json", *MIXED[name])
-    with pytest.raises(InputError, match=r"exact 0 to 1, length 40 to 45.*--metric NAME.*--scale LOW HIGH"):
-        Scores.load(log)
-    assert Scores.load(log, metric="length").runs()["composite"].mean() == 42.5
+    refusal(r"exact 0 to 1, length 40 to 45.*--metric NAME.*--scale LOW HIGH", Scores.load, log)
+    assert composite(Scores.load(log, metric="length")).mean() == 42.5
     assert Scores.load(log, metric="exact").scale == (0, 1)
     assert Scores.load(log, scale=(0, 50)).scale == (0, 50)
     column = "dimension" if name == "keys" else "judge"
     rows = [(n, part, value) for n in range(6) for part, value in (("exact", n % 2), ("length", 40 + n))]
     table = pd.DataFrame(rows, columns=["item", column, "score"])
-    with pytest.raises(InputError, match="scores of different ranges"):
-        Scores(table)
-    assert Scores(table, metric="exact").runs()["composite"].mean() == 0.5
-    with pytest.raises(InputError, match="has no dimension and no judge exakt; did you mean exact"):
-        Scores(table, metric="exakt")
+    refusal("scores of different ranges", Scores, table)
+    assert composite(Scores(table, metric="exact")).mean() == 0.5
+    refusal("has no dimension and no judge exakt; did you mean exact", Scores, table, metric="exakt")
 
 
 @pytest.mark.parametrize("values", [(1, 1, 5), (0, 0, 5), *map(FULL, ((3, 4, 10), (20, 30, 100)))])
@@ -158,7 +158,7 @@ def test_a_range_that_may_be_of_the_same_scale_is_averaged(values):
     """Scores that are all equal, and high ones beside low ones, say nothing against one scale."""
     low, middle, high = values
     rows = [(n, d, (low, middle)[n % 2] if d == "a" else (low, high)[n % 2]) for n in range(6) for d in "ab"]
-    assert Scores(pd.DataFrame(rows, columns=["item", "dimension", "score"])).runs()["composite"].count() == 6
+    assert composite(Scores(pd.DataFrame(rows, columns=["item", "dimension", "score"]))).count() == 6
 
 
 def test_the_means_of_models_are_those_that_inspect_printed():
@@ -201,17 +201,15 @@ def test_scores_of_langfuse_are_read(name):
 @pytest.mark.parametrize("name", ["promptfoo_one.csv", "promptfoo_several.csv", "promptfoo.yaml"])
 def test_tables_of_promptfoo_are_known_and_its_json_asked_for(name):
     """As promptfoo 0.123 writes them: a column of replies for each provider and prompt, doubled names after it."""
-    with pytest.raises(InputError, match=r"promptfoo export eval ID -o FILE\.json"):
-        Scores.load(FOREIGN / name)
+    refusal(r"promptfoo export eval ID -o FILE\.json", Scores.load, FOREIGN / name)
 
 
 def test_a_metric_of_promptfoo_is_taken_by_name(tmp_path):
     """It was passed over without a word."""
     rows = [result_of(test, score=0.5, namedScores={"exact": test % 2}) for test in range(4)]
     promptfoo_of(tmp_path / "out.json", rows)
-    assert Scores.load(tmp_path / "out.json", metric="exact").runs()["composite"].tolist() == [0, 1, 0, 1]
-    with pytest.raises(InputError, match="has no metric f1; it has exact"):
-        Scores.load(tmp_path / "out.json", metric="f1")
+    assert composite(Scores.load(tmp_path / "out.json", metric="exact")).tolist() == [0, 1, 0, 1]
+    refusal("has no metric f1; it has exact", Scores.load, tmp_path / "out.json", metric="f1")
 
 
 @pytest.mark.parametrize("listed", [{}, {"metrics": ["word_perplexity", "f1", "acc"]}])
@@ -225,29 +223,15 @@ def test_metrics_of_lm_eval_that_are_lists_are_told_and_not_taken(tmp_path, list
     }
     rows = [(at, {**common, **listed, "acc": at % 2, "word_perplexity": [-9.5, 3]}) for at in range(4)]
     path = lm_eval_of(tmp_path / "samples_t_1.jsonl", *rows)
-    assert Scores.load(path).runs()["composite"].mean() == 0.5
+    assert composite(Scores.load(path)).mean() == 0.5
     lists = "word_perplexity, f1" if listed else "word_perplexity"
     assert f"{lists}: no number a document, not taken" in Scores.load(path).summary().text
-    with pytest.raises(InputError, match=f"it has acc; no number a document: {lists}"):
-        Scores.load(path, metric="word_perplexity")
+    refusal(f"it has acc; no number a document: {lists}", Scores.load, path, metric="word_perplexity")
     rows = [(at, {name: row[name] for name in row if name != "acc"}) for at, row in rows]
-    with pytest.raises(InputError, match="it has none; no number a document: word_perplexity"):
-        Scores.load(lm_eval_of(path, *rows))
+    refusal("it has none; no number a document: word_perplexity", Scores.load, lm_eval_of(path, *rows))
 
 
-ZERO_WIDTH = [
-    "\u200b",
-    "\u200c",
-    "\u200d",
-    "\ufeff",
-    "\u00ad",
-    "\u200e",
-    "\u202e",
-    "\u2066",
-    "\u2060",
-    "\ufe0f",
-    "\u3164",
-]
+ZERO_WIDTH = "\u200b\u200c\u200d\ufeff\u00ad\u200e\u202e\u2066\u2060\ufe0f\u3164"
 UNSEEN = [f"gpt{sign}-4" for sign in ZERO_WIDTH] + [
     "gpt-4\u00a0",
     "\u3000gpt-4",
@@ -262,26 +246,20 @@ UNSEEN = [f"gpt{sign}-4" for sign in ZERO_WIDTH] + [
 def test_names_that_look_alike_are_one_and_that_is_said(tmp_path, column, name):
     """Joined where rows tell them apart otherwise, refused where they are doubled then; both name the row."""
     plain = unicodedata.normalize("NFC", name) if "M" in name else "gpt-4"
-    frame = pd.DataFrame(
-        [(f"i{i}", m, j, d, i % 5) for i in range(4) for m in "pq" for j in "ab" for d in "xy"],
-        columns=["item", "model", "judge", "dimension", "score"],
-    )
+    frame = EVERY.copy()
     first = frame[column] == frame[column].iloc[0]
     frame[column] = frame[column].mask(first, (first.cumsum() % 2).map({0: name, 1: plain}))
     line = int((frame[column] == name).argmax()) + 2
     frame.to_csv(tmp_path / "t.csv", index=False)
     scores = Scores.load(tmp_path / "t.csv")
-    labels = scores.dimensions_scored
-    if column != "dimension":
-        labels = set(scores.judgements()["base" if column == "item" else column])
+    labels = names_in(scores, column)
     assert plain in labels
     assert name not in labels
     told = rf"1 name with characters that are not seen, .*t\.csv, line {line}\), read as '{plain}'"
     assert re.search(told, scores.summary().text)
     doubled = pd.concat([frame[first].assign(**{column: plain}), frame[first].assign(**{column: name})])
     doubled.to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(InputError, match=r"has a score already; .*read as"):
-        Scores.load(tmp_path / "t.csv")
+    refusal(r"has a score already; .*read as", Scores.load, tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize("sign", [*ZERO_WIDTH[:2], *map(FULL, ZERO_WIDTH[2:])])
@@ -294,8 +272,7 @@ def test_names_of_columns_and_options_are_read_as_they_are_seen(tmp_path, sign):
     frame = pd.DataFrame({f"it{sign}em": [1, 2], "judge_1": [1, 2], f"judge_2{sign}": [2, 3]})
     assert set(Scores(frame).judgements()["judge"]) == {"judge_1", "judge_2"}
     path.write_text(f"item,score,sco{sign}re\n1,2,3\n", encoding="utf-8")
-    with pytest.raises(InputError, match="'score': is there twice"):
-        Scores.load(path)
+    refusal("'score': is there twice", Scores.load, path)
 
 
 def test_what_is_seen_of_a_name():
@@ -308,7 +285,7 @@ def test_what_is_seen_of_a_name():
         assert not any(is_unseen(sign) for sign in name)
 
 
-ADVICE = tomllib.loads((DATA / "advice.toml").read_text())
+ADVICE = cases(__file__, "advice.toml")
 
 
 @pytest.mark.parametrize("name", ADVICE)
@@ -316,12 +293,10 @@ def test_advice_of_a_message_works(tmp_path, name):
     """Each option that a line or a note gives, in the line's own words, reads the same file."""
     option, path = ADVICE[name]["option"], tmp_path / "t.csv"
     path.write_text(ADVICE[name]["text"])
-    start = ["analyse", str(path), "--json", "--out", str(tmp_path)]
-    before = CliRunner().invoke(
-        cli, [*start, *(["--scale", "1", "5"] if name == "outside" else [])], standalone_mode=False
-    )
+    start = [path, "--json", "--out", tmp_path]
+    before = analyse(*start, *(["--scale", 1, 5] if name == "outside" else []))
     assert option in str(before.exception or before.stdout)
-    after = CliRunner().invoke(cli, [*start, *ADVICE[name]["arguments"]], standalone_mode=False)
+    after = analyse(*start, *ADVICE[name]["arguments"])
     assert after.exception is None, str(after.exception)
     assert option not in json.loads(after.stdout)["notes"]
 

@@ -1,16 +1,15 @@
 """Frames in files are as they were: dtypes, bits of floats, missing and empty, hostile texts."""
 
-from __future__ import annotations
-
 import csv
 import io
 from datetime import UTC, datetime
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
+from refusals import refusal
 
 from toolkit.errors import InputError
 from toolkit.store.frame_files import KINDS, as_kind, dtype_of, save_frame, typed, types_of
@@ -40,7 +39,7 @@ def test_any_frame_comes_back_as_it_was(tmp_path):
     """From Parquet, by pandas alone: values, dtypes, missing values and every bit of every float are the same."""
     columns = {name: values(word) for name, word in types_of("calls").items()}
 
-    @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=25)
     @given(st.lists(st.fixed_dictionaries(columns), min_size=1, max_size=4))
     def holds(some):
         frame = typed(some, types_of("calls"))
@@ -84,8 +83,7 @@ def test_hostile_texts_are_in_a_csv_file_character_by_character(tmp_path):
 def test_a_frame_that_is_not_of_its_kind_is_one_clear_line():
     """Another kind, another column, and a value of no category or dtype are told apart."""
     frame = typed([{"test_item": "i", "prompt_id": "p", "text": "t"}], types_of("prompts"))
-    with pytest.raises(InputError, match="there is no frame 'run'"):
-        as_kind(frame, "run")
+    refusal("there is no frame 'run'", as_kind, frame, "run")
     odd = {
         "does not have the column 'more'": {"more": 1},
         "'length_bin' cannot hold 'XL'; it is one of S, M, L": {"length_bin": pd.Series(["XL"], dtype="str")},
@@ -93,8 +91,7 @@ def test_a_frame_that_is_not_of_its_kind_is_one_clear_line():
         "frame prompts: a value is not of its column.s dtype": {"tokens": pd.Series([2**70], dtype="object")},
     }
     for line, change in odd.items():
-        with pytest.raises(InputError, match=line):
-            as_kind(frame.assign(**change), "prompts")
+        refusal(line, as_kind, frame.assign(**change), "prompts")
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), pd.NA, "False"])
@@ -106,5 +103,4 @@ def test_a_missing_truth_is_neither_true_nor_false(value):
         typed([{"judged": True}, {"judged": value}], {"judged": "bool"})
     frame = typed([{"judged": True, "excluded": False}], types_of("runs")).astype({"judged": "object"})
     frame.loc[0, "judged"] = value
-    with pytest.raises(InputError, match=r"'judged' has a row without a value|not of its column's dtype"):
-        as_kind(frame, "runs")
+    refusal(r"'judged' has a row without a value|not of its column's dtype", as_kind, frame, "runs")

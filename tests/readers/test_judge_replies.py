@@ -1,13 +1,11 @@
 """Judge replies as they really come: each gives the right scores or findings, or the right reason."""
 
-from __future__ import annotations
-
 import json
 import random
 
 import pytest
 from cases import cases
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit.judges.parse import Unreadable, parse_judgement
@@ -163,7 +161,6 @@ OBJECTS = WHOLE | st.dictionaries(st.sampled_from([*DIMENSIONS, "reasons", "x"])
 PIECES = st.sampled_from([*'{}[]",:4\n', "```", "json", "NaN", "\\u", "\ud800", GOOD])
 
 
-@settings(deadline=None, derandomize=True)
 @given(
     st.one_of(st.text(), OBJECTS, st.lists(PIECES).map("".join)),
     st.sampled_from(["stop", "length", "filter", "refusal", "other", ""]),

@@ -1,19 +1,18 @@
 """Scorers of keyed tests: what counts as an answer, what is unreadable and why, and what answers are worth."""
 
-from __future__ import annotations
-
+import functools
 import json
 import random
 import time
 from pathlib import Path
-from typing import Final
 
 import pytest
 from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusal
 
-from toolkit.errors import InputError, StudyError
+from toolkit.errors import StudyError
 from toolkit.keyed.scorers import SCORERS, scorer
 from toolkit.keyed.table import KeyedItem, keeps_order
 
@@ -85,14 +84,14 @@ def test_options_are_shown_with_the_letters_they_are_answered_by():
     assert choice.measures == (("correct", "share of items"),)
 
 
-PIECES: Final = (
+PIECES = (
     "-p -P id `id` init __init__ 28 2⁸ 10³ 103 ' \" C C++ C# .NET NET /etc ~ A b (B) B. C) 1 2 ٢ ２ 1,000 1000 1.0 ½ "
     "5㎏ 5kg −3 -3 ab a\u200bb Ab é e\u0301 ﬁ fi **x** x x. A,B AC true True null … ... _ * ` {x} [A] H₂O H2O"
 )
 """Options that a fold of capitals, marks, blanks or compatible characters may take for each other."""
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.lists(
         st.sampled_from(
@@ -216,8 +215,10 @@ def test_numbers_are_read_strictly(text, key, expected):
 
 
 def test_tolerance(tmp_path):
+    number = functools.partial(scorer, "number", tmp_path)
+
     def correct(answered, key, **settings):
-        return scorer("number", tmp_path, **settings).score(answered, item(key))["correct"]
+        return number(**settings).score(answered, item(key))["correct"]
 
     assert correct(5.0, "5") == 1
     assert correct(5.01, "5") == 0
@@ -227,14 +228,10 @@ def test_tolerance(tmp_path):
     assert correct(0.0, "0", tolerance={"relative": 0.1}) == 1
     assert SCORERS["number"].score(7.5, item("10"))["absolute_error"] == 2.5
     for wrong in ({"absolut": 1}, {"absolute": -1}, {"absolute": True}, {"absolute": 1, "relative": 1}):
-        with pytest.raises(
-            StudyError, match=r"options.tolerance: .* write \{ absolute = 0.5 \} or \{ relative"
-        ):
-            scorer("number", tmp_path, tolerance=wrong)
-    with pytest.raises(
-        StudyError, match=r"options.tolerence: scorer number has no such setting; its settings are tol"
-    ):
-        scorer("number", tmp_path, tolerence=1)
+        says = r"options.tolerance: .* write \{ absolute = 0.5 \} or \{ relative"
+        refusal(says, number, error=StudyError, tolerance=wrong)
+    says = r"options.tolerence: scorer number has no such setting; its settings are tol"
+    refusal(says, number, error=StudyError, tolerence=1)
 
 
 # --- identifiers ------------------------------------------------------------------------------------------------------
@@ -384,28 +381,29 @@ unnamed.measures = {"": 3}
 def test_a_scorer_of_ones_own(tmp_path):
     (tmp_path / "mine.py").write_text(OWN)
     keyed = item("abc")
-    words = scorer("mine.py:words", tmp_path)
+
+    def mine(name):
+        return scorer(f"mine.py:{name}", tmp_path)
+
+    words, two = mine("words"), mine("two")
     assert (words.measures, words.check(item(None))) == ((("score", "none"),), None)
     assert words.score(value(words, "two words", keyed), keyed) == {"score": 2.0}
     assert value(words, "", keyed) == ["the scorer gives no score"]
-    two = scorer("mine.py:two", tmp_path)
     assert two.score(value(two, "abc", keyed), keyed) == {"exact": 1.0, "long": 3.0}
     assert two.form(keyed, ()) == "Be short."
-    assert value(scorer("mine.py:odd", tmp_path), "x", keyed) == ["the scorer gives no finite number"]
-    assert value(scorer("mine.py:leaves", tmp_path), "x", keyed) == ["the scorer failed: SystemExit: enough"]
+    assert value(mine("odd"), "x", keyed) == ["the scorer gives no finite number"]
+    assert value(mine("leaves"), "x", keyed) == ["the scorer failed: SystemExit: enough"]
     with pytest.raises(KeyboardInterrupt):
-        scorer("mine.py:pressed", tmp_path).read("x", keyed, ())
-    with pytest.raises(InputError, match=r"gives nothing for item i and not score; declare"):
-        scorer("mine.py:nothing", tmp_path).read("x", keyed, ())
+        mine("pressed").read("x", keyed, ())
     for name in ("empty", "listed", "unnamed"):
-        with pytest.raises(StudyError, match=rf"{name}.measures is .*; write .*{name}.measures = ."):
-            scorer(f"mine.py:{name}", tmp_path)
-    with pytest.raises(InputError, match=r"scorer mine.py:broken failed on item i: ZeroDivisionError"):
-        scorer("mine.py:broken", tmp_path).read("x", keyed, ())
-    with pytest.raises(
-        InputError, match=r"gives exact for item i and not score; declare .* undeclared.measures = "
-    ):
-        scorer("mine.py:undeclared", tmp_path).read("x", keyed, ())
+        says = rf"{name}.measures is .*; write .*{name}.measures = ."
+        refusal(says, mine, name, error=StudyError)
+    for name, says in {
+        "nothing": r"gives nothing for item i and not score; declare",
+        "broken": r"scorer mine.py:broken failed on item i: ZeroDivisionError",
+        "undeclared": r"gives exact for item i and not score; declare .* undeclared.measures = ",
+    }.items():
+        refusal(says, mine(name).read, "x", keyed, ())
 
 
 @pytest.mark.parametrize(
@@ -426,5 +424,4 @@ def test_a_scorer_of_ones_own(tmp_path):
 def test_unknown_scorers_are_one_line(tmp_path, name, message):
     (tmp_path / "mine.py").write_text(OWN)
     (tmp_path / "exits.py").write_text("raise SystemExit(3)")
-    with pytest.raises(StudyError, match=message):
-        scorer(name, tmp_path)
+    refusal(message, scorer, name, tmp_path, error=StudyError)

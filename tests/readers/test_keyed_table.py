@@ -1,16 +1,13 @@
 """Tables with a key in the shapes of published sets, written for these tests, and the faults of such tables."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
-from typing import Any
 
 import pytest
 from cases import cases
+from refusals import refusal
 
-from toolkit.errors import InputError
 from toolkit.keyed.scorers import SCORERS, check_table
 from toolkit.keyed.table import KeyedItem, keeps_order, load_keyed
 
@@ -34,9 +31,7 @@ def load(folder, name, content, columns=None):
 
 
 def fault(folder, name, content, columns=None):
-    with pytest.raises(InputError) as caught:
-        load(folder, name, content, columns)
-    message = str(caught.value)
+    message = refusal(None, load, folder, name, content, columns)
     assert "\n" not in message
     return message.replace(f"{folder}/", "")
 
@@ -76,8 +71,12 @@ def test_ctibench_other_tasks(tmp_path, name, key):
 
 def test_ctibench_attribution_has_no_key_in_its_table(tmp_path):
     table = load(tmp_path, "cti-taa.tsv", "URL\tText\tPrompt\nu\treport\tWho was it?\n")
-    with pytest.raises(InputError, match=r"cti-taa.tsv, row 2: has no answer; write it, or take the row out"):
-        check_table(table, SCORERS["label"])
+    refusal(
+        r"cti-taa.tsv, row 2: has no answer; write it, or take the row out",
+        check_table,
+        table,
+        SCORERS["label"],
+    )
 
 
 def test_seceval(tmp_path):
@@ -91,10 +90,12 @@ def test_seceval(tmp_path):
     )
     assert table.notes == ("marks before options were taken off in 1 row",)
     check_table(table, SCORERS["set"])
-    with pytest.raises(
-        InputError, match=r'row 1: its answer is not usable \(2 options; scorer = "set" takes'
-    ):
-        check_table(table, SCORERS["choice"])
+    refusal(
+        r'row 1: its answer is not usable \(2 options; scorer = "set" takes',
+        check_table,
+        table,
+        SCORERS["choice"],
+    )
 
 
 def test_nist_mappings_are_collected_by_control(tmp_path):
@@ -112,7 +113,7 @@ def test_nist_mappings_are_collected_by_control(tmp_path):
         mapping("AC-2", "T1556.009"),
         mapping("AC-2", None),
     ]
-    columns: dict[str, Any] = {"prompt": "Which does {capability_id} mitigate?", "id": "capability_id"}
+    columns = {"prompt": "Which does {capability_id} mitigate?", "id": "capability_id"}
     columns |= {"answer": ["attack_object_id"], "group": "capability_group"}
     content = {"metadata": {"list": [1]}, "mapping_objects": rows}
     table = load(tmp_path, "nist.json", content, columns)
@@ -202,10 +203,9 @@ def test_faults_are_one_line(tmp_path, name, content, columns, message):
 def test_missing_file_names_its_neighbour(tmp_path):
     (tmp_path / "table.csv").write_text("question\na\n")
     for name in ("tabel.csv", "tabel.json"):
-        with pytest.raises(
-            InputError, match=r"there is no such file; (did you mean table.csv\? )?check the path"
-        ):
-            load_keyed(tmp_path / name)
+        refusal(
+            r"there is no such file; (did you mean table.csv\? )?check the path", load_keyed, tmp_path / name
+        )
 
 
 def test_an_answer_that_is_no_option_names_its_row(tmp_path):
@@ -213,10 +213,12 @@ def test_an_answer_that_is_no_option_names_its_row(tmp_path):
         {"question": "1?", "choices": ["x", "y"], "answer": "B"},
         {"question": "2?", "choices": ["x", "y"], "answer": "C"},
     ]
-    with pytest.raises(
-        InputError, match=r"^t.json, row 2: its answer is not usable \(no option: 'C'\); correct it"
-    ):
-        check_table(load(tmp_path, "t.json", rows), SCORERS["choice"])
+    refusal(
+        r"^t.json, row 2: its answer is not usable \(no option: 'C'\); correct it",
+        check_table,
+        load(tmp_path, "t.json", rows),
+        SCORERS["choice"],
+    )
 
 
 def test_columns_that_are_not_wanted(tmp_path):

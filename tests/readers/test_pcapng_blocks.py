@@ -1,40 +1,22 @@
 """Blocks of a pcapng that hold no packet are none, whatever tshark numbers; capinfos is the other counter."""
 
-from __future__ import annotations
-
 import re
 import struct
 import subprocess
 
+import handmade
 import pytest
+from handmade import block, section
+from refusals import refusal
 
-from toolkit.errors import InputError
 from toolkit.traffic.convert import convert
 from toolkit.traffic.sample import load_sample
 
 
-def block(order, kind, body):
-    """Return a block of a pcapng in one order of bytes (draft-ietf-opsawg-pcapng, section 3.1)."""
-    body += bytes(-len(body) % 4)
-    length = len(body) + 12
-    return struct.pack(f"{order}II", kind, length) + body + struct.pack(f"{order}I", length)
-
-
-def section(order):
-    """Return the head of a section with one interface of Ethernet."""
-    head = block(order, 0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1))
-    return head + block(order, 1, struct.pack(f"{order}HHI", 1, 0, 262144))
-
-
 def packet(order, number):
     """Return a packet of UDP from 192.0.2.NUMBER, so many milliseconds after the first second."""
-    data = struct.pack(">HHHH", 1000 + number, 9999, 13, 0) + b"hello"
-    ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(data), number, 0, 64, 17, 0) + bytes([192, 0, 2, number])
-    frame = b"\2" * 6 + b"\4" * 6 + b"\x08\0" + ip + bytes([198, 51, 100, 2]) + data
-    at = 1_700_000_000_000_000 + number * 1000
-    return block(
-        order, 6, struct.pack(f"{order}IIIII", 0, at >> 32, at & 0xFFFFFFFF, len(frame), len(frame)) + frame
-    )
+    data = handmade.udp(b"hello", 1000 + number, 9999)
+    return handmade.packet_block(order, handmade.packet(data, 17, f"192.0.2.{number}"), number / 1000)
 
 
 SECRETS = b"CLIENT_RANDOM 00 11\n"
@@ -87,8 +69,7 @@ def test_blocks_without_packets_alone_hold_no_packet_and_a_cut_one_is_said(tmp_p
     """A line, and the packets before the damage."""
     path = tmp_path / "x.pcapng"
     path.write_bytes(section("<") + OTHERS["custom of a known maker"]("<") + OTHERS["journal"]("<"))
-    with pytest.raises(InputError, match="it holds no packet; nothing was written"):
-        convert(path, tmp_path / "x.csv")
+    refusal("it holds no packet; nothing was written", convert, path, tmp_path / "x.csv")
     path.write_bytes(section(">") + packet(">", 1) + OTHERS["custom, copied"](">")[:-6])
     done = convert(path, tmp_path / "x.csv")
     assert (done.packets, done.truncated) == (1, True)

@@ -1,14 +1,12 @@
 """Pseudonyms: one key one mapping, kinds and shared prefixes kept, nothing else of an address left."""
 
-from __future__ import annotations
-
 import ipaddress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusal
 
-from toolkit.errors import InputError
 from toolkit.traffic.pseudonyms import Pseudonyms, read_key
 
 ONE, OTHER = Pseudonyms("one key for the tests"), Pseudonyms("another key for the tests")
@@ -106,12 +104,10 @@ def test_a_key_is_needed(tmp_path):
     for content, says in ((None, "cannot be read"), (" \n", "holds no key")):
         if content:
             file.write_text(content)
-        with pytest.raises(InputError, match=says):
-            read_key(file)
+        refusal(says, read_key, file)
     file.write_text("secret\n")
     assert read_key(file) == "secret"
-    with pytest.raises(InputError, match="key is empty"):
-        Pseudonyms("")
+    refusal("key is empty", Pseudonyms, "")
 
 
 def test_addresses_that_have_no_pseudonym_are_named():

@@ -1,7 +1,5 @@
 """The reader of captures: the rows of every kind of packet, and nothing left running."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random
@@ -12,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import handmade
 import pytest
-from cases import cases
+from cases import FULL, cases
 from mutations import captures_to_break, every_kind, examine, mutated, plain_records
+from refusals import refusal
+from waiting import processes
 
-from toolkit.errors import InputError
 from toolkit.traffic.sample import NAMES
 from toolkit.traffic.tshark import packet_records, row_cells, tshark_fields
 
@@ -29,22 +28,11 @@ def rows(capture, display_filter=None):
 
 def tsharks_of(pid):
     """The running tsharks below a process; one that was ended and is not yet reaped counts too."""
-    out = subprocess.run(["ps", "-eo", "ppid=,comm="], capture_output=True, text=True, check=True).stdout
-    return [line for line in out.splitlines() if line.split() == [str(pid), "tshark"]]
-
-
-@pytest.fixture
-def capture(tmp_path):
-    def write(frames, form=handmade.pcap):
-        path = tmp_path / "made.pcap"
-        path.write_bytes(form(frames))
-        return path
-
-    return write
+    return [line for line in processes("ppid=,comm=") if line.split() == [str(pid), "tshark"]]
 
 
 @pytest.mark.parametrize("start", range(1, 256, 64))
-def test_every_byte_is_the_text_that_tshark_itself_writes(capture, start):
+def test_every_byte_is_the_text_that_tshark_itself_writes(written, start):
     """Tabs, quotes, separators, escapes, control signs and bytes that are no UTF-8, alone and in a row."""
     wild = bytes(b for b in range(start, min(start + 64, 256)) if b not in b"\r\n")
     agents = [*(b"a%cz" % b for b in wild), wild, "é\u2028\u202e\U0001f600\x85".encode(), b"\\t\\n\\"]
@@ -53,17 +41,17 @@ def test_every_byte_is_the_text_that_tshark_itself_writes(capture, start):
         for n, a in enumerate(agents)
     )
     frames = [frame for flow in flows for frame in flow]
-    path = capture(frames)
+    path = written(frames)
     assert list(packet_records(path)) == plain_records(path)
     found = rows(path)
     assert len(found) == len(frames)
     assert [row["method"] for row in found].count("GET") >= len(agents) - wild.count(b" ")
 
 
-def test_what_is_known_of_each_kind_of_packet(capture):
+def test_what_is_known_of_each_kind_of_packet(written):
     """No packet is left out; addresses and ports are of the packet itself, of the inner one in a tunnel."""
     frames = every_kind()
-    found = rows(capture(frames))
+    found = rows(written(frames))
     assert [row["number"] for row in found] == [str(n + 1) for n in range(len(frames))]
     assert [row["length"] for row in found] == [str(len(frame)) for frame in frames]
     assert all(row["protocol"] for row in found)
@@ -72,17 +60,16 @@ def test_what_is_known_of_each_kind_of_packet(capture):
         assert [found[place][name] for name in names.split()] == cells
 
 
-def test_tcp_of_a_packet_is_its_own_and_a_filter_keeps_numbers_and_times(capture):
+def test_tcp_of_a_packet_is_its_own_and_a_filter_keeps_numbers_and_times(written):
     """Bits have names in their order, no flags is none; what an ICMP error quotes is no segment of its stream."""
     values = [1, 2, 4, 8, 16, 32, 64, 128, 0x12, 0]
     segments = [handmade.tcp(b"", 1000 + v, 9, flags=v) for v in values]
-    ends = (handmade.CLIENT, handmade.SERVER)
-    frames = [handmade.ethernet(handmade.ipv4(segment, 6, *ends), 0x0800) for segment in segments]
+    frames = [handmade.packet(segment, 6) for segment in segments]
     names = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "SYN,ACK", "none"]
-    assert [row["tcp_flags"] for row in rows(capture(frames))] == names
+    assert [row["tcp_flags"] for row in rows(written(frames))] == names
     flow = handmade.flow(handmade.get(), handmade.answer())
-    quote = handmade.ipv4(b"\x03\x01\0\0\0\0\0\0" + flow[0][14:], 1, *ends[::-1])
-    path = capture([*flow, handmade.ethernet(quote, 0x0800)])
+    quote = b"\x03\x01\0\0\0\0\0\0" + flow[0][14:]
+    path = written([*flow, handmade.packet(quote, 1, handmade.SERVER, handmade.CLIENT)])
     last = rows(path)[-1]
     assert last["protocol"] == "ICMP"
     assert {last[name] for name in ("source_port", "tcp_flags", "stream", "payload_length")} == {None}
@@ -90,16 +77,15 @@ def test_tcp_of_a_packet_is_its_own_and_a_filter_keeps_numbers_and_times(capture
     assert [(row["number"], row["time"]) for row in found] == [("4", "0.003000000"), ("5", "0.004000000")]
 
 
-def test_no_tshark_is_one_line(capture, monkeypatch, tmp_path):
-    path = capture([handmade.arp()])
+def test_no_tshark_is_one_line(written, monkeypatch, tmp_path):
+    path = written([handmade.arp()])
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(InputError, match="apt-get install tshark"):
-        list(packet_records(path))
+    refusal("apt-get install tshark", list, packet_records(path))
 
 
-def test_preferences_of_the_user_change_nothing(capture, monkeypatch, tmp_path):
+def test_preferences_of_the_user_change_nothing(written, monkeypatch, tmp_path):
     """Not even a profile that turns HTTP off and resolves names, found in the way tshark finds it."""
-    path = capture(handmade.flow(handmade.get(), handmade.answer()))
+    path = written(handmade.flow(handmade.get(), handmade.answer()))
     plain = rows(path)
     for folder in (tmp_path / ".config" / "wireshark", tmp_path / "own"):
         folder.mkdir(parents=True)
@@ -114,9 +100,9 @@ def test_preferences_of_the_user_change_nothing(capture, monkeypatch, tmp_path):
     assert rows(path) == plain
 
 
-def test_leaving_early_ends_tshark(capture):
+def test_leaving_early_ends_tshark(written):
     """A consumer that stops, or breaks, after one packet leaves no process and no thread."""
-    path = capture([handmade.dns(2000 + n % 60_000) for n in range(30_000)])
+    path = written([handmade.dns(2000 + n % 60_000) for n in range(30_000)])
     before = threading.active_count()
     for stop in (StopIteration, ValueError):
         records = packet_records(path)
@@ -131,9 +117,9 @@ def test_leaving_early_ends_tshark(capture):
         assert threading.active_count() == before
 
 
-def test_a_running_loop_and_the_watcher_of_the_user_are_left_alone(capture):
+def test_a_running_loop_and_the_watcher_of_the_user_are_left_alone(written):
     """Inside a coroutine, as in a cell of a notebook, and in another thread, PyShark just reads."""
-    path = capture(every_kind())
+    path = written(every_kind())
     expected, watcher = rows(path), asyncio.get_child_watcher()
 
     async def cell():
@@ -145,9 +131,7 @@ def test_a_running_loop_and_the_watcher_of_the_user_are_left_alone(capture):
         assert list(pool.map(rows, [path] * 3)) == [expected] * 3
 
 
-@pytest.mark.parametrize(
-    ("seed", "count"), [(100, 4), *(pytest.param(n, 24, marks=pytest.mark.full) for n in range(101, 105))]
-)
+@pytest.mark.parametrize(("seed", "count"), [(100, 4), *(FULL(n, 24) for n in range(101, 105))])
 def test_mutations_break_nothing(tmp_path, seed, count):
     """A hundred seeded mutations: rows are those of tshark, nothing crashes, no partial CSV, none above 10 s."""
     numbers = random.Random(seed)

@@ -1,13 +1,10 @@
 """Whether a reply refuses: by forms, measured on 200 replies labelled before there were forms, or by a judge."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -47,7 +44,7 @@ def test_the_page_has_what_is_measured_on_the_labelled_replies():
         refusals = [refused(reply) is True for reply, label, _ in part if label]
         others = [refused(reply) is False for reply, label, _ in part if not label]
         lines.append(f"| {name} | {share(refusals)} | {share(others)} |")
-    kinds: dict[tuple[bool, str], list[bool]] = defaultdict(list)
+    kinds = defaultdict(list)
     for reply, label, kind in labelled:
         kinds[not label, kind].append(refused(reply) is label)
     lines += [
@@ -87,9 +84,9 @@ def test_forms_are_read_whatever_their_dress(text, expected):
 
 def test_a_reply_that_the_provider_withheld_is_a_refusal_and_a_failed_call_is_missing():
     """Claude ends a refusal without any text: to leave it out would make the most cautious model the most helpful."""
-    run: Any = SimpleNamespace(prompt="p", model="m", repeat=0)
+    run = SimpleNamespace(prompt="p", model="m", repeat=0)
     for defect in ("refused", "filtered"):
-        stored: Any = SimpleNamespace(failure=None, excluded=defect, run_id="r")
+        stored = SimpleNamespace(failure=None, excluded=defect, run_id="r")
         reply = reply_of(run, stored, {})
         assert refused(reply.text, reply.failure) is True
     for failure in (

@@ -1,7 +1,5 @@
 """``toolkit samples``: one call of a function each, one line for an error, JSON on request."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,25 +1,21 @@
 """Odd files of scores: each is read, or refused by one line that names the file; nothing else comes out."""
 
-from __future__ import annotations
-
 import io
 import json
 import random
 import zipfile
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
+from cases import FULL
 from openpyxl import Workbook
+from test_score_files import FOREIGN
 
 from toolkit import Scores
 from toolkit.errors import InputError
 
-FOREIGN = Path(__file__).parents[1] / "golden" / "foreign"
-ODD: tuple[Any, ...] = (
+ODD = (
     *(None, True, -1, 0.5, 10**310, -(10**400), 1e308, float("nan"), float("inf"), 2**63, ""),
     *("x", " ", "1_0", "４", "٣", "1e999", "0x10", "\ud800", "a\nb", "\0", "=1+1", "x" * 200_000, "nan"),
     *([], ["a"], [[]], {}, {"a": 1}, {"value": [1]}, [None], "C", "85%", "1,5", "1,234"),
@@ -177,19 +173,17 @@ def lm_eval(rng):
     return "\n".join(json.dumps(row) for row in (rows if isinstance(rows, list) else [rows])).encode()
 
 
-FORMATS: dict[str, Callable[[random.Random], bytes]] = {
+FORMATS = {
     "a.csv": csv_file, "b.xlsx": excel_file, "c.parquet": parquet_file, "d.jsonl": json_lines, "e.json": json_list,
     "f.json": promptfoo, "g.json": inspect_json, "h.eval": inspect_zip, "samples_i_1.jsonl": lm_eval, "j.tsv": csv_file,
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "seeds", [range(12), pytest.param(range(12, 600), marks=pytest.mark.full)], ids=("some", "rest")
-)
+@pytest.mark.parametrize("seeds", [range(12), FULL(range(12, 600))], ids=("some", "rest"))
 @pytest.mark.parametrize("name", FORMATS)
 def test_an_odd_file_is_read_or_refused_by_one_line(tmp_path, name, seeds):
     """Whatever stands in it: the line names the file, and no value of it makes it long."""
-    ends: Counter[str] = Counter()
+    ends = Counter()
     wrong = []
     for seed in seeds:
         rng = random.Random(f"{name} {seed}")

@@ -1,14 +1,12 @@
 """Replies cut into segments, and their focus sentences: right for any text, the same every time, and never slow."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import re
 import time
 
 import pytest
-from cases import cases
+from cases import FULL, cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -94,7 +92,7 @@ MARKUP = st.lists(st.sampled_from([*MARKS, *WORDS]), max_size=40).map("".join)
 
 
 @given(st.one_of(MARKUP, st.text(max_size=200), st.text(alphabet="ab. \n-`|#", max_size=60)))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_every_letter_and_digit_is_in_exactly_one_segment_and_segments_are_in_order(text):
     """Offsets are right for any text: in order, never overlapping, trimmed, and nothing with a meaning left out."""
     found = segments(text)
@@ -116,7 +114,7 @@ HOSTILE += ["e.g. U.S. ", "1. ", "---\n", "." + " " * 5000]
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
-@pytest.mark.parametrize("size", [100_000, pytest.param(1_000_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("size", [100_000, FULL(1_000_000)])
 def test_hostile_text_is_cut_in_linear_time(unit, size):
     """1 MB takes about a second at the most; twice what is measured here, for a machine that is busy."""
     text = (unit * (size // len(unit) + 1))[:size]
@@ -194,7 +192,7 @@ def by_the_formula(text, count):
         squares = math.prod(sum(who.count(word) ** 2 for word in set(who)) for who in (one, other))
         return shared / math.sqrt(squares) if squares else float(one == other)
 
-    taken: list[int] = []
+    taken = []
     for place in sorted(range(len(said)), key=lambda place: (-centrality(words[place]), place)):
         if len(taken) < count and all(alike(words[place], words[other]) < REPEATED for other in taken):
             taken.append(place)
@@ -210,7 +208,7 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join), st.integers(0, 6))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_focus_sentences_are_those_of_the_formula(text, count):
     """Ties, repeated words, repeated sentences and other scripts included: to the last bit the same order."""
     assert [piece.of(text) for piece in focus_sentences(text, count)] == by_the_formula(text, count)

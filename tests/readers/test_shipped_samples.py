@@ -1,7 +1,5 @@
 """The six samples that ship are what their README and the script that made them say, and tell nothing of a machine."""
 
-from __future__ import annotations
-
 import hashlib
 import platform
 import re
@@ -10,7 +8,6 @@ import struct
 from functools import cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -20,10 +17,10 @@ from toolkit.prompts.dataset import load_dataset
 from toolkit.traffic.convert import convert
 from toolkit.traffic.sample import load_sample, shipped_samples
 
-DATA: Final = Path(toolkit.traffic.__file__).parent / "data"
-SCRIPT: Final = Path(__file__).resolve().parents[2] / "scripts" / "make_samples.py"
-NAMES: Final = tuple(sorted(shipped_samples()))
-DOCUMENTATION: Final = [ip_network(n) for n in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]
+DATA = Path(toolkit.traffic.__file__).parent / "data"
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "make_samples.py"
+NAMES = tuple(sorted(shipped_samples()))
+DOCUMENTATION = [ip_network(n) for n in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]
 every_sample = pytest.mark.parametrize("name", NAMES)
 
 

@@ -1,17 +1,14 @@
 """Replies of hallucination judges as they come, and what each is read as: a number, or the right reason."""
 
-from __future__ import annotations
-
 import random
 import time
-import tomllib
-from pathlib import Path
 
 import pytest
+from cases import FULL, cases
 
 from toolkit.hallucination.votes import MODES, REASONS, read_vote, yes_or_no
 
-CASES = tomllib.loads((Path(__file__).parent / "data" / "votes.toml").read_text("utf-8"))
+CASES = cases(__file__, "votes.toml")
 TABLES = {
     **dict.fromkeys(("boolean", "cot-seed"), CASES["first_word"]),
     "cot": CASES["last_line"],
@@ -129,7 +126,7 @@ def test_what_stands_beside_the_decision_is_its_explanation(text, mode, explanat
 
 @pytest.mark.parametrize(
     "mode",
-    [pytest.param("boolean", marks=pytest.mark.full), "cot", pytest.param("score", marks=pytest.mark.full)],
+    [FULL("boolean"), "cot", FULL("score")],
 )
 def test_a_hostile_reply_is_read_in_no_time(mode):
     long = [

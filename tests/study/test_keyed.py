@@ -1,7 +1,5 @@
 """A test with a key through a whole study: asked, compared, analysed, drawn, and what the table may get wrong."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from ipaddress import ip_address, ip_network
@@ -9,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from refusals import refusal
 
 from toolkit import Study
-from toolkit.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -145,17 +143,14 @@ def test_what_cannot_be_read_is_missing(tmp_path):
 def test_a_fault_of_the_table_is_one_line(tmp_path, table, keys, words):
     """Before anything is asked, the line names file and row."""
     study = small(tmp_path, table, **keys)
-    with pytest.raises(InputError, match=words) as caught:
-        _ = study.plan
-    assert "\n" not in str(caught.value)
+    refusal(words, lambda: study.plan)
 
 
 def test_a_study_without_a_key_has_no_answers(tmp_path):
     """The demo dataset has no key, and a rubric study no answers: each is one line."""
     text = 'name = "x"\ntest = "keyed"\nmodels = [{ name = "m", provider = "scripted" }]\n'
     (tmp_path / "x.toml").write_text(text)
-    with pytest.raises(InputError, match="has no key"):
-        _ = Study.load(tmp_path / "x.toml").plan
+    refusal("has no key", lambda: Study.load(tmp_path / "x.toml").plan)
 
 
 REQUESTS = "id,question\nr1,Write a rule that finds beacons.\nr2,Explain this alert.\n"
@@ -186,8 +181,7 @@ def test_refusals_by_forms_or_by_a_judge(tmp_path, judges, expected):
 
 def test_judges_are_asked_for_refusals_alone(tmp_path):
     """Of a scorer that compares with a key one line says so."""
-    with pytest.raises(InputError, match="ask_judges is for scorer"):
-        _ = small(tmp_path, CHOICE, "ask_judges = true").plan
+    refusal("ask_judges is for scorer", lambda: small(tmp_path, CHOICE, "ask_judges = true").plan)
 
 
 def test_labels_that_are_alike_are_read_exactly_and_told(tmp_path):
@@ -229,8 +223,10 @@ def test_the_function_of_the_page_scores_a_study(tmp_path):
 def test_a_score_is_not_called_like_a_column(tmp_path, name):
     """It would take the place of what a run has."""
     (tmp_path / "mine.py").write_text(f"def f(text, item):\n    return 1\nf.measures = {{{name!r}: 'x'}}\n")
-    with pytest.raises(InputError, match=f"'{name}' is a column of every answer; name its score otherwise"):
-        _ = small(tmp_path, ANSWERS, 'scorer = "mine.py:f"').plan
+    refusal(
+        f"'{name}' is a column of every answer; name its score otherwise",
+        lambda: small(tmp_path, ANSWERS, 'scorer = "mine.py:f"').plan,
+    )
 
 
 @pytest.mark.parametrize("fault", ["sys.exit(3)", "exit()"])

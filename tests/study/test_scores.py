@@ -1,7 +1,5 @@
 """Anybody's scores: the same numbers as a study gives, and what cannot be answered said beforehand."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle
@@ -12,11 +10,12 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from pydantic import ValidationError
+from refusals import refusal
 
 from toolkit import Scores, stats
 from toolkit.analyses import QUESTIONS
 from toolkit.cli import cli
-from toolkit.errors import InputError, NotAnswerable
+from toolkit.errors import NotAnswerable
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.study_file import StudyFile
 
@@ -71,8 +70,7 @@ def test_every_number_is_on_the_scale_of_the_scores(scores):
     assert repr(scores) == "Scores 'mine': 30 items, 2 models, 3 judges, 1 person, scale 1-7"
     given = Scores(ratings(), name="mine", scale=(0, 10))
     assert given.compare_models().differences[0].unit == "score points (0-10)"
-    with pytest.raises(InputError, match="score 7 is outside of the scale 0-5"):
-        Scores(ratings(), scale=(0, 5))
+    refusal("score 7 is outside of the scale 0-5", Scores, ratings(), scale=(0, 5))
 
 
 def test_people_are_held_against_judges(scores):
@@ -102,9 +100,9 @@ def test_what_cannot_be_answered_says_why(question):
     """As an error of the call, and beforehand."""
     frame, why = CANNOT[question]
     scores = Scores(frame())
-    with pytest.raises(NotAnswerable, match=why) as error:
-        getattr(scores.frames(), question)()
-    assert str(error.value).startswith(QUESTIONS[question])
+    assert refusal(why, getattr(scores.frames(), question), error=NotAnswerable).startswith(
+        QUESTIONS[question]
+    )
 
 
 def test_an_answer_with_one_judge_of_several_is_missing():
@@ -133,10 +131,8 @@ def test_columns_are_chosen_by_name_and_in_any_order():
     other = frame.sample(frac=1, random_state=1).rename(columns={"item": "doc", "score": "q7"})
     found = Scores(other, columns={"item": "doc", "score": "q7"})
     assert found.reliability().to_dict() == Scores(frame).reliability().to_dict()
-    with pytest.raises(InputError, match="has no column 'nothing'"):
-        Scores(frame, columns={"item": "nothing"})
-    with pytest.raises(InputError, match="'mood' is no column of ours"):
-        Scores(frame, columns={"mood": "item"})
+    refusal("has no column 'nothing'", Scores, frame, columns={"item": "nothing"})
+    refusal("'mood' is no column of ours", Scores, frame, columns={"mood": "item"})
 
 
 @pytest.mark.full
@@ -186,8 +182,7 @@ def test_the_command_says_what_it_took_before_it_writes(tmp_path):
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "x" * 81, "a\0b", "a b"])
 def test_a_name_is_a_file_name_and_nothing_else(name):
     """A study's, too."""
-    with pytest.raises(InputError, match="name them by letters"):
-        Scores(ratings(), name=name)
+    refusal("name them by letters", Scores, ratings(), name=name)
     with pytest.raises(ValidationError):
         StudyFile(name=name, models=("gpt-4o",))
 

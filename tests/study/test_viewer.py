@@ -1,22 +1,17 @@
 """The viewer without a browser: the table of runs, what its controls show and refuse, and what people said of runs."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import Any
 
 import pandas as pd
-import pytest
-from pages import unpacked
+from pages import page_of, unpacked
+from refusals import refusal
 
-from toolkit.errors import InputError
 from toolkit.people.rating import open_round, rate, running_rounds
 from toolkit.people.ratings_file import import_ratings
 from toolkit.store.frame_files import typed, types_of
-from toolkit.study import Study
 from toolkit.viewer.model import open_runs, with_people
-from toolkit.viewer.page import rows, run_html, state, write_page
+from toolkit.viewer.page import rows, run_html, state
 from toolkit.words import DIMENSIONS
 
 REMARK = "Too mild: <script>document.title='OWNED'</script> \x1b[31m$5"
@@ -25,13 +20,13 @@ REMARK = "Too mild: <script>document.title='OWNED'</script> \x1b[31m$5"
 class Asked:
     """A viewer, asked as its app asks it: by messages, which have an answer or an error."""
 
-    def __init__(self, study: Study, which: object = None) -> None:
+    def __init__(self, study, which=None):
         self.viewer = study.view(which)
-        self.sent: list[dict[str, Any]] = []
+        self.sent = []
         self.asked = 0
         self.viewer.send = self.sent.append
 
-    def __call__(self, what: str, **more: object) -> Any:
+    def __call__(self, what, **more):
         """Return the answer, as it comes through JSON."""
         self.asked += 1
         self.viewer._on_message(None, {"ask": str(self.asked), "what": what, "with": more}, [])
@@ -109,8 +104,7 @@ def test_a_run_id_opens_at_once_and_an_unknown_one_is_refused(study):
     told = Asked(study, some)("rows", blind=True)
     assert (told["rows"]["run"], told["first"], told["planned"]) == (some, some[0], 2)
     for nobody in ("nobody", ["nobody"]):
-        with pytest.raises(InputError, match="'nobody': not in study small"):
-            study.view(nobody)
+        refusal("'nobody': not in study small", study.view, nobody)
 
 
 def test_a_store_that_fails_is_said_and_the_viewer_stays(study, monkeypatch):
@@ -130,8 +124,7 @@ def test_a_study_without_runs_says_what_to_do(study, monkeypatch):
     """Not an empty table."""
     none = study.runs().iloc[:0]
     monkeypatch.setattr("toolkit.viewer.app.planned_runs", lambda plan, store: none)
-    with pytest.raises(InputError, match="small: has no run to read yet; run it first"):
-        study.view()
+    refusal("small: has no run to read yet; run it first", study.view)
 
 
 def ids(study):
@@ -233,16 +226,16 @@ def test_the_page_is_blind_even_when_it_is_made_of_a_frame_with_scores(study):
     runs = study.runs()
     done = runs[runs["run_id"] == held[0]]
     score = f"{float(done['composite'].iloc[0]):.2f}"
-    data, parts = unpacked(write_page(study.plan, study.store, done, pair=(held[0], held[1])))
+    data, parts = unpacked(page_of(study, done, pair=(held[0], held[1])))
     page = json.dumps([data, parts])
     assert len(parts) == 2
     assert page.count("Being rated blind by ben") == 2
     assert data["rows"]["composite"] == [None, None]
     assert f">{score}<" not in page
     assert "judge-a" not in page
-    told_at = write_page(study.plan, study.store, done, blind=False)
+    told_at = page_of(study, done, blind=False)
     # The one with scores never takes the place of the blind one.
-    assert told_at != write_page(study.plan, study.store, done)
+    assert told_at != page_of(study, done)
     told = json.dumps(unpacked(told_at))
     assert f">{score}<" in told
     assert "human:ben" in told

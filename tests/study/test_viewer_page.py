@@ -1,7 +1,5 @@
 """A run with all that is known of it, opened from the store; and the page for the supervisor, which cannot act."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -11,14 +9,14 @@ from html.parser import HTMLParser
 
 import pytest
 from hostile_study import REPLY, hostile_study
-from pages import unpacked
+from pages import page_of, unpacked
+from refusals import refusal
 
-from toolkit.errors import InputError
 from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.viewer import page as page_module
-from toolkit.viewer.model import HIDDEN, OpenRun, open_runs, search_texts, with_people
-from toolkit.viewer.page import page_html, rows, run_html, state, write_page
+from toolkit.viewer.model import HIDDEN, open_runs, search_texts, with_people
+from toolkit.viewer.page import page_html, rows, run_html, state
 
 TAGS = "article div span h2 h3 h4 p b em strong code pre mark del ul li hr "
 TAGS += "table thead tbody tr th td br details summary"
@@ -40,7 +38,7 @@ def path(study):
     """The page of all runs, with two side by side."""
     runs = study.runs()
     pair = tuple(runs["run_id"][[0, 3]])
-    return write_page(study.plan, study.store, runs, pair=pair, chosen="<i>all</i>")
+    return page_of(study, runs, pair=pair, chosen="<i>all</i>")
 
 
 def opened(study, place=0):
@@ -83,8 +81,14 @@ def test_runs_come_in_the_order_of_the_ids_and_are_found_by_their_texts(study):
     ids = runs["run_id"].tolist()[::-1]
     for some in (ids, []):
         assert [run.run_id for run in open_runs(study.plan, study.store, runs, some)] == some
-    with pytest.raises(InputError, match=r"run '01X': not in study hostile; study.runs\(\) lists"):
-        open_runs(study.plan, study.store, runs, ["01X"])
+    refusal(
+        r"run '01X': not in study hostile; study.runs\(\) lists",
+        open_runs,
+        study.plan,
+        study.store,
+        runs,
+        ["01X"],
+    )
     texts = search_texts(study.plan, study.store, runs)
     assert set(texts) == set(ids)
     first = runs.iloc[0]
@@ -159,13 +163,13 @@ def test_what_is_marked_is_what_the_judges_were_asked_about(tmp_path, mode, mark
 class Tags(HTMLParser):
     """Collects every tag with its attributes."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.found = []
         self.feed(text)
         self.close()
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         """Note a tag."""
         self.found.append((tag, dict(attrs)))
 
@@ -198,24 +202,22 @@ def test_every_tag_is_ours_and_none_loads_anything(path, study):
 def test_the_same_runs_give_the_same_bytes_and_another_choice_another_file(study, tmp_path):
     """Nothing of the moment or the machine is in it; a pair may be of runs that were not chosen; none are refused."""
     runs = study.runs()
-    one = write_page(study.plan, study.store, runs.iloc[:2])
+    one = page_of(study, runs.iloc[:2])
     first = one.read_bytes()
-    assert write_page(study.plan, study.store, runs.iloc[:2]) == one
+    assert page_of(study, runs.iloc[:2]) == one
     assert one.read_bytes() == first
     assert str(study.path.parent) not in json.dumps(unpacked(one))
     pair = tuple(runs["run_id"][:2])
-    fewer = write_page(study.plan, study.store, runs.iloc[:1])
-    assert len({one, fewer, write_page(study.plan, study.store, runs.iloc[:2], pair=pair)}) == 3
+    fewer = page_of(study, runs.iloc[:1])
+    assert len({one, fewer, page_of(study, runs.iloc[:2], pair=pair)}) == 3
     pair = tuple(runs["run_id"][2:4])
-    path = write_page(study.plan, study.store, runs.iloc[:1], path=tmp_path / "p.html", pair=pair)
+    path = page_of(study, runs.iloc[:1], path=tmp_path / "p.html", pair=pair)
     data, parts = unpacked(path)
     assert data["rows"]["run"] == [runs["run_id"].iloc[0], *pair]
     assert len(parts) == 3
-    with pytest.raises(InputError, match="page of 0 runs"):
-        write_page(study.plan, study.store, runs.iloc[:0])
+    refusal("page of 0 runs", page_of, study, runs.iloc[:0])
     path.write_text("a page of somebody")
-    with pytest.raises(InputError, match=r"p\.html: is there, and none of this kind"):
-        write_page(study.plan, study.store, runs, path=path)
+    refusal(r"p\.html: is there, and none of this kind", page_of, study, runs, path=path)
     assert path.read_text() == "a page of somebody"
 
 
@@ -223,7 +225,7 @@ def test_a_page_of_many_parts_has_every_run_once(study, monkeypatch):
     """In the order of the table, whatever a part holds."""
     monkeypatch.setattr(page_module, "PART", 3)
     runs = study.runs()
-    data, parts = unpacked(write_page(study.plan, study.store, runs))
+    data, parts = unpacked(page_of(study, runs))
     assert data["part"] == 3
     assert [run_id in html for run_id, html in zip(runs["run_id"], parts, strict=True)] == [True] * 4
 
@@ -249,9 +251,7 @@ def spoilt(value):
 def test_no_field_of_a_run_can_act_whatever_stands_in_it(study):
     """Names of models, prompts, judges and raters, reasons, failures, statuses, notes: an attack in each is text."""
     frame = with_people(study.plan, study.store, study.runs())
-    runs: list[OpenRun] = [
-        spoilt(run) for run in open_runs(study.plan, study.store, frame, frame["run_id"].tolist())
-    ]
+    runs = [spoilt(run) for run in open_runs(study.plan, study.store, frame, frame["run_id"].tolist())]
     failed = [replace(run, facts={**run.facts, "status": "failed", "failure": ATTACK}) for run in runs[:1]]
     hidden = [replace(run, hidden_for=ATTACK, judges=(), people=()) for run in runs[1:2]]
     shown = [*failed, *hidden, *runs[2:]]
