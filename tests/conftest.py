@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import uuid
-from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import pytest
@@ -22,9 +21,6 @@ from toolkit.runs import gateway, limits
 from toolkit.store import connection, embedded, writer
 from toolkit.store.connection import Store, open_store
 from toolkit.study import Study
-
-if TYPE_CHECKING:
-    pass
 
 # The same examples every time, and no limit of 200 ms for each, which a busy machine exceeds.
 settings.load_profile("ci")
@@ -60,7 +56,7 @@ def _unhurried():
 
 @pytest.fixture
 def store_folder(tmp_path, monkeypatch):
-    """A folder for an embedded store, whose server is stopped at the end, and stores that are open are closed."""
+    """A folder for an embedded store; at the end stores that are open are closed, and all servers below are stopped."""
     folder, open_it = tmp_path / "results" / ".store", Store.__init__
     opened = WeakSet[Store]()
 
@@ -72,7 +68,8 @@ def store_folder(tmp_path, monkeypatch):
     yield folder
     for store in [*opened]:
         store.close()
-    embedded.stop(folder)
+    for stopped in [*tmp_path.rglob(".store")]:
+        embedded.stop(stopped)
 
 
 SERVERS = os.environ.get("TOOLKIT_TEST_MONGODB_URIS", "").split()
