@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 import pytest
 from hypothesis import settings
-from small_study import CTI_ONLY, STUDY, without_pictures
+from small_study import CTI_ONLY, STUDY, executed, without_pictures
 from stub_server import StubServer
 from stub_study import plain, stub_study
 from warm_server import warm_servers
@@ -93,16 +93,14 @@ def store(request, store_folder, monkeypatch):
 @pytest.fixture(scope="session")
 def demo_like_study(tmp_path_factory):
     """The study file of a finished study of 36 runs and 108 judgements by scripted models."""
-    folder = tmp_path_factory.mktemp("demo-like")
-    path = folder / "small.toml"
+    path = tmp_path_factory.mktemp("demo-like") / "small.toml"
     path.write_text(
         STUDY.format(settings='note = "Scripted models answer and judge."', judges="").replace(CTI_ONLY, "")
     )
-    study = Study.load(path)
-    assert study.execute(progress=False).judged == 36
-    study.store.close()
-    yield path
-    embedded.stop(folder / "results" / ".store")
+    with executed(path) as study:
+        assert study.runs()["judged"].sum() == 36
+        study.close()
+        yield path
 
 
 @pytest.fixture(scope="session")

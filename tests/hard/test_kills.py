@@ -245,7 +245,6 @@ def test_two_studies_with_the_same_calls_both_killed_at_random_pay_each_call_onc
         assert 0 < server.count - runs <= sum(map(len, outcomes)) - runs <= 2 * rounds * CONCURRENCY
         for each in (study, twin(study)):
             assert each.status()["runs"]["succeeded"] == runs
-            each.store.close()
 
 
 def test_a_second_process_is_refused_and_takes_over_after_kill_9(tmp_path, store_folder, capsys):

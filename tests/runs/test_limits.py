@@ -170,7 +170,7 @@ async def moments(sizes, **settings):
     ids=["requests", "tokens"],
 )
 def test_no_window_of_a_minute_holds_more_than_allowed(sizes, limit, most):
-    """Ten requests at four a minute (0.2 s here), six of 40 tokens at 100: then go four and two in the minute before."""
+    """Ten at four a minute (0.2 s here), six of 40 tokens at 100 a minute: no more than four or two of them in one."""
     went = moments(sizes, minute=0.2, **limit)
     assert all(later - sooner >= 0.1999 for sooner, later in zip(went, went[most:], strict=False))
     assert went[-1] - went[0] == pytest.approx(0.4, abs=0.01)

@@ -113,7 +113,6 @@ def test_what_answers_under_a_name_has_changed(tmp_path):
     )
     assert {*asked["outside"]} == {"primary", "secondary", "tertiary"}
     assert study.runs()["composite_strict"].eq(4.0).all()
-    study.close()
 
 
 def test_the_budget_caps_it_and_a_larger_one_goes_on(tmp_path):

@@ -20,19 +20,9 @@ def served(tmp_path, store_folder):
     """A server and the study that asks it everything: ``with served(answer=..., bins=SHORT) as (server, study)``."""
 
     @contextmanager
-    def opened(
-        *,
-        answer=plain,
-        bins='["S", "M", "L"]',
-        runs="",
-        more="",
-        **of_server,
-    ):
+    def opened(*, answer=plain, bins='["S", "M", "L"]', more="", **of_server):
         with StubServer(answer=answer, **of_server) as server:
-            path = stub_study(tmp_path, server.openai_url, runs=runs, bins=bins)
-            path.write_text(path.read_text() + more)
-            with Study.load(path) as study:
-                yield server, study
+            yield server, Study.load(stub_study(tmp_path, server.openai_url, bins=bins, more=more))
 
     return opened
 
@@ -55,7 +45,6 @@ def test_a_finished_study_makes_no_call(study_file):
     frames = (study.runs(), study.judgements(), study.dimensions())
     assert [len(frame) for frame in frames] == [12, 36, 36 * 7]
     assert verify_study(study).fields["differences"] == []
-    study.close()
 
 
 def test_a_failed_run_is_recorded_and_stops_nothing(served):
@@ -129,7 +118,6 @@ def test_replies_cut_off_are_marked_and_treated_as_the_study_says_now(served):
         assert (runs["attempts"] == 3).all()
         study = again(study, '"retry"', '"exclude"')
         assert study.execute(progress=False).new_calls == 0
-        study.close()
 
 
 @pytest.mark.parametrize("word", ["banana", "error", None])
@@ -154,7 +142,6 @@ def test_a_reply_whose_end_nobody_knows_is_judged_only_if_the_study_says_so(serv
         assert left_out in set(study.deviations()["after"])
         study = again(study, "", f'[replies]\n{defect} = "keep"\n')
         assert (study.execute(progress=False).judged, study.runs()["excluded"].any()) == (2, False)
-        study.close()
 
 
 def test_a_model_without_a_price_is_refused_before_the_first_call(served):
@@ -164,7 +151,6 @@ def test_a_model_without_a_price_is_refused_before_the_first_call(served):
         with pytest.raises(PriceError, match="answerer"):
             study.run(progress=False)
         assert server.count == 0
-        study.close()
 
 
 def test_replay_makes_everything_again_without_a_network(served):

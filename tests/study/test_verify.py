@@ -39,8 +39,7 @@ def finished(study_file, one_table):
     """A finished study of six runs and eighteen judgements, whose figures are one small table."""
     study = Study.load(study_file())
     study.execute(progress=False)
-    yield study
-    study.store.close()
+    return study
 
 
 def test_a_finished_study_is_what_its_ledger_gives_and_stays_as_it_is(finished, toolkit):
@@ -104,7 +103,6 @@ def test_a_run_that_failed_or_was_never_asked_is_no_difference(study_file):
         {"_id": failed["_id"]}, {"$set": {"status": "failed", "failure": "timeout"}, "$unset": gone}
     )
     summary = verify_study(study)
-    study.store.close()
     assert summary.fields["differences"] == []
     assert summary.text.endswith("3 runs and 9 judgements, no figures there: all as the ledger gives")
 
