@@ -42,6 +42,15 @@ def executed(path, limit=None):
         embedded.stop(study.plan.store_folder)
 
 
+def served_study(folder, server, text):
+    """Load a small study whose judges are asked at a server, with schemas and at a price."""
+    at = f'provider = "openai", base_url = "{server.openai_url}", structured = true'
+    at += ", usd_per_million_input = 1.0, usd_per_million_output = 1.0"
+    path = folder / "study.toml"
+    path.write_text(text.replace('provider = "scripted"', at))
+    return Study.load(path)
+
+
 @contextlib.contextmanager
 def without_pictures():
     """Have figures drawn without a layout, a sixth of their time, and their files hold the name of their kind alone."""
