@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from stub_server import Fault, StubServer
+from stub_server import Fault
 
 from toolkit.adaptive import rounds as adaptive
 from toolkit.errors import StudyError
@@ -89,14 +89,14 @@ def test_width_and_selection_go_together(tmp_path, selection):
         study_in(tmp_path / "bad", selection)
 
 
-def test_a_provider_that_is_down_ends_the_rounds(tmp_path):
+def test_a_provider_that_is_down_ends_the_rounds(server, tmp_path):
     """Nothing is learned from a round without a score, so no further base is asked for nothing."""
-    with StubServer(faults=lambda number, body: Fault(status=401)) as server:
-        own = f'provider = "openai", base_url = "{server.openai_url}"'
-        priced = f"{own}, usd_per_million_input = 1.0, usd_per_million_output = 1.0"
-        study = study_in(tmp_path / "down", NARROW.format(0.3))
-        text = study.path.read_text().replace('"two", provider = "scripted"', f'"two", {priced}')
-        study.path.write_text(text)
-        study = Study.load(study.path)
-        outcome = study.execute(progress=False)
-        assert (outcome.planned, outcome.failed) == (adaptive.ROUND * 6, adaptive.ROUND * 3)
+    server.faults = lambda number, body: Fault(status=401)
+    own = f'provider = "openai", base_url = "{server.openai_url}"'
+    priced = f"{own}, usd_per_million_input = 1.0, usd_per_million_output = 1.0"
+    study = study_in(tmp_path / "down", NARROW.format(0.3))
+    text = study.path.read_text().replace('"two", provider = "scripted"', f'"two", {priced}')
+    study.path.write_text(text)
+    study = Study.load(study.path)
+    outcome = study.execute(progress=False)
+    assert (outcome.planned, outcome.failed) == (adaptive.ROUND * 6, adaptive.ROUND * 3)
