@@ -6,12 +6,11 @@ import contextlib
 import os
 import signal
 import uuid
-from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import pytest
 from hypothesis import settings
-from small_study import CTI_ONLY, STUDY, without_pictures
+from small_study import CTI_ONLY, STUDY, executed, without_pictures
 from stub_server import StubServer
 from stub_study import plain, stub_study
 from warm_server import warm_servers
@@ -22,9 +21,6 @@ from toolkit.runs import gateway, limits
 from toolkit.store import connection, embedded, writer
 from toolkit.store.connection import Store, open_store
 from toolkit.study import Study
-
-if TYPE_CHECKING:
-    pass
 
 # The same examples every time, and no limit of 200 ms for each, which a busy machine exceeds.
 settings.load_profile("ci")
@@ -60,7 +56,7 @@ def _unhurried():
 
 @pytest.fixture
 def store_folder(tmp_path, monkeypatch):
-    """A folder for an embedded store, whose server is stopped at the end, and stores that are open are closed."""
+    """A folder for an embedded store; at the end stores that are open are closed, and all servers below are stopped."""
     folder, open_it = tmp_path / "results" / ".store", Store.__init__
     opened = WeakSet[Store]()
 
@@ -72,7 +68,8 @@ def store_folder(tmp_path, monkeypatch):
     yield folder
     for store in [*opened]:
         store.close()
-    embedded.stop(folder)
+    for stopped in [*tmp_path.rglob(".store")]:
+        embedded.stop(stopped)
 
 
 SERVERS = os.environ.get("TOOLKIT_TEST_MONGODB_URIS", "").split()
@@ -96,16 +93,14 @@ def store(request, store_folder, monkeypatch):
 @pytest.fixture(scope="session")
 def demo_like_study(tmp_path_factory):
     """The study file of a finished study of 36 runs and 108 judgements by scripted models."""
-    folder = tmp_path_factory.mktemp("demo-like")
-    path = folder / "small.toml"
+    path = tmp_path_factory.mktemp("demo-like") / "small.toml"
     path.write_text(
         STUDY.format(settings='note = "Scripted models answer and judge."', judges="").replace(CTI_ONLY, "")
     )
-    study = Study.load(path)
-    assert study.execute(progress=False).judged == 36
-    study.store.close()
-    yield path
-    embedded.stop(folder / "results" / ".store")
+    with executed(path) as study:
+        assert study.runs()["judged"].sum() == 36
+        study.close()
+        yield path
 
 
 @pytest.fixture(scope="session")

@@ -23,18 +23,32 @@ tertiary = {{ name = "judge-c", provider = "scripted" }}
 CTI_ONLY = 'scenarios = ["CTI_ANALYSIS"]'
 
 
-@contextlib.contextmanager
 def finished_study(folder, limit=None):
     """Run two bases at three length bins by scripted models, judged by three; stop the store at the end."""
     path = folder / "small.toml"
     path.write_text(STUDY.format(settings="", judges=""))
+    return executed(path, limit)
+
+
+@contextlib.contextmanager
+def executed(path, limit=None):
+    """Run the study of a file; close it and stop its store at the end."""
     study = Study.load(path)
     try:
         study.execute(progress=False, limit=limit)
         yield study
-        study.store.close()
+        study.close()
     finally:
         embedded.stop(study.plan.store_folder)
+
+
+def served_study(folder, server, text):
+    """Load a small study whose judges are asked at a server, with schemas and at a price."""
+    at = f'provider = "openai", base_url = "{server.openai_url}", structured = true'
+    at += ", usd_per_million_input = 1.0, usd_per_million_output = 1.0"
+    path = folder / "study.toml"
+    path.write_text(text.replace('provider = "scripted"', at))
+    return Study.load(path)
 
 
 @contextlib.contextmanager

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
 
 from toolkit.words import DIMENSIONS, JUDGE_ROLES
-
-if TYPE_CHECKING:
-    pass
 
 SCORES = "{" + ", ".join(f'"{name}": 4.0' for name in DIMENSIONS) + "}"
 REASONED = '{"reasons": "Sound.", ' + SCORES[1:]
@@ -38,6 +35,12 @@ def stub_study(
 def is_judge(body):
     """Whether a request is to a judge."""
     return body["model"] in JUDGE_ROLES
+
+
+def fours(body):
+    """Answer a request with a schema by four points for every dimension."""
+    schema = body["response_format"]["json_schema"]["schema"]
+    return json.dumps({name: "why" if name == "reasons" else 4 for name in schema["properties"]})
 
 
 def plain(body):

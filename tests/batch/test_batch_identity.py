@@ -49,7 +49,6 @@ def test_more_runs_make_it_another_notebook_and_a_second_run_of_a_finished_study
         seen.append(identity_of(shows, path))
     assert (len({*seen}), seen[3]) == (3, seen[2])
     assert identity_of(asks, path) == same
-    study.store.close()
 
 
 def _insert(store, kind):

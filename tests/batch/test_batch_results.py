@@ -56,6 +56,17 @@ def test_nothing_starts_when_a_cell_does_not_fit(tmp_path, grid, options, says):
 
 
 @pytest.fixture
+def batch(tmp_path):
+    """Run a batch of notebooks that take x, of one unless a grid says more, in a folder."""
+    template = write_notebook(tmp_path / "t.ipynb", "x = 0")
+
+    def run(folder="out", values=(0,)):
+        return run_batch(template, {"product": {"x": values}}, out=tmp_path / folder, progress=False)
+
+    return run
+
+
+@pytest.fixture
 def no_kernels(monkeypatch):
     """Have every notebook of a batch be done at once."""
 
@@ -68,9 +79,8 @@ def no_kernels(monkeypatch):
 
 
 @pytest.mark.parametrize("when", ["records", "notebooks"])
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, monkeypatch, when):
+def test_a_folder_that_cannot_be_written_is_one_line(batch, tmp_path, monkeypatch, when):
     """A full disk: the file and what to do, no traceback of our own, and the same call goes on when there is room."""
-    template = write_notebook(tmp_path / "t.ipynb", "x = 0")
     full = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "out" / "a.json"))
 
     def no_space(*_, **__):
@@ -84,17 +94,16 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, monkeypatch, when
     with pytest.raises(
         ToolkitError, match=r"a\.json: No space left on device; mend that, .* goes on"
     ) as error:
-        run_batch(template, {"list": [{}]}, out=tmp_path / "out", progress=False)
+        batch()
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.usefixtures("no_kernels")
-def test_a_folder_of_notebooks_may_be_moved(tmp_path):
+def test_a_folder_of_notebooks_may_be_moved(batch, tmp_path):
     """Records name notebooks relative to themselves."""
-    template, grid = write_notebook(tmp_path / "t.ipynb", "x = 0"), {"product": {"x": range(300)}}
-    first = run_batch(template, grid, out=tmp_path / "a {b}", progress=False)
+    first = batch("a {b}", range(300))
     shutil.move(tmp_path / "a {b}", tmp_path / "moved here")
-    again = run_batch(template, grid, out=tmp_path / "moved here", progress=False)
+    again = batch("moved here", range(300))
     assert (first.started, again.started, again.already_done) == (300, 0, 300)
 
 
@@ -102,25 +111,24 @@ def test_a_folder_of_notebooks_may_be_moved(tmp_path):
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"identity": "b"}', '{"identity": "a", "status": "great"}', '{"status": "done"}']
 )
-def test_a_record_that_cannot_be_read_is_none(tmp_path, text):
+def test_a_record_that_cannot_be_read_is_none(batch, tmp_path, text):
     """Half a file, another notebook's, or a status nobody knows: the notebook is run again."""
-    template = write_notebook(tmp_path / "t.ipynb", "x = 0")
-    first = run_batch(template, {"list": [{}]}, out=tmp_path / "out", progress=False)
+    first = batch()
     (record,) = (tmp_path / "out" / "records").glob("*.json")
     record.write_text(text.replace('"a"', f'"{record.stem}"'))
-    again = run_batch(template, {"list": [{}]}, out=tmp_path / "out", progress=False)
+    again = batch()
     assert (first.started, again.started) == (1, 1)
 
 
 @pytest.mark.usefixtures("no_kernels")
-def test_a_second_call_in_a_folder_says_that_it_waits(tmp_path, capsys):
+def test_a_second_call_in_a_folder_says_that_it_waits(batch, tmp_path, capsys):
     """It says so once, and then runs what is left."""
-    template, out = write_notebook(tmp_path / "t.ipynb", "x = 0"), tmp_path / "out"
+    out = tmp_path / "out"
     messages: list[str] = []
-    run_batch(template, {"list": [{}]}, out=out, progress=False)
+    batch()
     with ThreadPoolExecutor() as threads:
         with locked(out / "records" / "batch.lock"):
-            call = threads.submit(run_batch, template, {"product": {"x": [0, 1]}}, out=out, progress=False)
+            call = threads.submit(batch, values=(0, 1))
             wait_for(lambda: messages.append(capsys.readouterr().err) or any(messages), 30)
             assert not call.done()
         assert call.result(60).started == 1

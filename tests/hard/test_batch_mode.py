@@ -9,8 +9,8 @@ import sys
 
 import pytest
 from processes import FORKS, kill
-from stub_server import Fault, StubServer
-from stub_study import batch_study, plain
+from stub_server import Fault
+from stub_study import batch_study
 from waiting import is_heard_out, wait_for
 
 from toolkit.store.documents import Call
@@ -22,26 +22,27 @@ pytestmark = pytest.mark.usefixtures("store_folder")
 AUD_PER_TOKEN = 1.5444 / 1e6
 
 
-@pytest.fixture(autouse=True)
-def _keyed_and_quick(monkeypatch):
+@pytest.fixture
+def load(server, tmp_path, monkeypatch):
+    """Load a study that asks the server in batches of a provider."""
     monkeypatch.setenv("BATCH_KEY", "sk-batch-of-a-test")
+    return lambda provider, **more: Study.load(batch_study(tmp_path, server, provider=provider, **more))
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_a_study_in_batches_costs_half_and_asks_nothing_singly(tmp_path, provider):
+def test_a_study_in_batches_costs_half_and_asks_nothing_singly(server, load, provider):
     """Six runs in one batch, eighteen judgements in one for each judge, at half the tokens' price."""
-    with StubServer(answer=plain) as server:
-        study = Study.load(batch_study(tmp_path, server, provider=provider))
-        outcome = study.execute(progress=False)
-        assert (outcome.succeeded, outcome.judged, outcome.new_calls, outcome.failed) == (6, 6, 24, 0)
-        assert (server.count, len(server.batches)) == (0, 4)
-        assert outcome.spent_aud == pytest.approx(bill(server))
-        assert [call.attempts[0]["batch"] for call in study.store.objects(Call)] == [True] * 24
-        assert study.execute(progress=False).new_calls == 0
-        assert len(server.batches) == 4
+    study = load(provider)
+    outcome = study.execute(progress=False)
+    assert (outcome.succeeded, outcome.judged, outcome.new_calls, outcome.failed) == (6, 6, 24, 0)
+    assert (server.count, len(server.batches)) == (0, 4)
+    assert outcome.spent_aud == pytest.approx(bill(server))
+    assert [call.attempts[0]["batch"] for call in study.store.objects(Call)] == [True] * 24
+    assert study.execute(progress=False).new_calls == 0
+    assert len(server.batches) == 4
 
 
-def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path):
+def test_what_a_batch_does_not_answer_is_asked_singly(server, load):
     """Every third line fails, is missing or expires: those calls alone are sent singly, at the full price."""
     lines: list[str] = []
 
@@ -49,14 +50,14 @@ def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path):
         lines.append(custom_id)
         return (None, "error", "missing", "expired")[len(lines) % 4]
 
-    with StubServer(answer=plain, batch_fault=fault) as server:
-        study = Study.load(batch_study(tmp_path, server, provider="openai"))
-        outcome = study.execute(progress=False)
-        assert (outcome.succeeded, outcome.judged, outcome.failed) == (6, 6, 0)
-        assert server.count == 18
-        calls = list(study.store.objects(Call))
-        assert sorted(len(call.attempts) for call in calls) == [1] * 6 + [2] * 18
-        assert all("batch" not in call.attempts[-1] for call in calls if len(call.attempts) == 2)
+    server.batch_fault = fault
+    study = load("openai")
+    outcome = study.execute(progress=False)
+    assert (outcome.succeeded, outcome.judged, outcome.failed) == (6, 6, 0)
+    assert server.count == 18
+    calls = list(study.store.objects(Call))
+    assert sorted(len(call.attempts) for call in calls) == [1] * 6 + [2] * 18
+    assert all("batch" not in call.attempts[-1] for call in calls if len(call.attempts) == 2)
 
 
 @pytest.mark.full
@@ -68,27 +69,27 @@ def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path):
         pytest.param("openai", signal.SIGINT, 130, marks=pytest.mark.full),
     ],
 )
-def test_a_process_that_ends_leaves_its_batch_to_the_next(tmp_path, provider, sent, code):
+def test_a_process_that_ends_leaves_its_batch_to_the_next(server, load, provider, sent, code):
     """Killed or stopped while it waits: the next process polls the same batch, and nothing is sent twice."""
-    with StubServer(answer=plain, batch_polls=10**9) as server:
-        path = batch_study(tmp_path, server, provider=provider)
-        command = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            wait_for(lambda: server.batch_requests >= 6)
-            os.kill(child.pid, sent)
-            assert child.wait(120) == code
-        finally:
-            child.kill()
-        assert len(server.batches) == 1
-        server.batch_polls = 1
-        study = Study.load(path)
-        assert study.status()["runs"]["failed"] == 0
-        outcome = study.execute(progress=False)
-        assert (outcome.succeeded, outcome.judged, server.count, len(server.batches)) == (6, 6, 0, 4)
-        runs = study.store.objects(Call).filter(purpose="run")
-        assert [len(call.attempts) for call in runs] == [1] * 6
-        assert not any(call.unsure_aud for call in runs)
+    server.batch_polls = 10**9
+    path = load(provider).path
+    command = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: server.batch_requests >= 6)
+        os.kill(child.pid, sent)
+        assert child.wait(120) == code
+    finally:
+        child.kill()
+    assert len(server.batches) == 1
+    server.batch_polls = 1
+    study = Study.load(path)
+    assert study.status()["runs"]["failed"] == 0
+    outcome = study.execute(progress=False)
+    assert (outcome.succeeded, outcome.judged, server.count, len(server.batches)) == (6, 6, 0, 4)
+    runs = study.store.objects(Call).filter(purpose="run")
+    assert [len(call.attempts) for call in runs] == [1] * 6
+    assert not any(call.unsure_aud for call in runs)
 
 
 def unjudged(study, aud=None, **settings):
@@ -156,59 +157,58 @@ def leave_open(study, server):
 
 @pytest.mark.full
 @pytest.mark.parametrize("provider", ["anthropic", pytest.param("openai", marks=pytest.mark.full)])
-def test_collecting_an_open_batch_needs_no_new_budget(tmp_path, provider):
+def test_collecting_an_open_batch_needs_no_new_budget(server, load, provider):
     """Four starts: nothing is unsure, and what the batch may cost is held once, in a budget of hardly more."""
-    with StubServer(answer=plain) as server:
-        loaded = Study.load(batch_study(tmp_path, server, provider=provider))
-        held = leave_open(unjudged(loaded, 5.0), server)
-        study = unjudged(loaded, 1.1 * held)
-        assert [leave_open(study, server) for _ in range(3)] == pytest.approx([held] * 3)
-        collect(study, server)
+    loaded = load(provider)
+    held = leave_open(unjudged(loaded, 5.0), server)
+    study = unjudged(loaded, 1.1 * held)
+    assert [leave_open(study, server) for _ in range(3)] == pytest.approx([held] * 3)
+    collect(study, server)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
-def test_an_open_batch_is_booked_once_however_often_its_study_is_started(tmp_path, store_folder, provider):
+def test_an_open_batch_is_booked_once_however_often_its_study_is_started(
+    server, load, store_folder, provider
+):
     """Three kills: nothing is unsure, what the batch may cost is held once, and collecting it needs no new budget."""
-    with StubServer(answer=plain, batch_polls=10**9) as server:
-        loaded = Study.load(batch_study(tmp_path, server, provider=provider))
-        study, held = unjudged(loaded, 5.0), []
-        for _ in range(3):
-            process, polled = start(study), polls(server)
-            wait_for(lambda now=polled, child=process: polls(server) > now + 1 or not child.is_alive())
-            kill(process)
-            wait_for(lambda: is_heard_out(store_folder))
-            held.append(held_for_an_open_batch(study))
-            study = unjudged(loaded, 1.1 * held[0])  # as much is left as the batch may cost, and little more
-        assert held == pytest.approx([held[0]] * 3)
-        server.batch_polls = 1
-        collect(study, server)
+    server.batch_polls = 10**9
+    loaded = load(provider)
+    study, held = unjudged(loaded, 5.0), []
+    for _ in range(3):
+        process, polled = start(study), polls(server)
+        wait_for(lambda now=polled, child=process: polls(server) > now + 1 or not child.is_alive())
+        kill(process)
+        wait_for(lambda: is_heard_out(store_folder))
+        held.append(held_for_an_open_batch(study))
+        study = unjudged(loaded, 1.1 * held[0])  # as much is left as the batch may cost, and little more
+    assert held == pytest.approx([held[0]] * 3)
+    server.batch_polls = 1
+    collect(study, server)
 
 
-def test_a_study_that_asks_singly_now_waits_for_its_open_batch(tmp_path):
+def test_a_study_that_asks_singly_now_waits_for_its_open_batch(server, load):
     """The mode was changed meanwhile: what is paid for is collected, and the rest is asked singly."""
-    with StubServer(answer=plain) as server:
-        study = Study.load(batch_study(tmp_path, server, provider="anthropic", settings="budget.aud = 5.0"))
-        leave_open(unjudged(study, 5.0), server)
-        single = Study(study.file.model_copy(update={"mode": "single"}), study.path)
-        outcome = single.execute(progress=False)
-        assert (outcome.succeeded, outcome.judged, server.count, len(server.batches)) == (6, 6, 18, 1)
-        assert single.status()["unsure_aud"] == 0.0
-        assert booked(single) == pytest.approx(bill(server))
+    study = load("anthropic", settings="budget.aud = 5.0")
+    leave_open(unjudged(study, 5.0), server)
+    single = Study(study.file.model_copy(update={"mode": "single"}), study.path)
+    outcome = single.execute(progress=False)
+    assert (outcome.succeeded, outcome.judged, server.count, len(server.batches)) == (6, 6, 18, 1)
+    assert single.status()["unsure_aud"] == 0.0
+    assert booked(single) == pytest.approx(bill(server))
 
 
-def test_a_key_that_is_refused_while_a_batch_is_open_loses_nothing(tmp_path):
+def test_a_key_that_is_refused_while_a_batch_is_open_loses_nothing(server, load):
     """What the batch may cost stays held, and the next start with a good key collects it."""
-    with StubServer(answer=plain) as server:
-        study = unjudged(Study.load(batch_study(tmp_path, server, provider="openai")), 5.0)
-        server.batch_http_fault = lambda method, path: Fault(status=401) if method == "GET" else None
-        outcome = study.execute(progress=False)
-        assert (outcome.succeeded, len(server.batches)) == (0, 1)
-        status = study.status()
-        assert status["unsure_aud"] == 0.0
-        assert 5.0 - status["budget_left_aud"] > bill(server)
-        server.batch_http_fault = lambda method, path: None
-        collect(unjudged(study, 1.1 * (5.0 - status["budget_left_aud"])), server)
+    study = unjudged(load("openai"), 5.0)
+    server.batch_http_fault = lambda method, path: Fault(status=401) if method == "GET" else None
+    outcome = study.execute(progress=False)
+    assert (outcome.succeeded, len(server.batches)) == (0, 1)
+    status = study.status()
+    assert status["unsure_aud"] == 0.0
+    assert 5.0 - status["budget_left_aud"] > bill(server)
+    server.batch_http_fault = lambda method, path: None
+    collect(unjudged(study, 1.1 * (5.0 - status["budget_left_aud"])), server)
 
 
 ODD: dict[str, tuple[str, object]] = {
@@ -236,40 +236,41 @@ ODD: dict[str, tuple[str, object]] = {
         ),
     ],
 )
-def test_answers_of_a_batch_that_cannot_be_had_are_booked_and_asked_singly(tmp_path, capfd, provider, odd):
+def test_answers_of_a_batch_that_cannot_be_had_are_booked_and_asked_singly(
+    server, load, capfd, provider, odd
+):
     """The provider counts six answers and never shows them: they are looked for, then paid for again; both count."""
-    with StubServer(answer=plain) as server:
-        study = unjudged(Study.load(batch_study(tmp_path, server, provider=provider)), 5.0)
-        setattr(server, ODD[odd][0], ODD[odd][1])
-        outcome = study.execute(progress=False)
-        missing = 3 if odd == "half of them" else 6
-        assert (outcome.succeeded, outcome.failed, server.count, len(server.batches)) == (6, 0, missing, 1)
-        assert study.status()["unsure_calls"] == missing
-        assert booked(study) >= bill(server)
-        assert study.store.database["calls"].count_documents({"state": "done"}) == 6
-        assert not list(study.store.database["batches"].find({"state": "submitted"}))
-        lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("batch ")]
-        assert len(lines) == 2
-        assert "looked at again" in lines[0]
-        assert f"{missing} calls are given up" in lines[1]
+    study = unjudged(load(provider), 5.0)
+    setattr(server, ODD[odd][0], ODD[odd][1])
+    outcome = study.execute(progress=False)
+    missing = 3 if odd == "half of them" else 6
+    assert (outcome.succeeded, outcome.failed, server.count, len(server.batches)) == (6, 0, missing, 1)
+    assert study.status()["unsure_calls"] == missing
+    assert booked(study) >= bill(server)
+    assert study.store.database["calls"].count_documents({"state": "done"}) == 6
+    assert not list(study.store.database["batches"].find({"state": "submitted"}))
+    lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("batch ")]
+    assert len(lines) == 2
+    assert "looked at again" in lines[0]
+    assert f"{missing} calls are given up" in lines[1]
 
 
 @pytest.mark.full
-def test_a_kill_while_a_call_of_a_batch_is_asked_singly_books_both(tmp_path, store_folder):
+def test_a_kill_while_a_call_of_a_batch_is_asked_singly_books_both(server, load, store_folder):
     """The batch has let go of it, so that its claim says what both may have cost; the other replies are kept."""
-    with StubServer(answer=plain, batch_body=lambda body: b"\n".join(body.splitlines()[:5])) as server:
-        study = unjudged(Study.load(batch_study(tmp_path, server, provider="openai")), 5.0)
-        server.holds = lambda: True
-        process = start(study)
-        wait_for(lambda: server.under_way or not process.is_alive())
-        kill(process)
-        wait_for(lambda: is_heard_out(store_folder))
-        server.settle()
-        server.holds = lambda: False
-        wait_for(lambda: not server.under_way)
-        (claim,) = study.store.database["calls"].find({"state": "claimed"})
-        assert study.status()["unsure_aud"] == pytest.approx(2 * claim["worst_aud"])
-        assert (study.status()["unsure_calls"], booked(study) >= bill(server)) == (1, True)
-        outcome = study.execute(progress=False)
-        assert (outcome.succeeded, server.count, len(server.batches)) == (6, 1, 2)
-        assert booked(study) >= bill(server)
+    server.batch_body = lambda body: b"\n".join(body.splitlines()[:5])
+    study = unjudged(load("openai"), 5.0)
+    server.holds = lambda: True
+    process = start(study)
+    wait_for(lambda: server.under_way or not process.is_alive())
+    kill(process)
+    wait_for(lambda: is_heard_out(store_folder))
+    server.settle()
+    server.holds = lambda: False
+    wait_for(lambda: not server.under_way)
+    (claim,) = study.store.database["calls"].find({"state": "claimed"})
+    assert study.status()["unsure_aud"] == pytest.approx(2 * claim["worst_aud"])
+    assert (study.status()["unsure_calls"], booked(study) >= bill(server)) == (1, True)
+    outcome = study.execute(progress=False)
+    assert (outcome.succeeded, server.count, len(server.batches)) == (6, 1, 2)
+    assert booked(study) >= bill(server)

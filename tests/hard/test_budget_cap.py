@@ -17,13 +17,12 @@ from processes import (
     unjudged_study,
     wait_until_seen,
 )
-from stub_server import DrawnFaults, Fault, StubServer
+from stub_server import DrawnFaults, Fault
 from waiting import wait_for
 
 from toolkit import pipeline
 from toolkit.runs import gateway
 from toolkit.runs.limits import RetryPolicy
-from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.study_file import Budget
 from toolkit.study_models import Sampling
@@ -44,11 +43,12 @@ def capped(study, aud):
     return Study(study.file.model_copy(update={"budget": Budget(aud=aud)}), study.path)
 
 
-def study_at(folder, server, **settings):
-    """Return a study of 240 runs with short replies."""
-    return unjudged_study(
-        folder, server.openai_url, repeats=20, sampling=Sampling(max_tokens=MAX_TOKENS), **settings
-    )
+@pytest.fixture
+def study_at(server, tmp_path):
+    """Return what makes a study of 240 runs, ten at once, with nearly the longest replies."""
+    server.answer = answer
+    usual = {"repeats": 20, "sampling": Sampling(max_tokens=MAX_TOKENS), "concurrency": 10}
+    return lambda **settings: unjudged_study(tmp_path, server.openai_url, **{**usual, **settings})
 
 
 def whole_cost(study):
@@ -63,21 +63,21 @@ def bill(study, server):
 
 
 @pytest.mark.full
-def test_one_process_stops_near_the_cap_and_a_larger_one_goes_on_to_the_end(tmp_path):
+def test_one_process_stops_near_the_cap_and_a_larger_one_goes_on_to_the_end(server, study_at):
     """Half the cost is spent to four fifths at least, never passed, and no run is asked again afterwards."""
-    with StubServer(latency=0.01, answer=answer) as server:
-        study = study_at(tmp_path, server, concurrency=10)
-        cap = whole_cost(study) / 2
-        stopped = capped(study, cap).execute(progress=False)
-        assert stopped.exit_code == 3
-        assert "budget" in str(stopped.budget)
-        assert 0.8 * cap <= bill(study, server) <= cap
-        assert stopped.spent_aud == pytest.approx(bill(study, server))
-        again = capped(study, cap).execute(progress=False)
-        assert (again.exit_code, again.succeeded) == (3, server.count)
-        assert bill(study, server) <= cap
-        done = capped(study, 3 * cap).execute(progress=False)
-        assert (done.exit_code, done.succeeded, server.count) == (0, RUNS, RUNS)
+    server.latency = 0.01
+    study = study_at()
+    cap = whole_cost(study) / 2
+    stopped = capped(study, cap).execute(progress=False)
+    assert stopped.exit_code == 3
+    assert "budget" in str(stopped.budget)
+    assert 0.8 * cap <= bill(study, server) <= cap
+    assert stopped.spent_aud == pytest.approx(bill(study, server))
+    again = capped(study, cap).execute(progress=False)
+    assert (again.exit_code, again.succeeded) == (3, server.count)
+    assert bill(study, server) <= cap
+    done = capped(study, 3 * cap).execute(progress=False)
+    assert (done.exit_code, done.succeeded, server.count) == (0, RUNS, RUNS)
 
 
 def unseen(reply):
@@ -92,123 +92,119 @@ def unseen(reply):
     ("provider", "mode"),
     [("compatible", "single"), ("anthropic", "single"), ("anthropic", "batch"), ("openai", "batch")],
 )
-def test_the_cap_holds_where_the_usage_is_a_row_of_zeros(tmp_path, monkeypatch, provider, mode):
+def test_the_cap_holds_where_the_usage_is_a_row_of_zeros(server, study_at, monkeypatch, provider, mode):
     """By the server's own count; the ledger has no less than its bill. Other forms: tests/models/test_replies.py."""
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.setenv(name, "sk-canary-0123456789")
-    with StubServer(answer=answer, change=unseen) as server:
-        study = study_at(tmp_path, server, concurrency=10, mode=mode, batch_poll_seconds=0.05)
-        address = server.url if provider == "anthropic" else server.openai_url
-        (entry,) = study.file.models
-        entry = entry.model_copy(update={"provider": provider, "base_url": address})
-        study = Study(study.file.model_copy(update={"models": (entry,), "repeats": 4}), study.path)
-        cap = whole_cost(study) / 2
-        stopped = capped(study, cap).execute(progress=False)
-        paid = study.store.database["calls"].find()
-        booked = sum(call.get("aud_cost") or 0.0 for call in paid)
-        share = 0.5 if mode == "batch" else 1.0
-        assert 0.3 * cap < share * bill(study, server) <= booked <= cap
-        assert stopped.exit_code == 3
+    server.change = unseen
+    study = study_at(mode=mode, batch_poll_seconds=0.05)
+    address = server.url if provider == "anthropic" else server.openai_url
+    (entry,) = study.file.models
+    entry = entry.model_copy(update={"provider": provider, "base_url": address})
+    study = Study(study.file.model_copy(update={"models": (entry,), "repeats": 4}), study.path)
+    cap = whole_cost(study) / 2
+    stopped = capped(study, cap).execute(progress=False)
+    paid = study.store.database["calls"].find()
+    booked = sum(call.get("aud_cost") or 0.0 for call in paid)
+    share = 0.5 if mode == "batch" else 1.0
+    assert 0.3 * cap < share * bill(study, server) <= booked <= cap
+    assert stopped.exit_code == 3
 
 
 OVER = 20  # times the tokens that a request may bring, which this server bills
 
 
-def overbilling(**settings):
-    """Return a server that answers in 50 words and bills twenty times the tokens that the longest reply may have."""
-
-    def dear(reply):
-        return {**reply, "usage": {**reply["usage"], "completion_tokens": OVER * MAX_TOKENS}}
-
-    return StubServer(answer=answer, change=dear, **settings)
+def overbilled(reply):
+    """Bill twenty times the tokens that the longest reply may have."""
+    return {**reply, "usage": {**reply["usage"], "completion_tokens": OVER * MAX_TOKENS}}
 
 
-def test_what_replies_show_holds_back_what_was_set_aside_before(tmp_path):
+def test_what_replies_show_holds_back_what_was_set_aside_before(server, study_at):
     """Of ten at once the first reply passes the cap: nothing is sent after it, and every reply is saved."""
-    with overbilling(latency=0.5) as server:
-        study = study_at(tmp_path, server, concurrency=10, prices=(0.01, 100.0))
-        cap = 0.9 * billed(study, 0, OVER * MAX_TOKENS)
-        stopped = capped(study, cap).execute(progress=False)
-        assert (stopped.exit_code, server.count) == (3, 10)
-        assert "'answerer' has billed 20 times what a call costs at worst" in str(stopped.budget)
-        assert len(kept_replies(study)) == 10
-        read = sum(call["input_tokens"] for call in study.store.database["calls"].find())
-        assert stopped.spent_aud == pytest.approx(billed(study, read, 10 * OVER * MAX_TOKENS))
-        assert not study.store.database["calls"].count_documents({"state": {"$ne": "done"}})
+    server.change, server.latency = overbilled, 0.5
+    study = study_at(prices=(0.01, 100.0))
+    cap = 0.9 * billed(study, 0, OVER * MAX_TOKENS)
+    stopped = capped(study, cap).execute(progress=False)
+    assert (stopped.exit_code, server.count) == (3, 10)
+    assert "'answerer' has billed 20 times what a call costs at worst" in str(stopped.budget)
+    assert len(kept_replies(study)) == 10
+    read = sum(call["input_tokens"] for call in study.store.database["calls"].find())
+    assert stopped.spent_aud == pytest.approx(billed(study, read, 10 * OVER * MAX_TOKENS))
+    assert not study.store.database["calls"].count_documents({"state": {"$ne": "done"}})
 
 
 @pytest.mark.full
-def test_what_a_model_billed_above_its_worst_case_is_its_worst_case_from_then_on(tmp_path):
+def test_what_a_model_billed_above_its_worst_case_is_its_worst_case_from_then_on(server, study_at):
     """The cap is passed by nothing but the first round, in this start and, by the ledger, in later ones."""
-    with overbilling(latency=0.05) as server:
-        study = study_at(tmp_path, server, concurrency=10, prices=(0.01, 100.0))
-        each = billed(study, 0, OVER * MAX_TOKENS)
-        assert capped(study, 15.5 * each).execute(progress=False, limit=1).exit_code == 0
-        for calls in (5, 18):  # fewer than go out at once, and more
-            assert capped(study, (calls + 0.5) * each).execute(progress=False).exit_code == 3
-            assert server.count == len(kept_replies(study)) == calls
+    server.change, server.latency = overbilled, 0.05
+    study = study_at(prices=(0.01, 100.0))
+    each = billed(study, 0, OVER * MAX_TOKENS)
+    assert capped(study, 15.5 * each).execute(progress=False, limit=1).exit_code == 0
+    for calls in (5, 18):  # fewer than go out at once, and more
+        assert capped(study, (calls + 0.5) * each).execute(progress=False).exit_code == 3
+        assert server.count == len(kept_replies(study)) == calls
 
 
 @pytest.mark.full
-def test_replies_that_never_arrived_count_against_the_cap(tmp_path, monkeypatch):
+def test_replies_that_never_arrived_count_against_the_cap(server, study_at, monkeypatch):
     """The server bills what hung, was dropped or came broken too, and its bill stays within the budget."""
     policy = partial(RetryPolicy, first_wait=0.02, longest_wait=0.05)
     monkeypatch.setattr(gateway, "RetryPolicy", policy)
     faults = DrawnFaults(20251119, {BROKEN: 0.25})
-    with StubServer(answer=answer, faults=faults, bills_broken=True) as server:
-        study = study_at(tmp_path, server, concurrency=10, timeout_seconds=1.0)
-        cap = whole_cost(study) / 2
-        stopped = capped(study, cap).execute(progress=False)
-        assert stopped.exit_code == 3
-        assert "budget" in str(stopped.budget)
-        good = stopped.spent_aud
-        assert good < bill(study, server) <= cap  # the ledger's replies are less than the bill
-        assert bill(study, server) >= 0.5 * cap
+    server.faults, server.bills_broken = faults, True
+    study = study_at(timeout_seconds=1.0)
+    cap = whole_cost(study) / 2
+    stopped = capped(study, cap).execute(progress=False)
+    assert stopped.exit_code == 3
+    assert "budget" in str(stopped.budget)
+    good = stopped.spent_aud
+    assert good < bill(study, server) <= cap  # the ledger's replies are less than the bill
+    assert bill(study, server) >= 0.5 * cap
 
 
 @pytest.mark.full
-def test_the_cap_outlives_a_kill(tmp_path):
+def test_the_cap_outlives_a_kill(server, study_at):
     """Killed three times on the way, the study still ends at its budget, and goes on with a larger one."""
-    with StubServer(latency=0.05, answer=answer) as server:
-        study = study_at(tmp_path, server, concurrency=10)
-        cap = whole_cost(study) / 2
-        acknowledged: dict[str, str] = {}
-        for number in range(3):
-            kill_when_seen(in_a_process(capped(study, cap)), server, server.count + 10 + 7 * number)
-            kept = kept_replies(study)
-            assert acknowledged.items() <= kept.items()
-            acknowledged = kept
-        assert acknowledged
-        stopped = capped(study, cap).execute(progress=False)
-        assert stopped.exit_code == 3
-        assert bill(study, server) <= cap
-        done = capped(study, 9 * cap).execute(progress=False)
-        assert (done.exit_code, done.succeeded) == (0, RUNS)
-        assert acknowledged.items() <= kept_replies(study).items()
+    server.latency = 0.05
+    study = study_at()
+    cap = whole_cost(study) / 2
+    acknowledged: dict[str, str] = {}
+    for number in range(3):
+        kill_when_seen(in_a_process(capped(study, cap)), server, server.count + 10 + 7 * number)
+        kept = kept_replies(study)
+        assert acknowledged.items() <= kept.items()
+        acknowledged = kept
+    assert acknowledged
+    stopped = capped(study, cap).execute(progress=False)
+    assert stopped.exit_code == 3
+    assert bill(study, server) <= cap
+    done = capped(study, 9 * cap).execute(progress=False)
+    assert (done.exit_code, done.succeeded) == (0, RUNS)
+    assert acknowledged.items() <= kept_replies(study).items()
 
 
-def test_attempts_of_a_killed_process_that_may_be_billed_count_against_the_cap(tmp_path):
+def test_attempts_of_a_killed_process_that_may_be_billed_count_against_the_cap(server, study_at):
     """Every request hangs and is billed in full, is sent again, and the process is killed: none of it is forgotten."""
     words = (
         "word " * MAX_TOKENS
     )  # the longest reply, nearly all of the cost: nothing of the worst case is spare
     hang = Fault("hang")
-    with StubServer(answer=lambda body: words, faults=lambda n, body: hang, bills_broken=True) as server:
-        study = study_at(tmp_path, server, prices=(0.01, 100.0), concurrency=50, timeout_seconds=0.1)
-        cap = 150 * billed(study, 0, MAX_TOKENS)
-        ends: list[int | None] = []
-        for _ in range(4):
-            process = in_a_process(capped(study, cap), 50)
-            wait_until_seen(process, server, server.count + 60)
-            wait_for(lambda child=process: server.under_way or not child.is_alive())
-            process.kill()
-            process.join()
-            ends.append(process.exitcode)
-            server.settle()
-        assert ends[0] == -signal.SIGKILL
-        assert set(ends) <= {-signal.SIGKILL, 3}  # at its budget one ends by itself
-        assert server.count > 75
-        assert bill(study, server) <= cap
+    server.answer, server.faults, server.bills_broken = (lambda body: words), (lambda n, body: hang), True
+    study = study_at(prices=(0.01, 100.0), concurrency=50, timeout_seconds=0.1)
+    cap = 150 * billed(study, 0, MAX_TOKENS)
+    ends: list[int | None] = []
+    for _ in range(4):
+        process = in_a_process(capped(study, cap), 50)
+        wait_until_seen(process, server, server.count + 60)
+        wait_for(lambda child=process: server.under_way or not child.is_alive())
+        process.kill()
+        process.join()
+        ends.append(process.exitcode)
+        server.settle()
+    assert ends[0] == -signal.SIGKILL
+    assert set(ends) <= {-signal.SIGKILL, 3}  # at its budget one ends by itself
+    assert server.count > 75
+    assert bill(study, server) <= cap
 
 
 def test_a_study_that_its_budget_stops_leaves_whole_runs(tmp_path, monkeypatch):
@@ -227,7 +223,6 @@ def test_a_study_that_its_budget_stops_leaves_whole_runs(tmp_path, monkeypatch):
         with Study.load(path) as study:
             outcome = study.execute(progress=False)
             spent, counts = outcome.spent_aud, study.runs()["model"].value_counts()
-            embedded.stop(study.plan.store_folder)
     under_way = 3 * 1 + pipeline.AHEAD
     assert outcome.exit_code == 3
     assert under_way < outcome.succeeded < 36
@@ -236,20 +231,17 @@ def test_a_study_that_its_budget_stops_leaves_whole_runs(tmp_path, monkeypatch):
     assert abs(counts["a"] - counts["b"]) <= under_way
 
 
-def test_who_waits_for_another_study_keeps_neither_place_nor_money(tmp_path):
+def test_who_waits_for_another_study_keeps_neither_place_nor_money(server, study_at):
     """One place, little money, and the first call is under way for another study: the next ones are sent."""
     until = time.monotonic() + 60
-    with StubServer(answer=answer, holds=lambda: server.count < 2 and time.monotonic() < until) as server:
-        study = unjudged_study(
-            tmp_path, server.openai_url, concurrency=1, sampling=Sampling(max_tokens=600), repeats=2
-        )
-        (endpoint,) = gateway.endpoints_of(study.plan)
-        worst = max(gateway.worst_aud(run.request, endpoint) for run in study.plan.runs)
-        study = capped(study, whole_cost(study) + 0.9 * worst)
-        other = in_a_process(twin(study), limit=1)
-        wait_for(lambda: server.count == 1)
-        outcome = study.execute(progress=False)
-        other.join(60)
-        study.store.close()
+    server.holds = lambda: server.count < 2 and time.monotonic() < until
+    study = study_at(concurrency=1, sampling=Sampling(max_tokens=600), repeats=2)
+    (endpoint,) = gateway.endpoints_of(study.plan)
+    worst = max(gateway.worst_aud(run.request, endpoint) for run in study.plan.runs)
+    study = capped(study, whole_cost(study) + 0.9 * worst)
+    other = in_a_process(twin(study), limit=1)
+    wait_for(lambda: server.count == 1)
+    outcome = study.execute(progress=False)
+    other.join(60)
     assert (outcome.succeeded, other.exitcode, server.count) == (24, 0, 24)
     assert time.monotonic() < until

@@ -114,7 +114,7 @@ def test_in_chaos_every_run_ends_and_the_ledger_knows_every_request(
 
 
 @pytest.mark.full
-def test_waiting_in_line_is_no_part_of_the_retry_deadline(tmp_path, store_folder, monkeypatch):
+def test_waiting_in_line_is_no_part_of_the_retry_deadline(server, tmp_path, store_folder, monkeypatch):
     """Twelve calls one after the other, each refused twice: the last ones wait longer than a call may be retried."""
     policy = partial(RetryPolicy, attempts=50, first_wait=0.01, longest_wait=0.02, deadline=2.0)
     monkeypatch.setattr(gateway, "RetryPolicy", policy)
@@ -124,29 +124,27 @@ def test_waiting_in_line_is_no_part_of_the_retry_deadline(tmp_path, store_folder
         met[str(body["messages"])] += 1
         return Fault(status=503) if met[str(body["messages"])] <= 2 else None
 
-    with StubServer(faults=twice, latency=0.1) as server, ExitStack() as stack:
-        study = unjudged_study(tmp_path, server.openai_url, concurrency=1)
-        stack.enter_context(closing(study.store))
-        assert study.execute(progress=False).succeeded == 12
-        assert server.count == 36
-        # A provider that stays down is given up all the same, by the time that its own attempts took.
-        server.faults = lambda number, body: Fault(status=503)
-        study.store.database["runs"].delete_one({})
-        study.store.database["calls"].delete_many({})
-        assert study.execute(progress=False).failed == 1
-        (call,) = study.store.objects(Call)
-        assert 2 <= len(call.attempts) <= 20
+    server.faults, server.latency = twice, 0.1
+    study = unjudged_study(tmp_path, server.openai_url, concurrency=1)
+    assert study.execute(progress=False).succeeded == 12
+    assert server.count == 36
+    # A provider that stays down is given up all the same, by the time that its own attempts took.
+    server.faults = lambda number, body: Fault(status=503)
+    study.store.database["runs"].delete_one({})
+    study.store.database["calls"].delete_many({})
+    assert study.execute(progress=False).failed == 1
+    (call,) = study.store.objects(Call)
+    assert 2 <= len(call.attempts) <= 20
 
 
 @pytest.mark.parametrize("choices", [None, []])
 def test_an_error_beside_no_choices_stops_its_provider_and_is_no_unsure_money(
-    tmp_path, store_folder, choices
+    server, tmp_path, store_folder, choices
 ):
     """A key that is refused under status 200: one request, nothing that may have been billed, and a reason."""
     body = {"error": {"code": 401, "message": "no such user"}, "choices": choices}
-    with StubServer(change=lambda reply: body) as server, ExitStack() as stack:
-        study = unjudged_study(tmp_path, server.openai_url, concurrency=1)
-        stack.enter_context(closing(study.store))
-        assert (study.execute(progress=False).failed, server.count) == (12, 1)
-        assert not any(call.unsure_aud for call in study.store.objects(Call))
-        assert all(run.failure.startswith("wrong_key") for run in study.store.objects(Run))
+    server.change = lambda reply: body
+    study = unjudged_study(tmp_path, server.openai_url, concurrency=1)
+    assert (study.execute(progress=False).failed, server.count) == (12, 1)
+    assert not any(call.unsure_aud for call in study.store.objects(Call))
+    assert all(run.failure.startswith("wrong_key") for run in study.store.objects(Run))

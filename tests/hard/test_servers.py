@@ -8,8 +8,7 @@ import uuid
 import pymongo
 import pytest
 from processes import in_a_process, kill_when_seen
-from stub_server import StubServer
-from stub_study import plain, stub_study
+from stub_study import stub_study
 
 from toolkit.audit.export import export_study
 from toolkit.audit.verify import verify_study
@@ -36,18 +35,18 @@ def database(request):
         client.drop_database(name)
 
 
-def test_a_whole_study(database, tmp_path, no_pictures, monkeypatch):
+def test_a_whole_study(server, database, tmp_path, no_pictures, monkeypatch):
     """A study that was killed is finished without asking for a kept reply again; its export is verified on its own."""
     monkeypatch.setenv("MONGODB_URI", database)
-    with StubServer(answer=plain, latency=lambda: 0.05) as server:
-        path = stub_study(tmp_path, server.openai_url)
-        with Study.load(path) as study:
-            unanswered = kill_when_seen(in_a_process(study), server, 8)
-            outcome = study.execute(progress=False)
-            calls = outcome.succeeded * 4  # the run and three judges
-            assert (outcome.succeeded, outcome.judged) == (6, 6)
-            assert server.count <= calls + 2 * max(unanswered, study.file.concurrency)
-            study.figures()
-            export_study(study, tmp_path / "export")
-            assert verify_study(study).exit_code == 0
+    server.latency = lambda: 0.05
+    path = stub_study(tmp_path, server.openai_url)
+    with Study.load(path) as study:
+        unanswered = kill_when_seen(in_a_process(study), server, 8)
+        outcome = study.execute(progress=False)
+        calls = outcome.succeeded * 4  # the run and three judges
+        assert (outcome.succeeded, outcome.judged) == (6, 6)
+        assert server.count <= calls + 2 * max(unanswered, study.file.concurrency)
+        study.figures()
+        export_study(study, tmp_path / "export")
+        assert verify_study(study).exit_code == 0
     assert verify_export(tmp_path / "export").exit_code == 0

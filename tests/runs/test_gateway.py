@@ -45,15 +45,17 @@ class Counted:
         pass
 
 
-def in_gateway(
-    store,
-    model,
-    work,
-    *,
-    study="s",
-    price=PRICE,
-    **settings,
-):
+def ask(gateway, repeat=0):
+    """Ask for a reply of a run."""
+    return gateway.ask(replace(REQUEST, repeat=repeat), purpose="run")
+
+
+def claimed(ledger):
+    """Claim the call of a request that may cost half a dollar."""
+    return ledger.claim(REQUEST, purpose="run", worst_aud=0.5)
+
+
+def in_gateway(store, model, work=ask, *, study="s", price=PRICE, **settings):
     """Open a gateway to one model, do the work, and close it."""
 
     async def main():
@@ -74,8 +76,7 @@ def test_the_same_repeat_is_asked_once_and_another_repeat_again(store):
     model = Counted("Port 22.")
 
     async def work(gateway):
-        requests = [replace(REQUEST, repeat=n) for n in range(10)] * 2
-        return [await gateway.ask(request, purpose="run") for request in requests]
+        return [await ask(gateway, n) for n in [*range(10)] * 2]
 
     answers = in_gateway(store, model, work)
     assert model.asked == 10
@@ -84,11 +85,9 @@ def test_the_same_repeat_is_asked_once_and_another_repeat_again(store):
 
 def test_an_answer_comes_back_whole_from_the_ledger(store):
     """Text, raw reply, tokens, cost and latency are the same in a later process."""
-    first = in_gateway(store, Counted("Port 22."), lambda gateway: gateway.ask(REQUEST, purpose="run"))
+    first = in_gateway(store, Counted("Port 22."))
     model = Counted("another reply")
-    second = in_gateway(
-        store, model, lambda gateway: gateway.ask(REQUEST, purpose="run"), study="other study"
-    )
+    second = in_gateway(store, model, study="other study")
     assert model.asked == 0
     assert second == replace(first, from_ledger=True)
     assert second.aud_cost == pytest.approx((15 * 1.0 + 10 * 2.0) / 1e6 * 1.5, rel=1e-14)
@@ -111,7 +110,7 @@ def test_a_call_costs_what_holds_on_its_day_and_a_count_that_is_not_believed_is_
         answers = []
         for number, moment in enumerate(days):
             monkeypatch.setattr("toolkit.runs.gateway.utc_now", lambda now=moment: now)
-            answers.append(await gateway.ask(replace(REQUEST, repeat=number), purpose="run"))
+            answers.append(await ask(gateway, number))
         assert gateway.counters.doubted == 3
         return answers
 
@@ -131,8 +130,8 @@ def test_texts_that_a_store_cannot_hold_are_kept(store):
         async def ask(self, request: ModelRequest) -> ModelReply:
             return replace(await super().ask(request), model="m\ud800")
 
-    first = in_gateway(store, Odd(text), lambda gateway: gateway.ask(REQUEST, purpose="run"))
-    later = in_gateway(store, Counted("x"), lambda gateway: gateway.ask(REQUEST, purpose="run"))
+    first = in_gateway(store, Odd(text))
+    later = in_gateway(store, Counted("x"))
     assert (later.reply.text, later.reply.model) == (first.reply.text, first.reply.model)
     assert (later.reply.model, first.from_ledger, later.from_ledger) == ("m?", False, True)
     assert first.reply.raw == {"text": text}
@@ -154,7 +153,7 @@ def test_a_call_that_is_cancelled_while_it_is_claimed_leaves_no_claim(store, mon
             return claimed
 
         monkeypatch.setattr(Ledger, "claim", slow)
-        asking = asyncio.create_task(gateway.ask(REQUEST, purpose="run"))
+        asking = asyncio.create_task(ask(gateway))
         await there.wait()
         asking.cancel()
         told.set()
@@ -163,7 +162,7 @@ def test_a_call_that_is_cancelled_while_it_is_claimed_leaves_no_claim(store, mon
 
     if lost:
         dead = Ledger(store, "s")
-        in_ledgers(partial(claim, dead, REQUEST, purpose="run", worst_aud=0.5), dead)
+        in_ledgers(partial(claimed, dead), dead)
     in_gateway(store, model, work, budget_aud=9.0)
     assert model.asked == 0
     kept = [(c.state, [a["outcome"] for a in c.attempts], c.unsure_aud) for c in store.objects(Call)]
@@ -188,7 +187,7 @@ def test_a_slow_disk_lets_no_more_paid_replies_wait_than_a_kill_may_lose(store, 
     model = Counted("A reply.")
 
     async def work(gateway):
-        asked = [gateway.ask(replace(REQUEST, repeat=n), purpose="run") for n in range(30)]
+        asked = [ask(gateway, n) for n in range(30)]
         answers = asyncio.gather(*asked)
         while model.asked < 4:
             await asyncio.sleep(0.01)
@@ -215,7 +214,7 @@ def test_a_key_that_is_missing_leaves_no_claim(store):
         )
         try:
             with pytest.raises(InputError, match="OPENAI_API_KEY"):
-                await gateway.ask(REQUEST, purpose="run")
+                await ask(gateway)
         finally:
             await gateway.close()
 
@@ -229,8 +228,8 @@ def test_what_cannot_succeed_is_not_repeated_and_is_asked_again_in_a_later_run(s
 
     async def work(gateway):
         with pytest.raises(ModelError, match="no such model"):
-            await gateway.ask(REQUEST, purpose="run")
-        return await gateway.ask(REQUEST, purpose="run")
+            await ask(gateway)
+        return await ask(gateway)
 
     answer = in_gateway(store, model, work)
     assert (answer.reply.text, answer.attempts, model.asked) == ("Port 22.", 2, 2)
@@ -242,7 +241,7 @@ def test_what_cannot_succeed_is_not_repeated_and_is_asked_again_in_a_later_run(s
 def test_a_failure_beside_tokens_is_booked_as_perhaps_billed(store):
     """The provider counted tokens for an error: asked again, and the first attempt counts at its worst."""
     model = Counted(ModelError("no", reason="server_error", retryable=True, billed=True), "Port 22.")
-    in_gateway(store, model, lambda gateway: gateway.ask(REQUEST, purpose="run"), budget_aud=1.0)
+    in_gateway(store, model, budget_aud=1.0)
     call = store.objects(Call).get()
     assert [attempt["outcome"] for attempt in call.attempts] == ["server_error", "answered"]
     assert call.unsure_aud == call.worst_aud > 0
@@ -253,7 +252,7 @@ def test_a_wrong_key_stops_its_provider_after_the_first_reply(store):
     model = Counted(ModelError("wrong key", reason="wrong_key", fatal_for_provider=True))
 
     async def work(gateway):
-        calls = (gateway.ask(replace(REQUEST, repeat=n), purpose="run") for n in range(30))
+        calls = (ask(gateway, n) for n in range(30))
         return await asyncio.gather(*calls, return_exceptions=True)
 
     ends = in_gateway(store, model, work)
@@ -267,7 +266,7 @@ def test_the_budget_is_a_cap_over_everything_ever_spent(store):
     budget = 0.0004  # each call costs 0.0000525 AUD
 
     async def work(gateway):
-        calls = [gateway.ask(replace(REQUEST, repeat=number), purpose="run") for number in range(20)]
+        calls = [ask(gateway, number) for number in range(20)]
         ends = await asyncio.gather(*calls, return_exceptions=True)
         return sum(isinstance(end, BudgetReached) and end.exit_code == 3 for end in ends)
 
@@ -290,9 +289,6 @@ def in_ledgers(work, *ledgers):
 def test_a_claim_of_a_dead_process_is_taken_over_and_a_living_one_is_not(store):
     """Also by another study; what was in flight when the owner died stays in the ledger as a lost attempt."""
     ledger, other = Ledger(store, "s"), Ledger(store, "t")
-
-    async def claimed(by):
-        return await by.claim(REQUEST, purpose="run", worst_aud=0.5)
 
     async def work():
         first = await claimed(ledger)
@@ -321,7 +317,7 @@ def test_what_was_sent_under_a_claim_that_is_gone_is_kept(store, end):
     reply = ModelReply("Port 22.", "stop", Usage(3, 2), "m")
 
     async def work():
-        claim = await ledger.claim(REQUEST, purpose="run", worst_aud=0.5)
+        claim = await claimed(ledger)
         assert isinstance(claim, Claim)
         store.database["calls"].delete_many({})
         with pytest.raises(Taken):
@@ -347,9 +343,9 @@ def test_of_two_replies_to_a_call_the_first_stays_and_both_are_booked(store):
         return [{"at": utc_now(), "outcome": "answered", "ms": 1.0, "by": by}]
 
     async def work():
-        mine = await slow.claim(REQUEST, purpose="run", worst_aud=0.5)
+        mine = await claimed(slow)
         store.database["owners"].update_one({"_id": "s"}, {"$set": {"birth": "1"}})
-        taken = await fast.claim(REQUEST, purpose="run", worst_aud=0.5)
+        taken = await claimed(fast)
         assert isinstance(mine, Claim)
         assert isinstance(taken, Claim)
         with pytest.raises(Taken):

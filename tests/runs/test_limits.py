@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import wraps
 
 import pytest
 
@@ -30,9 +31,14 @@ class Jumping(asyncio.SelectorEventLoop):
 
 
 def in_no_time(work):
-    """Run a coroutine in such a loop: how busy the machine is changes nothing."""
-    with asyncio.Runner(loop_factory=Jumping) as runner:
-        return runner.run(work)
+    """Have a coroutine run in such a loop: how busy the machine is changes nothing."""
+
+    @wraps(work)
+    def run(*given, **named):
+        with asyncio.Runner(loop_factory=Jumping) as runner:
+            return runner.run(work(*given, **named))
+
+    return run
 
 
 def limited(most, **settings):
@@ -45,222 +51,178 @@ def now():
     return asyncio.get_running_loop().time()
 
 
-async def enter(limiter, tokens=0.0):
-    """Wait for a place, as the gateway does."""
-    return await limiter.enter(tokens)
-
-
-def entered(limiter, count):
-    """Enter as often as goes without waiting, at most ``count`` times."""
-
-    async def fill():
-        slots = []
-        for _ in range(count):
-            try:
-                slots.append(await asyncio.wait_for(enter(limiter), 0.001))
-            except TimeoutError:
-                break
-        return slots
-
-    return asyncio.run(fill())
-
-
 @pytest.mark.parametrize(("most", "start"), [(1, 1), (4, 4), (10, 10), (15, 10), (100, 50)])
-def test_it_starts_with_ten_or_half_the_maximum(most, start):
+@in_no_time
+async def test_it_starts_with_ten_or_half_the_maximum(most, start):
     """Never more than the maximum, and not all at once where the maximum is large."""
-    assert len(entered(Limiter(most), 200)) == start
+    limiter = limited(most)
+    for _ in range(start):
+        await asyncio.wait_for(limiter.enter(), 0.001)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(limiter.enter(), 0.001)
 
 
-def test_it_grows_with_answers_up_to_the_maximum_and_never_above():
+@in_no_time
+async def test_it_grows_with_answers_up_to_the_maximum_and_never_above():
     """Thirty answers open thirty places more; a thousand do not pass the maximum."""
-
-    async def work():
-        limiter = Limiter(100)
-        for _ in range(30):
-            limiter.leave(await enter(limiter), answered=True)
-        grown = limiter.at_once
-        for _ in range(1000):
-            limiter.leave(await enter(limiter), answered=True)
-        return grown, limiter.at_once
-
-    assert asyncio.run(work()) == (80, 100)
+    limiter = limited(100)
+    for _ in range(30):
+        limiter.leave(await limiter.enter(), answered=True)
+    grown = limiter.at_once
+    for _ in range(1000):
+        limiter.leave(await limiter.enter(), answered=True)
+    assert (grown, limiter.at_once) == (80, 100)
 
 
-def test_refusals_of_one_round_halve_it_once_and_the_next_round_again():
+@in_no_time
+async def test_refusals_of_one_round_halve_it_once_and_the_next_round_again():
     """Ten requests refused together are one sign, not ten; it never falls below one."""
-
-    async def work():
-        limiter = Limiter(16, clock=lambda: now[0])
-        seen = []
-        for _ in range(6):
-            slots = [await enter(limiter) for _ in range(limiter.at_once)]
-            now[0] += 1
-            for slot in slots:
-                limiter.leave(slot, refused=True)
-            now[0] += 1
-            seen.append(limiter.at_once)
-        return seen
-
-    now = [0.0]
-    assert asyncio.run(work()) == [5, 2, 1, 1, 1, 1]
+    limiter = limited(16)
+    seen = []
+    for _ in range(6):
+        slots = [await limiter.enter() for _ in range(limiter.at_once)]
+        await asyncio.sleep(1)
+        for slot in slots:
+            limiter.leave(slot, refused=True)
+        await asyncio.sleep(1)
+        seen.append(limiter.at_once)
+    assert seen == [5, 2, 1, 1, 1, 1]
 
 
-def test_after_a_refusal_it_grows_by_one_a_round():
+@in_no_time
+async def test_after_a_refusal_it_grows_by_one_a_round():
     """Additive increase: as many answers as there are places open one place."""
-
-    async def work():
-        limiter = Limiter(20)
-        limiter.leave(await enter(limiter), refused=True)
-        shrunk = limiter.at_once
-        for _ in range(shrunk + 1):
-            limiter.leave(await enter(limiter), answered=True)
-        return shrunk, limiter.at_once
-
-    assert asyncio.run(work()) == (5, 6)
+    limiter = limited(20)
+    limiter.leave(await limiter.enter(), refused=True)
+    shrunk = limiter.at_once
+    for _ in range(shrunk + 1):
+        limiter.leave(await limiter.enter(), answered=True)
+    assert (shrunk, limiter.at_once) == (5, 6)
 
 
-def test_retry_after_holds_back_everything():
+@in_no_time
+async def test_retry_after_holds_back_everything():
     """A provider that asks for 0.2 s is sent nothing before, by nobody."""
-
-    async def work():
-        limiter = limited(10)
-        limiter.leave(await enter(limiter), refused=True, retry_after=0.2)
-        started = now()
-        await asyncio.gather(*(enter(limiter) for _ in range(5)))
-        return now() - started
-
-    assert in_no_time(work()) == pytest.approx(0.2, abs=0.001)
+    limiter = limited(10)
+    limiter.leave(await limiter.enter(), refused=True, retry_after=0.2)
+    started = now()
+    await asyncio.gather(*(limiter.enter() for _ in range(5)))
+    assert now() - started == pytest.approx(0.2, abs=0.001)
 
 
-def test_pauses_without_an_answer_end_after_ten_minutes():
+@in_no_time
+async def test_pauses_without_an_answer_end_after_ten_minutes():
     """Refusals of one round ask for one pause; an answer begins anew; a single wish of more is none to wait for."""
-
-    async def work():
-        limiter, times = limited(10), []
-        assert not limiter.waits_for(LONGEST_WAIT + 1)
-        for answered in (True, False):
-            started = now()
-            while limiter.waits_for(70):
-                slots = [await enter(limiter) for _ in range(limiter.at_once)]
-                for slot in slots:
-                    limiter.leave(slot, refused=True, retry_after=70)
-            times.append(now() - started)
-            if answered:
-                limiter.leave(await enter(limiter), answered=True)
-        return times
-
-    assert in_no_time(work()) == pytest.approx([560, 560], abs=1)
+    limiter, times = limited(10), []
+    assert not limiter.waits_for(LONGEST_WAIT + 1)
+    for answered in (True, False):
+        started = now()
+        while limiter.waits_for(70):
+            slots = [await limiter.enter() for _ in range(limiter.at_once)]
+            for slot in slots:
+                limiter.leave(slot, refused=True, retry_after=70)
+        times.append(now() - started)
+        if answered:
+            limiter.leave(await limiter.enter(), answered=True)
+    assert times == pytest.approx([560, 560], abs=1)
 
 
-def test_they_go_in_the_order_in_which_they_came_and_one_that_gives_up_holds_up_nobody():
+@in_no_time
+async def test_they_go_in_the_order_in_which_they_came_and_one_that_gives_up_holds_up_nobody():
     """Four wait for one place; the second is cancelled; the others go first to last."""
+    limiter = limited(1)
+    order: list[int] = []
 
-    async def work():
-        limiter = Limiter(1)
-        order: list[int] = []
-
-        async def ask(number):
-            slot = await enter(limiter)
-            order.append(number)
-            await asyncio.sleep(0)
-            limiter.leave(slot, answered=True)
-
-        held = await enter(limiter)
-        tasks = [asyncio.create_task(ask(number)) for number in range(4)]
+    async def ask(number):
+        slot = await limiter.enter()
+        order.append(number)
         await asyncio.sleep(0)
-        tasks[1].cancel()
-        await asyncio.sleep(0)
-        limiter.leave(held)
-        await asyncio.gather(*tasks, return_exceptions=True)
-        return order
+        limiter.leave(slot, answered=True)
 
-    assert asyncio.run(work()) == [0, 2, 3]
+    held = await limiter.enter()
+    tasks = [asyncio.create_task(ask(number)) for number in range(4)]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    await asyncio.sleep(0)
+    limiter.leave(held)
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert order == [0, 2, 3]
 
 
-def moments(sizes, **settings):
-    """Return when each of these requests went, in seconds from the first, all asked at once."""
+@in_no_time
+async def moments(sizes, **settings):
+    """Return when each of these requests went, in seconds, in order; all are asked at once."""
+    limiter = limited(10, **settings)
 
-    async def ask(limiter, size):
-        slot = await enter(limiter, size)
+    async def ask(size):
+        slot = await limiter.enter(size)
         went = now()
         await asyncio.sleep(0.001)
         limiter.leave(slot, answered=True)
         return went
 
-    async def work():
-        limiter = limited(10, **settings)
-        return sorted(await asyncio.gather(*(ask(limiter, size) for size in sizes)))
-
-    went = in_no_time(work())
-    return [moment - went[0] for moment in went]
+    return sorted(await asyncio.gather(*map(ask, sizes)))
 
 
-def test_no_window_of_a_minute_holds_more_requests_than_allowed():
-    """Ten requests at four a minute (0.2 s here): at any time at most four in the minute before."""
-    went = moments([0.0] * 10, requests_per_minute=4, minute=0.2)
-    assert all(later - sooner >= 0.1999 for sooner, later in zip(went, went[4:], strict=False))
-    assert went[-1] == pytest.approx(0.4, abs=0.01)
+@pytest.mark.parametrize(
+    ("sizes", "limit", "most"),
+    [([0.0] * 10, {"requests_per_minute": 4}, 4), ([40.0] * 6, {"tokens_per_minute": 100}, 2)],
+    ids=["requests", "tokens"],
+)
+def test_no_window_of_a_minute_holds_more_than_allowed(sizes, limit, most):
+    """Ten at four a minute (0.2 s here), six of 40 tokens at 100 a minute: no more than four or two of them in one."""
+    went = moments(sizes, minute=0.2, **limit)
+    assert all(later - sooner >= 0.1999 for sooner, later in zip(went, went[most:], strict=False))
+    assert went[-1] - went[0] == pytest.approx(0.4, abs=0.01)
 
 
-def test_no_window_of_a_minute_holds_more_tokens_than_allowed():
-    """Six requests of 40 tokens at 100 a minute go two by two; one of 500 goes alone and does not wait for ever."""
-    went = moments([40.0] * 6, tokens_per_minute=100, minute=0.2)
-    assert all(later - sooner >= 0.1999 for sooner, later in zip(went, went[2:], strict=False))
+def test_a_request_of_more_tokens_than_a_minute_has_goes_alone():
+    """One of 500 at 100 a minute does not wait for ever."""
     assert len(moments([500.0, 10.0], tokens_per_minute=100, minute=0.1)) == 2
 
 
-def test_what_a_request_really_used_counts():
+@in_no_time
+async def test_what_a_request_really_used_counts():
     """A request that was counted as 90 of 100 tokens and used 10 leaves room for the next at once."""
-
-    async def work():
-        limiter = limited(10, tokens_per_minute=100, minute=30.0)
-        limiter.leave(await enter(limiter, 90.0), answered=True, tokens=10.0)
-        started = now()
-        await enter(limiter, 90.0)
-        return now() - started
-
-    assert in_no_time(work()) < 1.0
+    limiter = limited(10, tokens_per_minute=100, minute=30.0)
+    limiter.leave(await limiter.enter(90.0), answered=True, tokens=10.0)
+    started = now()
+    await limiter.enter(90.0)
+    assert now() - started < 1.0
 
 
-def test_a_place_in_which_nothing_was_sent_counts_for_no_minute():
+@in_no_time
+async def test_a_place_in_which_nothing_was_sent_counts_for_no_minute():
     """Another study has the call: its place is given back at once, and the next request need not wait a minute."""
-
-    async def work():
-        limiter = limited(10, requests_per_minute=2.0)
-        for _ in range(20):
-            limiter.leave(await enter(limiter), unsent=True)
-        for _ in range(2):
-            limiter.leave(await enter(limiter), answered=True)
-        return now()
-
-    assert in_no_time(work()) < 1.0
+    limiter = limited(10, requests_per_minute=2.0)
+    for _ in range(20):
+        limiter.leave(await limiter.enter(), unsent=True)
+    for _ in range(2):
+        limiter.leave(await limiter.enter(), answered=True)
+    assert now() < 1.0
 
 
-def test_a_provider_that_hangs_stops_no_other():
+@in_no_time
+async def test_a_provider_that_hangs_stops_no_other():
     """It has all places but one of each of the others, which go on, and when its calls end all have equal shares."""
+    places, ends, counts = Places(11), {}, []
+    limiters = {name: limited(11, places=places) for name in ("hanging", "quick", "slow")}
 
-    async def work():
-        places, ends, counts = Places(11), {}, []
-        limiters = {name: limited(11, places=places) for name in ("hanging", "quick", "slow")}
+    async def call(name, seconds):
+        slot = await limiters[name].enter()
+        counts.append((limiters["hanging"].active, sum(each.active for each in limiters.values())))
+        await asyncio.sleep(seconds)
+        limiters[name].leave(slot, answered=True)
+        ends.setdefault(name, []).append(now())
+        limiters[name].open_calls -= 1
+        places.hand_out()
 
-        async def call(name, seconds):
-            slot = await enter(limiters[name])
-            counts.append((limiters["hanging"].active, sum(each.active for each in limiters.values())))
-            await asyncio.sleep(seconds)
-            limiters[name].leave(slot, answered=True)
-            ends.setdefault(name, []).append(now())
-            limiters[name].open_calls -= 1
-            places.hand_out()
-
-        for limiter, calls in zip(limiters.values(), (40, 60, 60), strict=True):
-            limiter.open_calls = calls
-        hanging = [asyncio.create_task(call("hanging", 180)) for _ in range(40)]
-        await asyncio.sleep(1)  # its calls are all that wait
-        others = [call(name, seconds) for name, seconds in (("quick", 1), ("slow", 2)) for _ in range(60)]
-        await asyncio.gather(*hanging, *others)
-        return counts, ends
-
-    counts, ends = in_no_time(work())
+    for limiter, calls in zip(limiters.values(), (40, 60, 60), strict=True):
+        limiter.open_calls = calls
+    hanging = [asyncio.create_task(call("hanging", 180)) for _ in range(40)]
+    await asyncio.sleep(1)  # its calls are all that wait
+    others = [call(name, seconds) for name, seconds in (("quick", 1), ("slow", 2)) for _ in range(60)]
+    await asyncio.gather(*hanging, *others)
     assert max(total for _, total in counts) == 11
     assert max(active for active, _ in counts[:60]) == 9
     assert ends["quick"][10] < 30
@@ -268,22 +230,18 @@ def test_a_provider_that_hangs_stops_no_other():
     assert len(ends["quick"]) == len(ends["slow"]) == 60
 
 
-def test_a_place_is_kept_for_nobody_who_may_not_take_it_yet():
+@in_no_time
+async def test_a_place_is_kept_for_nobody_who_may_not_take_it_yet():
     """A provider that asks for a pause waits without a place, and has its turn when its time has come."""
-
-    async def work():
-        places = Places(1)
-        paused, other = (limited(5, places=places) for _ in range(2))
-        paused.leave(await enter(paused), refused=True, retry_after=30)
-        waiting = asyncio.create_task(enter(paused))
-        for _ in range(20):
-            slot = await enter(other)
-            await asyncio.sleep(1)
-            other.leave(slot, answered=True)
-        early = now()
-        await waiting
-        return early, now()
-
-    early, late = in_no_time(work())
+    places = Places(1)
+    paused, other = (limited(5, places=places) for _ in range(2))
+    paused.leave(await paused.enter(), refused=True, retry_after=30)
+    waiting = asyncio.create_task(paused.enter())
+    for _ in range(20):
+        slot = await other.enter()
+        await asyncio.sleep(1)
+        other.leave(slot, answered=True)
+    early = now()
+    await waiting
     assert early == pytest.approx(20, abs=0.1)
-    assert late == pytest.approx(30, abs=0.1)
+    assert now() == pytest.approx(30, abs=0.1)

@@ -180,18 +180,17 @@ def test_durations(seconds, says):
     assert duration(seconds) == says
 
 
-def test_who_waits_for_another_study_is_told(tmp_path, monkeypatch):
+def test_who_waits_for_another_study_is_told(server, tmp_path, monkeypatch):
     """Another study has three calls under way and nothing comes back: the line says so while no step happens."""
     log = quick_log(monkeypatch)
     until = time.monotonic() + 60
     said = "waiting: 3 calls for another study, 3 calls for a reply]"
-    with StubServer(holds=lambda: said not in log.getvalue() and time.monotonic() < until) as server:
-        study = unjudged_study(tmp_path, server.openai_url, concurrency=3)
-        first = in_a_process(twin(study))
-        wait_for(lambda: server.count == 3)
-        outcome = study.execute()
-        first.join(60)
-        study.store.close()
+    server.holds = lambda: said not in log.getvalue() and time.monotonic() < until
+    study = unjudged_study(tmp_path, server.openai_url, concurrency=3)
+    first = in_a_process(twin(study))
+    wait_for(lambda: server.count == 3)
+    outcome = study.execute()
+    first.join(60)
     assert (outcome.succeeded, first.exitcode, server.count) == (12, 0, 12)
     assert said in log.getvalue()
 
@@ -210,6 +209,7 @@ def test_who_waits_for_another_study_is_told(tmp_path, monkeypatch):
     ids=["Retry-After", "requests_per_minute"],
 )
 def test_who_waits_for_a_limit_is_told(
+    server,
     tmp_path,
     monkeypatch,
     fault,
@@ -219,10 +219,9 @@ def test_who_waits_for_a_limit_is_told(
     """The provider asks for a pause, or the study's own limit is reached: the line says whose it is and how long."""
     log = quick_log(monkeypatch)
     monkeypatch.setattr(gateway, "Limiter", partial(Limiter, minute=3.0))
-    with StubServer(faults=[fault]) as server:
-        study = unjudged_study(tmp_path, server.openai_url, concurrency=1, **settings)
-        assert study.execute().succeeded == 12
-        study.store.close()
+    server.faults = lambda number, body: None if number else fault
+    study = unjudged_study(tmp_path, server.openai_url, concurrency=1, **settings)
+    assert study.execute().succeeded == 12
     assert re.search(rf"waiting: {words}\]$", log.getvalue(), re.MULTILINE), log.getvalue()
     assert "waiting" not in log.getvalue().splitlines()[-1]
 
@@ -355,5 +354,4 @@ def test_who_waits_for_a_batch_is_told(tmp_path, monkeypatch):
     with StubServer(answer=plain, batch_polls=10**9, batch_http_fault=polled) as server:
         study = Study.load(batch_study(tmp_path, server, provider="openai"))
         assert study.execute().succeeded == 6
-        study.store.close()
     assert said in log.getvalue()

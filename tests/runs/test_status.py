@@ -16,9 +16,7 @@ from toolkit.study import Study
 @pytest.fixture
 def study(study_file):
     """A study of six runs and eighteen judgements, open and not begun."""
-    opened = Study.load(study_file(judges="[budget]\naud = 5.0"))
-    yield opened
-    opened.store.close()
+    return Study.load(study_file(judges="[budget]\naud = 5.0"))
 
 
 def call(study, name, **fields):
@@ -184,7 +182,6 @@ def test_a_policy_that_changed_counts_before_the_study_runs_again(study_file):
         assert (found["planned"], found["done"], found["left_out"]) == (planned, done, left_out), case
         assert found["missing"] == planned - done == 3 * calls, case
         assert again.estimate().query("who != 'model'")["calls"].tolist() == [calls] * 3, case
-        again.store.close()
 
 
 def test_a_judge_that_cannot_be_read_is_answered_without_scores(tmp_path, store_folder, capsys):

@@ -119,9 +119,7 @@ DAY = "2026-01-31"
 @pytest.fixture
 def study(study_file):
     """Six runs and eighteen judgements by scripted models."""
-    opened = Study.load(study_file())
-    yield opened
-    opened.store.close()
+    return Study.load(study_file())
 
 
 def retire(study, *, model="", role="", day=DAY):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from stub_server import Fault, StubServer
+from stub_server import Fault
 
 from toolkit.adaptive import rounds as adaptive
 from toolkit.errors import StudyError
-from toolkit.store import embedded
 from toolkit.study import Study
+
+pytestmark = pytest.mark.usefixtures("store_folder")
 
 ADAPTIVE = """
 name = "adaptive"
@@ -70,9 +71,6 @@ def test_rounds_end_at_the_width_and_go_on_the_same_after_a_kill(tmp_path, monke
     assert len(bases(stopped)) == 3 * adaptive.ROUND
     assert stopped.execute(progress=False).new_calls == outcome.new_calls - 3 * adaptive.ROUND * 6 * 4
     assert set(bases(stopped)) == asked
-    for study in (whole, stopped):
-        study.close()
-        embedded.stop(study.plan.store_folder)
 
 
 @pytest.mark.full
@@ -82,8 +80,6 @@ def test_a_width_that_is_never_reached_asks_everything(tmp_path):
     outcome = study.execute(progress=False)
     assert outcome.planned == 20 * 3 * 2
     assert study.sequential().width == pytest.approx(0, abs=1e-9)
-    study.close()
-    embedded.stop(study.plan.store_folder)
 
 
 @pytest.mark.parametrize("selection", ['selection = "adaptive"', "target_width = 0.3", NARROW.format(0)])
@@ -93,16 +89,14 @@ def test_width_and_selection_go_together(tmp_path, selection):
         study_in(tmp_path / "bad", selection)
 
 
-def test_a_provider_that_is_down_ends_the_rounds(tmp_path):
+def test_a_provider_that_is_down_ends_the_rounds(server, tmp_path):
     """Nothing is learned from a round without a score, so no further base is asked for nothing."""
-    with StubServer(faults=lambda number, body: Fault(status=401)) as server:
-        own = f'provider = "openai", base_url = "{server.openai_url}"'
-        priced = f"{own}, usd_per_million_input = 1.0, usd_per_million_output = 1.0"
-        study = study_in(tmp_path / "down", NARROW.format(0.3))
-        text = study.path.read_text().replace('"two", provider = "scripted"', f'"two", {priced}')
-        study.path.write_text(text)
-        study = Study.load(study.path)
-        outcome = study.execute(progress=False)
-        assert (outcome.planned, outcome.failed) == (adaptive.ROUND * 6, adaptive.ROUND * 3)
-        study.close()
-        embedded.stop(study.plan.store_folder)
+    server.faults = lambda number, body: Fault(status=401)
+    own = f'provider = "openai", base_url = "{server.openai_url}"'
+    priced = f"{own}, usd_per_million_input = 1.0, usd_per_million_output = 1.0"
+    study = study_in(tmp_path / "down", NARROW.format(0.3))
+    text = study.path.read_text().replace('"two", provider = "scripted"', f'"two", {priced}')
+    study.path.write_text(text)
+    study = Study.load(study.path)
+    outcome = study.execute(progress=False)
+    assert (outcome.planned, outcome.failed) == (adaptive.ROUND * 6, adaptive.ROUND * 3)

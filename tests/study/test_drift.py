@@ -6,7 +6,6 @@ from datetime import date
 
 import pandas as pd
 import pytest
-from stub_server import StubServer
 from stub_study import REASONED, is_judge, stub_study
 
 from toolkit import Study, stats
@@ -94,46 +93,45 @@ def test_the_exit_code_says_whether_judges_stayed_within_the_tolerance(judged, t
     assert (end, "is not within" in out) == (code, bool(code))
 
 
-def test_what_answers_under_a_name_has_changed(tmp_path):
+def test_what_answers_under_a_name_has_changed(server, open_study):
     """A server gives every score 4 at first and 3 a month later: each judge has moved by a point."""
     given = ["4.0"]
 
     def answer(body):
         return REASONED.replace("4.0", given[0]) if is_judge(body) else str(body["messages"])
 
-    with StubServer(answer=answer) as server:
-        study = Study.load(stub_study(tmp_path, server.openai_url, judges="drift_tolerance = 0.5"))
-        study.run(progress=False)
-        given[0] = "3.0"
-        asked = asked_anew(study, 6, date(2027, 1, 25))
-        study.close()
+    server.answer = answer
+    study = open_study(judges="drift_tolerance = 0.5")
+    study.run(progress=False)
+    given[0] = "3.0"
+    asked = asked_anew(study, 6, date(2027, 1, 25))
+    study.close()
     drifts = next(iter(study.judge_drift().values())).composites
     assert {role: (d.shift.estimate, d.changed.estimate) for role, d in drifts.items()} == dict.fromkeys(
         ("primary", "secondary", "tertiary"), (-1.0, 1.0)
     )
     assert {*asked["outside"]} == {"primary", "secondary", "tertiary"}
     assert study.runs()["composite_strict"].eq(4.0).all()
-    study.close()
 
 
-def test_the_budget_caps_it_and_a_larger_one_goes_on(tmp_path):
+def test_the_budget_caps_it_and_a_larger_one_goes_on(server, tmp_path):
     """What does not fit is not asked; with a larger budget the same day is completed, and nothing is paid twice."""
-    with StubServer(answer=lambda body: REASONED if is_judge(body) else "Reply.") as server:
-        path = stub_study(tmp_path, server.openai_url, more="[budget]\naud = 100\n")
-        with Study.load(path) as study:
-            study.run(progress=False)
-            spent = study.status()["spent_aud"]
-        day, before = date(2027, 1, 25), server.count
-        path.write_text(path.read_text().replace("aud = 100", f"aud = {spent + 0.02}"))
-        with Study.load(path) as study, pytest.raises(BudgetReached):
-            asked_anew(study, 6, day)
-        first = server.count - before
-        path.write_text(path.read_text().replace(f"aud = {spent + 0.02}", "aud = 100"))
-        with Study.load(path) as study:
-            rest = asked_anew(study, 6, day)
-        assert 0 < first < 18, first
-        assert (rest["new_calls"], rest["unanswered"]) == (18 - first, 0)
-        assert server.count - before == 18
+    server.answer = lambda body: REASONED if is_judge(body) else "Reply."
+    path = stub_study(tmp_path, server.openai_url, more="[budget]\naud = 100\n")
+    with Study.load(path) as study:
+        study.run(progress=False)
+        spent = study.status()["spent_aud"]
+    day, before = date(2027, 1, 25), server.count
+    path.write_text(path.read_text().replace("aud = 100", f"aud = {spent + 0.02}"))
+    with Study.load(path) as study, pytest.raises(BudgetReached):
+        asked_anew(study, 6, day)
+    first = server.count - before
+    path.write_text(path.read_text().replace(f"aud = {spent + 0.02}", "aud = 100"))
+    with Study.load(path) as study:
+        rest = asked_anew(study, 6, day)
+    assert 0 < first < 18, first
+    assert (rest["new_calls"], rest["unanswered"]) == (18 - first, 0)
+    assert server.count - before == 18
 
 
 def test_shift_agreement_and_changed_scores_by_hand():

@@ -11,16 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import pearsonr
-from small_study import CTI_ONLY, STUDY
-from stub_server import StubServer
+from small_study import CTI_ONLY, STUDY, served_study
+from stub_study import fours
 
 import toolkit.prompts.dataset as dataset_module
 from toolkit.judges.elements import parse_elements
 from toolkit.judges.parse import Unreadable
 from toolkit.probes.job import ask_elements
 from toolkit.stats import required_elements
-from toolkit.store import embedded
-from toolkit.study import Study
 
 SHIPPED = Path(dataset_module.__file__).parent / "data" / "rq1_controlled"
 ELEMENTS = ("Names the host", "States the clock began on Monday")
@@ -31,39 +29,26 @@ def verdicts(body):
     asked = body["messages"][1]["content"] if len(body["messages"]) > 1 else ""
     names = re.findall(r"^(e\d+): ", asked, re.MULTILINE)
     if not names:
-        schema = body["response_format"]["json_schema"]["schema"]
-        return json.dumps({name: "why" if name == "reasons" else 4 for name in schema["properties"]})
+        return fours(body)
     if body["model"] == "judge-c":
         return "They are all there."
     return json.dumps({name: "present" if number % 2 else "absent" for number, name in enumerate(names)})
 
 
 @pytest.fixture
-def study(tmp_path):
+def study(server, tmp_path, store_folder):
     """Two bases of the shipped dataset, answered by a scripted model and judged over a real client."""
     folder = tmp_path / "two"
     folder.mkdir()
     for name in ("academic_soc_007", "academic_soc_012"):
         shutil.copy(SHIPPED / f"{name}.toml", folder)
-    with StubServer(answer=verdicts) as server:
-        text = STUDY.replace(CTI_ONLY, "").format(settings='dataset = "two"', judges="")
-        for judge in "abc":
-            price = "usd_per_million_input = 1.0, usd_per_million_output = 1.0"
-            own = f'provider = "openai", base_url = "{server.openai_url}", structured = true, {price}'
-            text = text.replace(
-                f'name = "judge-{judge}", provider = "scripted"', f'name = "judge-{judge}", {own}'
-            )
-        (tmp_path / "study.toml").write_text(text)
-        opened = Study.load(tmp_path / "study.toml")
-        opened.server = server
-        try:
-            yield opened
-        finally:
-            opened.close()
-            embedded.stop(opened.plan.store_folder)
+    server.answer = verdicts
+    return served_study(
+        tmp_path, server, STUDY.replace(CTI_ONLY, 'dataset = "two"').format(settings="", judges="")
+    )
 
 
-def test_judges_find_elements_and_are_asked_once(study, toolkit):
+def test_judges_find_elements_and_are_asked_once(server, study, toolkit):
     """Shares and what is absent are in the store, an unreadable judge is missing and not zero, again is free."""
     study.execute(progress=False)
     found = ask_elements(study.plan, study.store, progress=False)
@@ -82,9 +67,9 @@ def test_judges_find_elements_and_are_asked_once(study, toolkit):
     assert unread["share"].isna().all()
     assert unread["failure"].str.startswith("prose").all()
     assert len(study.judgements()) == 6 * 3  # the rubric's are not mixed with them
-    before = study.server.count
+    before = server.count
     ask_elements(study.plan, study.store, progress=False)
-    assert study.server.count == before
+    assert server.count == before
     result = study.required_elements()
     assert [one.missing for one in result.shares] == [0, 0, 0]
     code, out, _ = toolkit("judges", "elements", study.path)

@@ -176,7 +176,6 @@ def test_calls_that_lead_nowhere_or_were_paid_by_another_study_are_there(study_f
     assert (shared["paid_by"], shared["leads"]) == ("elsewhere", True)
     assert frame.query("paid_by == 'small'")["aud_cost"].sum() == pytest.approx(first.status()["spent_aud"])
     assert first.calls(state="failed")["call_id"].tolist() == ["b" * 64]
-    first.store.close()
 
 
 def test_the_frames_of_large_and_small_studies_are_the_same(study, monkeypatch):

@@ -6,12 +6,10 @@ import json
 
 import pandas as pd
 import pytest
-from small_study import STUDY
-from stub_server import StubServer
+from small_study import STUDY, served_study
+from stub_study import fours
 
 from toolkit.hallucination.comparison import compare_hallucination, hallucination_tasks, reply_items
-from toolkit.store import embedded
-from toolkit.study import Study
 
 MODE = "cot-seed"
 EXPLANATION = "It invents a host that nobody named."
@@ -21,8 +19,7 @@ def says(body):
     """Answer a rubric by fours; judge-a calls M a hallucination, judge-b the others, and judge-c cannot be read."""
     asked = json.dumps(body["messages"])
     if "hallucination" not in asked:
-        schema = body["response_format"]["json_schema"]["schema"]
-        return json.dumps({name: "why" if name == "reasons" else 4 for name in schema["properties"]})
+        return fours(body)
     words = len(body["messages"][-1]["content"].split())
     if body["model"] == "judge-c" or "unclear" in asked:
         return "Hm."
@@ -31,24 +28,11 @@ def says(body):
 
 
 @pytest.fixture
-def study(tmp_path):
+def study(server, tmp_path, store_folder):
     """Two bases in three lengths, answered by a scripted model; the judges are the server."""
-    with StubServer(answer=says) as server:
-        text = STUDY.format(settings="budget = { confirm_above_aud = 5.0 }", judges="")
-        for judge in "abc":
-            own = f'provider = "openai", base_url = "{server.openai_url}", structured = true'
-            own += ", usd_per_million_input = 1.0, usd_per_million_output = 1.0"
-            text = text.replace(
-                f'name = "judge-{judge}", provider = "scripted"', f'name = "judge-{judge}", {own}'
-            )
-        (tmp_path / "study.toml").write_text(text)
-        opened = Study.load(tmp_path / "study.toml")
-        opened.server = server
-        try:
-            yield opened
-        finally:
-            opened.close()
-            embedded.stop(opened.plan.store_folder)
+    server.answer = says
+    settings = "budget = { confirm_above_aud = 5.0 }"
+    return served_study(tmp_path, server, STUDY.format(settings=settings, judges=""))
 
 
 def shares_of(found):
@@ -56,15 +40,15 @@ def shares_of(found):
     return {tuple(one["facets"].values()): one for one in found["shares"]["shares"]}
 
 
-def test_replies_of_a_study_are_asked_once_and_read_from_the_ledger(study, toolkit):
+def test_replies_of_a_study_are_asked_once_and_read_from_the_ledger(server, study, toolkit):
     """Prompt as question, reply as answer; missing is no no; again is free and says the same."""
     study.execute(progress=False)
     assert study.unanswerable["hallucination"] == "no judge was asked about hallucination"
-    asked = study.server.count
+    asked = server.count
     command = ("judges", "hallucination", "--study", study.path, "--k", 3, "--json")
     fields = json.loads(toolkit(*command)[1])
-    assert study.server.count - asked == len(study.calls(purpose="hallucination")) == 6 * 3 * 3
-    messages = [message["content"] for message in study.server.seen[-1].body["messages"]]
+    assert server.count - asked == len(study.calls(purpose="hallucination")) == 6 * 3 * 3
+    messages = [message["content"] for message in server.seen[-1].body["messages"]]
     runs = study.runs(replies=True)
     texts = zip(map(study.prompt, runs["prompt_id"]), runs["reply"], strict=True)
     assert messages[2] in [f"Question: {prompt}\nGenerated Answer: {reply}" for prompt, reply in texts]
@@ -76,19 +60,19 @@ def test_replies_of_a_study_are_asked_once_and_read_from_the_ledger(study, toolk
     assert shares["primary", MODE]["n"] == {"answers": 6, "bases": 2}
     assert 0 < shares["primary", MODE]["estimate"] < 1
     assert (shares["tertiary", MODE]["estimate"], shares["tertiary", MODE]["missing"]) == (None, 6)
-    asked = study.server.count
+    asked = server.count
     assert json.loads(toolkit(*command)[1])["shares"] == fields["shares"]
-    assert study.server.count == asked
+    assert server.count == asked
 
 
 def test_the_result_stands_in_frames_findings_figure_methods_and_export(
-    study, toolkit, tmp_path, no_pictures
+    server, study, toolkit, tmp_path, no_pictures
 ):
     """Question, truth, inference, metric and explanation; verify and the export's own verify agree."""
     study.execute(progress=False)
     tasks = hallucination_tasks(study.plan, reply_items(study.plan, study.runs(replies=True)), [MODE])
     compare_hallucination(study.plan, study.store, tasks, 2, progress=False)
-    study.server.answer = lambda body: pytest.fail("nobody is asked")
+    server.answer = lambda body: pytest.fail("nobody is asked")
     rows = study.hallucination().verdicts
     assert (len(rows), set(rows["k"])) == (18, {2})
     assert set(rows.loc[rows["decision"].fillna(False), "explanation"]) == {EXPLANATION}

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 from length_arms import base_of, facts_of, write_bases
-from small_study import without_pictures
+from small_study import executed, without_pictures
 
 from toolkit import Scores
 from toolkit.adaptive.rounds import bank_of
@@ -25,7 +25,6 @@ from toolkit.prompts.dataset import load_dataset
 from toolkit.prompts.diff import diff_summary
 from toolkit.runs.decisions import decided
 from toolkit.stats import length_and_information
-from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.thesis.methods import sentences, what_was_done
 from toolkit.words import LENGTH_ARMS
@@ -75,10 +74,8 @@ def finished(tmp_path_factory):
     path = study_in(tmp_path_factory.mktemp("arms"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scripted, "planted_answer", by_facts_or_words)
-        with Study.load(path) as study:
-            study.execute(progress=False)
+        with executed(path) as study:
             yield study
-    embedded.stop(path.parent / "results" / ".store")
 
 
 def test_arms_are_composed_on_request_alone(tmp_path):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from cases import cases
+from small_study import executed
 
 from toolkit.audit.export import export_study
 from toolkit.audit.verify import verify_study
@@ -23,7 +24,6 @@ from toolkit.people.desk import typed_scores
 from toolkit.people.ratings_file import import_ratings
 from toolkit.probes.job import probe_judges
 from toolkit.scoring import SEED_SCHEME, Scheme
-from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
@@ -74,11 +74,8 @@ def written(folder, text=STUDY):
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    study = Study.load(written(tmp_path_factory.mktemp("own")))
-    study.execute(progress=False)
-    yield study
-    study.close()
-    embedded.stop(study.plan.store_folder)
+    with executed(written(tmp_path_factory.mktemp("own"))) as study:
+        yield study
 
 
 def test_judges_score_on_the_rubrics_scale_and_the_composite_is_its_weighted_mean(study):

@@ -21,12 +21,11 @@ from toolkit.judges.request import JudgeSpec
 from toolkit.judges.rubric import load_rubric
 from toolkit.runs.estimate import estimate_frame
 from toolkit.stats import pair_agreement
-from toolkit.store import embedded
 from toolkit.store.frame_files import KINDS, dtype_of
 from toolkit.study import Study
 from toolkit.study_loading import load_study_file
 
-pytestmark = pytest.mark.usefixtures("no_pictures")
+pytestmark = pytest.mark.usefixtures("no_pictures", "store_folder")
 
 MODELS = """
 models = [
@@ -47,12 +46,6 @@ def text_of(mode="pairs", models=MODELS, judges=JUDGES, more="", top=""):
         f'name = "p"\noutput = "results/p"\nlength_bins = ["S"]\n{top}{models}'
         f'[judges]\nmode = "{mode}"\n{more}{judges}'
     )
-
-
-@pytest.fixture
-def folder(tmp_path):
-    yield tmp_path
-    embedded.stop(tmp_path / "results" / ".store")
 
 
 def study_in(folder, **parts):
@@ -211,8 +204,8 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_asked(tmp_path, p
 
 
 @pytest.mark.full
-def test_a_study_of_pairs_from_estimate_to_bundle(folder, capsys, monkeypatch):
-    study, path = study_in(folder, top="bases = 6\n"), str(folder / "p.toml")
+def test_a_study_of_pairs_from_estimate_to_bundle(tmp_path, capsys, monkeypatch):
+    study, path = study_in(tmp_path, top="bases = 6\n"), str(tmp_path / "p.toml")
 
     def fields(*words):
         assert command(*words) == 0
@@ -257,16 +250,16 @@ def test_a_study_of_pairs_from_estimate_to_bundle(folder, capsys, monkeypatch):
             getattr(study, analysis)()
 
     fields("figures", path, "--bundle")
-    drawn = {file.stem for file in (folder / "results/p/bundle/figures").glob("*.pdf")}
+    drawn = {file.stem for file in (tmp_path / "results/p/bundle/figures").glob("*.pdf")}
     assert drawn == {"pair_strengths", "position_bias"}
-    assert (folder / "results/p/bundle/tables/pairs.csv").is_file()
-    methods = (folder / "results/p/bundle/methods.txt").read_text()
+    assert (tmp_path / "results/p/bundle/tables/pairs.csv").is_file()
+    methods = (tmp_path / "results/p/bundle/methods.txt").read_text()
     words = ("compared two answers of two models", "asks for scores", "planned judgements")
     assert [text in methods for text in words] == [True, False, False]
 
-    shutil.rmtree(folder / "results/p/bundle")
+    shutil.rmtree(tmp_path / "results/p/bundle")
     study.close()
-    out = folder / "out"
+    out = tmp_path / "out"
     fields("export", path, str(out))
     assert (out / "pairs.csv").is_file()
     assert fields("verify", str(out))["differences"] == []
@@ -283,11 +276,10 @@ def test_a_study_of_pairs_from_estimate_to_bundle(folder, capsys, monkeypatch):
     assert len(lines) == 2
     assert fields("run", path, "--replay")["new_calls"] == 0
     assert study.pairs().equals(frame.assign(created_at=study.pairs()["created_at"]))
-    study.close()
 
 
-def test_votes_and_scores_of_one_study_are_compared(folder):
-    study = study_in(folder, mode="both")
+def test_votes_and_scores_of_one_study_are_compared(tmp_path):
+    study = study_in(tmp_path, mode="both")
     done = study.execute(progress=False)
     assert (done.judged, done.votes["cast"]) == (36, 144)
     agreement, runs, votes = study.pair_agreement(), study.runs(), study.pairs()
@@ -308,7 +300,6 @@ def test_votes_and_scores_of_one_study_are_compared(folder):
     tau = kendalltau(strengths.sort_index(), means.sort_index()).statistic
     assert agreement.models.estimate == pytest.approx(tau) == 1.0
     assert {"pairs", "pair_agreement", "models"} <= study.frames().analyses().keys()
-    study.close()
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------------
@@ -326,10 +317,8 @@ tertiary = false
 """
 
 
-def test_excluded_replies_are_not_paired_and_votes_that_are_none_are_missing_with_their_reason(
-    folder,
-):
-    study = study_in(folder, models=TWO, judges=PROSE, more="repair = false\n")
+def test_excluded_replies_are_not_paired_and_votes_that_are_none_are_missing_with_their_reason(tmp_path):
+    study = study_in(tmp_path, models=TWO, judges=PROSE, more="repair = false\n")
     done = study.execute(progress=False)
     votes, runs = done.votes, study.runs()
     empty = int(runs["excluded"].sum())
@@ -356,24 +345,21 @@ def test_excluded_replies_are_not_paired_and_votes_that_are_none_are_missing_wit
     comparison = study.compare_pairs()
     assert comparison.frame()["missing"].sum() == len(unread) + len(failed)
     assert "`toolkit judge STUDY`" in done.summary().text
-    study.close()
 
 
 PAID = JUDGES.replace("planted =", "usd_per_million_input = 100, usd_per_million_output = 100, planted =")
 
 
-def test_a_study_that_its_budget_stops_goes_on_and_pays_no_vote_twice(folder):
+def test_a_study_that_its_budget_stops_goes_on_and_pays_no_vote_twice(tmp_path):
     parts = {"judges": PAID, "top": "bases = 3\nconcurrency = 1\n"}
-    study = study_in(folder, **parts)
+    study = study_in(tmp_path, **parts)
     worst = estimate_frame(study.plan, study.store)["worst_aud"].sum()
-    study.close()
     budget = f"\n[budget]\naud = {worst / 40:.2f}\nconfirm_above_aud = 1000\n"
-    study = study_in(folder, **parts | {"judges": PAID + budget})
+    study = study_in(tmp_path, **parts | {"judges": PAID + budget})
     first = study.execute(progress=False)
     assert (first.exit_code, 0 < first.votes["answered"] < 36) == (3, True)
     assert first.spent_aud <= worst / 40
-    study.close()
-    study = study_in(folder, **parts)
+    study = study_in(tmp_path, **parts)
     half = study.pairs()
     ahead = study.estimate()
     assert ahead["calls"].sum() == 36 - len(half)
@@ -390,11 +376,10 @@ def test_a_study_that_its_budget_stops_goes_on_and_pays_no_vote_twice(folder):
     assert calls["aud_cost"].sum() < worst
     assert study.status()["spent_aud"] == pytest.approx(whole["aud_cost"].sum())
     assert len(study.calls(purpose="judge")) == 36
-    study.close()
 
 
-def test_a_vote_is_of_one_text_one_judge_and_one_wording(folder):
-    study = study_in(folder, top="bases = 2\n")
+def test_a_vote_is_of_one_text_one_judge_and_one_wording(tmp_path):
+    study = study_in(tmp_path, top="bases = 2\n")
     study.execute(progress=False)
     assert len(study.pairs()) == 24
     # Another reply: its four votes with each of two other models are of a text that is no more.
@@ -406,15 +391,13 @@ def test_a_vote_is_of_one_text_one_judge_and_one_wording(folder):
         {"run_id": run["run_id"]}, {"$set": {"output_blob_id": run["output_blob_id"]}}
     )
     study.close()
-    cooler = study_in(folder, top="bases = 2\n", more="temperature = 0.0\n")
+    cooler = study_in(tmp_path, top="bases = 2\n", more="temperature = 0.0\n")
     assert cooler.pairs().empty
     assert cooler.status()["votes"]["missing"] == 24
     assert cooler.execute(progress=False).new_calls == 24
-    fewer = study_in(folder, top="bases = 2\n", more="pairs = 1\n")
+    fewer = study_in(tmp_path, top="bases = 2\n", more="pairs = 1\n")
     assert fewer.execute(progress=False).new_calls == 0
     assert len(fewer.pairs()) == 12
-    for each in (cooler, fewer):
-        each.close()
 
 
 # --- agreement of votes and scores -----------------------------------------------------------------------------------

@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import pytest
-from stub_server import Fault, StubServer
-from stub_study import REASONED, is_judge, plain, stub_study
+from stub_server import Fault
+from stub_study import REASONED, is_judge
 
 from toolkit.audit.verify import verify_study
 from toolkit.errors import PriceError
 from toolkit.study import Study
 
 SHORT = '["S"]'
-
-
-@pytest.fixture
-def served(tmp_path, store_folder):
-    """A server and the study that asks it everything: ``with served(answer=..., bins=SHORT) as (server, study)``."""
-
-    @contextmanager
-    def opened(
-        *,
-        answer=plain,
-        bins='["S", "M", "L"]',
-        runs="",
-        more="",
-        **of_server,
-    ):
-        with StubServer(answer=answer, **of_server) as server:
-            path = stub_study(tmp_path, server.openai_url, runs=runs, bins=bins)
-            path.write_text(path.read_text() + more)
-            with Study.load(path) as study:
-                yield server, study
-
-    return opened
 
 
 def again(study, old, new):
@@ -55,10 +31,9 @@ def test_a_finished_study_makes_no_call(study_file):
     frames = (study.runs(), study.judgements(), study.dimensions())
     assert [len(frame) for frame in frames] == [12, 36, 36 * 7]
     assert verify_study(study).fields["differences"] == []
-    study.close()
 
 
-def test_a_failed_run_is_recorded_and_stops_nothing(served):
+def test_a_failed_run_is_recorded_and_stops_nothing(server, open_study):
     """One prompt is refused: its run has a reason and no scores, the others are whole; later it is asked again."""
     refused: list[str] = []
 
@@ -69,27 +44,28 @@ def test_a_failed_run_is_recorded_and_stops_nothing(served):
             return Fault(status=400)
         return None
 
-    with served(faults=faults, answer=lambda b: REASONED if is_judge(b) else "Block it.") as (server, study):
-        outcome = study.execute(progress=False)
-        assert (outcome.succeeded, outcome.failed, outcome.judged, outcome.exit_code) == (5, 1, 5, 1)
-        assert list(outcome.failures) == ["bad_request"]
-        failed = study.runs(status="failed")
-        assert failed[["composite", "aud_cost"]].isna().all(axis=None)
-        assert failed["failure"].str.startswith("bad_request").all()
-        assert "failed  1 x bad_request\n" in outcome.summary().text
-        assert "next  `toolkit run STUDY` asks what failed again" in outcome.summary().text
-        again = study.execute(progress=False).summary()
-        assert "failed  1 x bad_request, as before\n" in again.text
-        assert (again.exit_code, "asks what failed again" in again.text) == (1, False)
-        seen, server.faults = server.count, None
-        second = study.execute(progress=False)
-        assert (second.succeeded, second.failed, second.judged, second.new_calls) == (6, 0, 6, 4)
-        assert server.count == seen + 4
-        assert study.runs()["failure"].isna().all()
+    server.faults, server.answer = faults, lambda b: REASONED if is_judge(b) else "Block it."
+    study = open_study()
+    outcome = study.execute(progress=False)
+    assert (outcome.succeeded, outcome.failed, outcome.judged, outcome.exit_code) == (5, 1, 5, 1)
+    assert list(outcome.failures) == ["bad_request"]
+    failed = study.runs(status="failed")
+    assert failed[["composite", "aud_cost"]].isna().all(axis=None)
+    assert failed["failure"].str.startswith("bad_request").all()
+    assert "failed  1 x bad_request\n" in outcome.summary().text
+    assert "next  `toolkit run STUDY` asks what failed again" in outcome.summary().text
+    again = study.execute(progress=False).summary()
+    assert "failed  1 x bad_request, as before\n" in again.text
+    assert (again.exit_code, "asks what failed again" in again.text) == (1, False)
+    seen, server.faults = server.count, None
+    second = study.execute(progress=False)
+    assert (second.succeeded, second.failed, second.judged, second.new_calls) == (6, 0, 6, 4)
+    assert server.count == seen + 4
+    assert study.runs()["failure"].isna().all()
 
 
-def cut_off(below):
-    """Return a server whose replies end for want of tokens when asked for fewer than ``below``."""
+def cut_off(server, below):
+    """Have a server's replies end for want of tokens when asked for fewer than ``below``."""
 
     def change(reply):
         text = reply["choices"][0]["message"]["content"]
@@ -100,40 +76,40 @@ def cut_off(below):
     def answer(body):
         return REASONED if is_judge(body) else f"Plan {body['max_tokens']} {str(body['messages'])[-300:]}"
 
-    return {"answer": answer, "change": change, "bins": SHORT}
+    server.answer, server.change = answer, change
 
 
-def test_replies_cut_off_are_marked_and_treated_as_the_study_says_now(served):
+def test_replies_cut_off_are_marked_and_treated_as_the_study_says_now(server, open_study):
     """Excluded by default, then kept, then asked again with more tokens, then excluded: each call is paid once."""
-    with served(**cut_off(8000)) as (server, study):
-        outcome = study.execute(progress=False)
-        assert (outcome.succeeded, outcome.judged, outcome.excluded) == (2, 0, {"truncated": 2})
-        assert server.count == 2
-        runs = study.runs()
-        assert (list(runs["defect"]), list(runs["excluded"])) == (["truncated"] * 2, [True] * 2)
-        assert runs["composite"].isna().all()
-        assert "2 x truncated" in outcome.summary().text
-        assert study.status()["excluded"] == {"truncated": 2}
-        study = again(study, "", '[replies]\ntruncated = "keep"\n')
-        kept = study.execute(progress=False)
-        assert (kept.judged, kept.new_calls, kept.excluded) == (2, 6, {})
-        assert list(study.runs()["defect"]) == ["truncated"] * 2
-        assert not study.runs()["excluded"].any()
-        study = again(study, '"keep"', '"retry"')
-        retried = study.execute(progress=False)
-        # 2000 is there; 4000 and 8000 are asked, and the whole reply is judged anew.
-        assert (retried.judged, retried.new_calls, retried.excluded) == (2, 2 * 2 + 6, {})
-        runs = study.runs()
-        assert runs["defect"].isna().all()
-        assert all("8000" in study.reply(run_id) for run_id in runs["run_id"])
-        assert (runs["attempts"] == 3).all()
-        study = again(study, '"retry"', '"exclude"')
-        assert study.execute(progress=False).new_calls == 0
-        study.close()
+    cut_off(server, 8000)
+    study = open_study(bins=SHORT)
+    outcome = study.execute(progress=False)
+    assert (outcome.succeeded, outcome.judged, outcome.excluded) == (2, 0, {"truncated": 2})
+    assert server.count == 2
+    runs = study.runs()
+    assert (list(runs["defect"]), list(runs["excluded"])) == (["truncated"] * 2, [True] * 2)
+    assert runs["composite"].isna().all()
+    assert "2 x truncated" in outcome.summary().text
+    assert study.status()["excluded"] == {"truncated": 2}
+    study = again(study, "", '[replies]\ntruncated = "keep"\n')
+    kept = study.execute(progress=False)
+    assert (kept.judged, kept.new_calls, kept.excluded) == (2, 6, {})
+    assert list(study.runs()["defect"]) == ["truncated"] * 2
+    assert not study.runs()["excluded"].any()
+    study = again(study, '"keep"', '"retry"')
+    retried = study.execute(progress=False)
+    # 2000 is there; 4000 and 8000 are asked, and the whole reply is judged anew.
+    assert (retried.judged, retried.new_calls, retried.excluded) == (2, 2 * 2 + 6, {})
+    runs = study.runs()
+    assert runs["defect"].isna().all()
+    assert all("8000" in study.reply(run_id) for run_id in runs["run_id"])
+    assert (runs["attempts"] == 3).all()
+    study = again(study, '"retry"', '"exclude"')
+    assert study.execute(progress=False).new_calls == 0
 
 
 @pytest.mark.parametrize("word", ["banana", "error", None])
-def test_a_reply_whose_end_nobody_knows_is_judged_only_if_the_study_says_so(served, word):
+def test_a_reply_whose_end_nobody_knows_is_judged_only_if_the_study_says_so(server, open_study, word):
     """It has a text that was paid for, is marked everywhere, and no number rests on it unasked."""
     defect = "truncated" if word == "error" else "unknown_finish"
 
@@ -142,70 +118,68 @@ def test_a_reply_whose_end_nobody_knows_is_judged_only_if_the_study_says_so(serv
         reply["choices"][0]["finish_reason"] = "stop" if text == REASONED else word
         return reply
 
-    with served(change=change, bins=SHORT, answer=lambda b: REASONED if is_judge(b) else "Plan") as (
-        _,
-        study,
-    ):
-        outcome = study.execute(progress=False)
-        assert (outcome.judged, outcome.new_calls, outcome.excluded) == (0, 2, {defect: 2})
-        runs = study.runs()
-        assert (list(runs["defect"]), runs["composite_strict"].isna().all()) == ([defect] * 2, True)
-        left_out = f"2 runs (2 of answerer) left out by replies.{defect} = exclude"
-        assert left_out in set(study.deviations()["after"])
-        study = again(study, "", f'[replies]\n{defect} = "keep"\n')
-        assert (study.execute(progress=False).judged, study.runs()["excluded"].any()) == (2, False)
-        study.close()
+    server.change, server.answer = change, lambda b: REASONED if is_judge(b) else "Plan"
+    study = open_study(bins=SHORT)
+    outcome = study.execute(progress=False)
+    assert (outcome.judged, outcome.new_calls, outcome.excluded) == (0, 2, {defect: 2})
+    runs = study.runs()
+    assert (list(runs["defect"]), runs["composite_strict"].isna().all()) == ([defect] * 2, True)
+    left_out = f"2 runs (2 of answerer) left out by replies.{defect} = exclude"
+    assert left_out in set(study.deviations()["after"])
+    study = again(study, "", f'[replies]\n{defect} = "keep"\n')
+    assert (study.execute(progress=False).judged, study.runs()["excluded"].any()) == (2, False)
 
 
-def test_a_model_without_a_price_is_refused_before_the_first_call(served):
+def test_a_model_without_a_price_is_refused_before_the_first_call(server, open_study):
     """Not a single request is sent when the cost cannot be counted."""
-    with served() as (server, study):
-        study = again(study, ", usd_per_million_input = 1.0, usd_per_million_output = 2.0", "")
-        with pytest.raises(PriceError, match="answerer"):
-            study.run(progress=False)
-        assert server.count == 0
-        study.close()
-
-
-def test_replay_makes_everything_again_without_a_network(served):
-    """What was never asked stays missing; with runs and judgements gone the ledger alone gives the same scores."""
-    with served() as (server, study):
-        outcome = study.execute(progress=False, replay=True)
-        assert (outcome.succeeded, outcome.failed, server.count) == (0, 0, 0)
+    study = open_study()
+    study = again(study, ", usd_per_million_input = 1.0, usd_per_million_output = 2.0", "")
+    with pytest.raises(PriceError, match="answerer"):
         study.run(progress=False)
-        seen, before, said = server.count, study.runs(), study.judgements()
-        for name in ("runs", "judgements", "output_blobs"):
-            study.store.database[name].delete_many({})
-        outcome = study.execute(progress=False, replay=True)
-        assert (outcome.succeeded, outcome.judged, outcome.new_calls, outcome.exit_code) == (6, 6, 0, 0)
-        new = ["run_id", "created_at"]
-        assert study.runs().drop(columns=new).equals(before.drop(columns=new))
-        assert study.judgements().drop(columns=new).equals(said.drop(columns=new))
-        assert server.count == seen
+    assert server.count == 0
 
 
-def test_an_empty_reply_is_kept_and_not_judged(served):
+def test_replay_makes_everything_again_without_a_network(server, open_study):
+    """What was never asked stays missing; with runs and judgements gone the ledger alone gives the same scores."""
+    study = open_study()
+    outcome = study.execute(progress=False, replay=True)
+    assert (outcome.succeeded, outcome.failed, server.count) == (0, 0, 0)
+    study.run(progress=False)
+    seen, before, said = server.count, study.runs(), study.judgements()
+    for name in ("runs", "judgements", "output_blobs"):
+        study.store.database[name].delete_many({})
+    outcome = study.execute(progress=False, replay=True)
+    assert (outcome.succeeded, outcome.judged, outcome.new_calls, outcome.exit_code) == (6, 6, 0, 0)
+    new = ["run_id", "created_at"]
+    assert study.runs().drop(columns=new).equals(before.drop(columns=new))
+    assert study.judgements().drop(columns=new).equals(said.drop(columns=new))
+    assert server.count == seen
+
+
+def test_an_empty_reply_is_kept_and_not_judged(server, open_study):
     """A reply without text was paid for and stays, but no judge is paid to look at nothing."""
-    with served(answer=lambda body: "", bins=SHORT) as (server, study):
-        outcome = study.execute(progress=False)
-        assert (outcome.succeeded, outcome.judged, server.count) == (2, 0, 2)
-        assert study.execute(progress=False).new_calls == 0
-        assert study.runs()["composite"].isna().all()
+    server.answer = lambda body: ""
+    study = open_study(bins=SHORT)
+    outcome = study.execute(progress=False)
+    assert (outcome.succeeded, outcome.judged, server.count) == (2, 0, 2)
+    assert study.execute(progress=False).new_calls == 0
+    assert study.runs()["composite"].isna().all()
 
 
-def test_a_reply_that_stays_cut_off_is_excluded_after_the_retries(served):
+def test_a_reply_that_stays_cut_off_is_excluded_after_the_retries(server, open_study):
     """Two retries with twice the tokens each, all paid for, all counted, and still not scored."""
     retry = '[replies]\ntruncated = "retry"\nretries = 2\n'
-    with served(**cut_off(10**6), more=retry) as (server, study):
-        outcome = study.execute(progress=False)
-        assert (outcome.excluded, outcome.judged, server.count) == ({"truncated": 2}, 0, 6)
-        asked = sorted(seen.body["max_tokens"] for seen in server.seen)
-        assert asked == [2000, 2000, 4000, 4000, 8000, 8000]
-        assert study.runs()["aud_cost"].sum() == pytest.approx(study.calls()["aud_cost"].sum())
-        assert study.execute(progress=False).new_calls == 0
+    cut_off(server, 10**6)
+    study = open_study(bins=SHORT, more=retry)
+    outcome = study.execute(progress=False)
+    assert (outcome.excluded, outcome.judged, server.count) == ({"truncated": 2}, 0, 6)
+    asked = sorted(seen.body["max_tokens"] for seen in server.seen)
+    assert asked == [2000, 2000, 4000, 4000, 8000, 8000]
+    assert study.runs()["aud_cost"].sum() == pytest.approx(study.calls()["aud_cost"].sum())
+    assert study.execute(progress=False).new_calls == 0
 
 
-def test_judges_that_cannot_be_read_are_missing_and_fewer_than_two_leave_a_run_unjudged(served):
+def test_judges_that_cannot_be_read_are_missing_and_fewer_than_two_leave_a_run_unjudged(server, open_study):
     """Prose from one judge leaves two; prose from two leaves the run unjudged; nothing becomes a zero."""
 
     def answer(body):
@@ -216,9 +190,10 @@ def test_judges_that_cannot_be_read_are_missing_and_fewer_than_two_leave_a_run_u
         off_scale = body["model"] == "secondary" and "ATT&CK" in str(body["messages"])
         return REASONED.replace("4.0", "9.0") if off_scale else REASONED
 
-    with served(answer=answer) as (_, study):
-        study.run(progress=False)
-        runs, judgements = study.runs(), study.judgements()
+    server.answer = answer
+    study = open_study()
+    study.run(progress=False)
+    runs, judgements = study.runs(), study.judgements()
     reasons = judgements.query("judge == 'primary'")["failure"].str.split(":").str[0]
     assert set(reasons) == {"prose"}
     assert set(runs["judge_count"]) == {1, 2}

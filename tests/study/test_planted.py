@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from small_study import executed
 
 from toolkit.errors import StudyError
 from toolkit.getting_started.demo import planted_and_found
-from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.study_models import ModelEntry
 
@@ -20,11 +20,8 @@ def planted(tmp_path_factory):
     """The planted study of the demo, finished."""
     path = tmp_path_factory.mktemp("planted") / "planted.toml"
     path.write_text(TEMPLATE.read_text(encoding="utf-8").replace("../results", "results"))
-    with Study.load(path) as study:
-        study.execute(progress=False)
+    with executed(path) as study:
         yield study
-        study.close()
-    embedded.stop(path.parent / "results" / ".store")
 
 
 def test_every_planted_value_is_in_its_interval(planted):

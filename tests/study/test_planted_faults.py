@@ -12,10 +12,10 @@ from operator import getitem
 from typing import Any, NamedTuple
 
 import pytest
+from small_study import executed
 
 from toolkit.audit.verify import verify_study
 from toolkit.people.rating import next_reply, open_round, rate
-from toolkit.store import embedded
 from toolkit.store.record_files import KEYS
 from toolkit.store.writer import sealed
 from toolkit.study import Study
@@ -62,11 +62,9 @@ class Place(NamedTuple):
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """Twelve runs, judged by three of whom one cannot always be read; one reply is rated by a person."""
-    folder = tmp_path_factory.mktemp("planted")
-    path = folder / "planted.toml"
+    path = tmp_path_factory.mktemp("planted") / "planted.toml"
     path.write_text(FILE)
-    with Study.load(path) as study:
-        study.execute(progress=False)
+    with executed(path) as study:
         round_ = open_round(study.plan, study.store, "anna")
         reply = next_reply(round_)
         assert reply is not None
@@ -74,7 +72,6 @@ def place(tmp_path_factory):
         names = [kind._meta["collection"] for kind in KEYS]
         kept = {name: list(study.store.database[name].find({}, sort=[("_id", 1)])) for name in names}
         yield Place(study, kept)
-    embedded.stop(folder / "results" / ".store")
 
 
 Change = Callable[[dict[str, Any]], dict[str, Any] | None]

@@ -24,7 +24,7 @@ from scripted_writer import (
     scripted,
     stub_reply,
 )
-from stub_server import Fault, StubServer
+from stub_server import Fault
 from stub_study import stub_study
 from waiting import is_heard_out, wait_for
 
@@ -215,89 +215,88 @@ def test_names_of_bases_are_safe():
 
 
 @pytest.fixture
-def study(tmp_path, store_folder):
-    return lambda server: stub_study(tmp_path, server.openai_url, runs="concurrency = 1")
+def study(server, tmp_path, store_folder):
+    server.answer = stub_reply
+    return stub_study(tmp_path, server.openai_url, runs="concurrency = 1")
 
 
-def test_paid_once(tmp_path, study, toolkit):
+def test_paid_once(server, tmp_path, study, toolkit):
     """A second time asks nothing and writes the same bytes; a new document alone is asked; ``calls`` names it."""
     folder, out = tmp_path / "documents", tmp_path / "out"
     shutil.copytree(DOCUMENTS, folder)
     (folder / "incident_shared_link.txt").rename(tmp_path / "later.txt")
-    with StubServer(answer=stub_reply) as server:
-        command = ("prompts", "write", folder, "--study", study(server), "--out", out)
-        code, said, _ = toolkit(*command)
-        assert (code, server.count) == (0, 5)
-        assert (
-            "policy_patching.md: base doc_policy_patching, facts 4/16/34 in S/M/L; 34 facts kept, 0 dropped"
-            in said
-        )
-        assert said.endswith(f"written  5 bases from 5 documents in {out}\n")
-        before = {file.name: file.read_bytes() for file in out.iterdir()}
-        assert (toolkit(*command)[0], server.count) == (0, 5)
-        assert {file.name: file.read_bytes() for file in out.iterdir()} == before
-        (tmp_path / "later.txt").rename(folder / "incident_shared_link.txt")
-        assert (toolkit(*command, "--json")[0], server.count) == (0, 6)
-        assert toolkit("prompts", "check", out)[0] == 0
-        (out / "doc_policy_patching.provenance.json").unlink()
-        code, _, err = toolkit(*command)
-        assert (code, server.count) == (2, 6)
-        assert "doc_policy_patching.toml: exists and was not written from policy_patching.md; choose" in err
+    command = ("prompts", "write", folder, "--study", study, "--out", out)
+    code, said, _ = toolkit(*command)
+    assert (code, server.count) == (0, 5)
+    assert (
+        "policy_patching.md: base doc_policy_patching, facts 4/16/34 in S/M/L; 34 facts kept, 0 dropped"
+        in said
+    )
+    assert said.endswith(f"written  5 bases from 5 documents in {out}\n")
+    before = {file.name: file.read_bytes() for file in out.iterdir()}
+    assert (toolkit(*command)[0], server.count) == (0, 5)
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == before
+    (tmp_path / "later.txt").rename(folder / "incident_shared_link.txt")
+    assert (toolkit(*command, "--json")[0], server.count) == (0, 6)
+    assert toolkit("prompts", "check", out)[0] == 0
+    (out / "doc_policy_patching.provenance.json").unlink()
+    code, _, err = toolkit(*command)
+    assert (code, server.count) == (2, 6)
+    assert "doc_policy_patching.toml: exists and was not written from policy_patching.md; choose" in err
 
 
-def test_killed_half_way_it_goes_on(tmp_path, store_folder, study, toolkit):
+def test_killed_half_way_it_goes_on(server, tmp_path, store_folder, study, toolkit):
     """SIGKILL at the third of six documents: the first two are not asked again."""
-    with StubServer(answer=stub_reply) as server:
-        server.holds = lambda: server.count >= 3
-        out = tmp_path / "out"
-        command = ("prompts", "write", DOCUMENTS, "--study", study(server), "--out", out)
-        process = subprocess.Popen([sys.executable, "-m", "toolkit.cli", *map(str, command)])
-        wait_for(lambda: server.count >= 3 or process.poll() is not None)
-        process.kill()
-        process.wait()
-        wait_for(lambda: is_heard_out(store_folder))
-        server.holds = lambda: False
-        assert not out.exists()
-        assert (toolkit(*command)[0], server.count) == (0, 7)  # the third was under way, and is asked again
-        assert len(load_dataset(out).prompts) == 18
+    server.holds = lambda: server.count >= 3
+    out = tmp_path / "out"
+    command = ("prompts", "write", DOCUMENTS, "--study", study, "--out", out)
+    process = subprocess.Popen([sys.executable, "-m", "toolkit.cli", *map(str, command)])
+    wait_for(lambda: server.count >= 3 or process.poll() is not None)
+    process.kill()
+    process.wait()
+    wait_for(lambda: is_heard_out(store_folder))
+    server.holds = lambda: False
+    assert not out.exists()
+    assert (toolkit(*command)[0], server.count) == (0, 7)  # the third was under way, and is asked again
+    assert len(load_dataset(out).prompts) == 18
 
 
-def test_what_goes_wrong_is_said(tmp_path, study, toolkit):
+def test_what_goes_wrong_is_said(server, tmp_path, study, toolkit):
     """A thin document and a model's failure are a line each, the rest is written; the failure alone is asked again."""
     folder = tmp_path / "documents"
     folder.mkdir()
     (folder / "thin.txt").write_text(report(0, 4))
     (folder / "whole.txt").write_text(report(100, 60))
     refused = Fault(status=400, body={"error": {"message": "no"}})
-    with StubServer(answer=stub_reply, faults=[refused]) as server:
-        command = ("prompts", "write", folder, "--study", study(server), "--out", tmp_path / "out")
-        code, said, _ = toolkit(*command)
-        assert code == 1
-        assert re.search(r"^thin.txt: no base: .*400", said, re.MULTILINE)
-        assert "written  1 base from 2 documents" in said
-        code, said, _ = toolkit(*command)
-        assert (code, server.count) == (1, 3)
-        assert re.search(
-            r"^thin.txt: no base: the document is too thin: the 4 facts that rest on it make \d+", said
-        )
+    server.faults = lambda number, body: None if number else refused
+    command = ("prompts", "write", folder, "--study", study, "--out", tmp_path / "out")
+    code, said, _ = toolkit(*command)
+    assert code == 1
+    assert re.search(r"^thin.txt: no base: .*400", said, re.MULTILINE)
+    assert "written  1 base from 2 documents" in said
+    code, said, _ = toolkit(*command)
+    assert (code, server.count) == (1, 3)
+    assert re.search(
+        r"^thin.txt: no base: the document is too thin: the 4 facts that rest on it make \d+", said
+    )
     code, _, err = toolkit(*command, "--model", "nobody")
     assert (code, err.count("\n")) == (2, 1)
     assert "has no model 'nobody', only answerer" in err
 
 
-def test_a_reached_budget_leaves_what_was_paid_for(tmp_path, store_folder, toolkit):
+def test_a_reached_budget_leaves_what_was_paid_for(server, tmp_path, store_folder, toolkit):
     """Exit code 3, the bases so far are kept, and more money goes on where it stopped."""
-    with StubServer(answer=stub_reply) as server:
-        budget = "concurrency = 1\n[budget]\naud = {}\n"
-        command = ["prompts", "write", DOCUMENTS, "--out", tmp_path / "out", "--study"]
-        few = stub_study(tmp_path, server.openai_url, runs=budget.format(0.05))
-        code, said, _ = toolkit(*command, few)
-        asked = server.count
-        assert (code, 0 < asked < 6) == (3, True)
-        assert f"written  {asked} base" in said
-        assert "budget" in said.splitlines()[-1]
-        more = stub_study(tmp_path, server.openai_url, runs=budget.format(5))
-        assert (toolkit(*command, more)[0], server.count) == (0, 6)
+    server.answer = stub_reply
+    budget = "concurrency = 1\n[budget]\naud = {}\n"
+    command = ["prompts", "write", DOCUMENTS, "--out", tmp_path / "out", "--study"]
+    few = stub_study(tmp_path, server.openai_url, runs=budget.format(0.05))
+    code, said, _ = toolkit(*command, few)
+    asked = server.count
+    assert (code, 0 < asked < 6) == (3, True)
+    assert f"written  {asked} base" in said
+    assert "budget" in said.splitlines()[-1]
+    more = stub_study(tmp_path, server.openai_url, runs=budget.format(5))
+    assert (toolkit(*command, more)[0], server.count) == (0, 6)
 
 
 PDF = (DOCUMENTS / "advisory_redirected_invoices.pdf").read_bytes()

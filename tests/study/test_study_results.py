@@ -135,7 +135,6 @@ def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
     means = [frame.groupby("base")["composite_strict"].mean().mean() for frame in (on, off)]
     assert found.difference.estimate == pytest.approx(means[0] - means[1])
     assert {"models", "focus"} <= set(study.frames().analyses())
-    study.store.close()
 
 
 def test_the_same_scores_have_one_interval_wherever_their_correlation_stands():

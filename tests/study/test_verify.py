@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from stub_server import Fault, StubServer
+from stub_server import Fault
 from stub_study import is_judge, stub_study
 
 from toolkit.audit.verify import verify_study
@@ -39,8 +39,7 @@ def finished(study_file, one_table):
     """A finished study of six runs and eighteen judgements, whose figures are one small table."""
     study = Study.load(study_file())
     study.execute(progress=False)
-    yield study
-    study.store.close()
+    return study
 
 
 def test_a_finished_study_is_what_its_ledger_gives_and_stays_as_it_is(finished, toolkit):
@@ -104,7 +103,6 @@ def test_a_run_that_failed_or_was_never_asked_is_no_difference(study_file):
         {"_id": failed["_id"]}, {"$set": {"status": "failed", "failure": "timeout"}, "$unset": gone}
     )
     summary = verify_study(study)
-    study.store.close()
     assert summary.fields["differences"] == []
     assert summary.text.endswith("3 runs and 9 judgements, no figures there: all as the ledger gives")
 
@@ -159,38 +157,38 @@ def records(study):
     ids=["Ctrl-C", "Ctrl-C, equal replies", "cap"],
 )
 def test_a_study_that_was_stopped_is_what_its_ledger_gives_then_and_at_its_end(
-    tmp_path, store_folder, at, more, same
+    server, tmp_path, store_folder, at, more, same
 ):
     """Who was not asked has not failed, what is there stays as it is, and the end has nothing that differs."""
     judges = Judges(same, at)
-    with StubServer(answer=judges, latency=0.05) as server:
-        settings = {"runs": "repeats = 2\nconcurrency = 4", "judges": 'rubric = "seed-v1"'}
-        path = stub_study(tmp_path, server.openai_url, more=more, **settings)
-        with Study.load(path) as study:
-            if at:
-                with pytest.raises(KeyboardInterrupt):
-                    study.execute(progress=False)
-            else:
-                assert study.execute(progress=False).budget
-            status = study.status()
-            assert 0 < status["judgements"]["done"] < status["judgements"]["planned"]
-            assert status["judgement_failures"] == {}
-            assert study.store.database["judgements"].count_documents({"failed": True}) == 0
-            assert not study.judgements()["failed"].any()
-            before = records(study)
-            assert verify_study(study).fields["differences"] == []
-            judgement, judgements = before["judgements"][0], study.store.database["judgements"]
-            key = {"_id": judgement["_id"]}
-            judgements.update_one(key, {"$set": {"composite": 0.5}})
-            assert any("composite differ" in line for line in verify_study(study).fields["differences"])
-            judgements.replace_one(key, judgement)
-        judges.at = {}
-        path.write_text(path.read_text().replace("aud = 0.03", "aud = 9.0"))
-        with Study.load(path) as study:
-            assert study.execute(progress=False).judged == 12
-            after = {one["_id"]: one for one in records(study)["judgements"]}
-            assert [after[one["_id"]] for one in before["judgements"]] == before["judgements"]
-            assert verify_study(study).fields["differences"] == []
+    server.answer, server.latency = judges, 0.05
+    settings = {"runs": "repeats = 2\nconcurrency = 4", "judges": 'rubric = "seed-v1"'}
+    path = stub_study(tmp_path, server.openai_url, more=more, **settings)
+    with Study.load(path) as study:
+        if at:
+            with pytest.raises(KeyboardInterrupt):
+                study.execute(progress=False)
+        else:
+            assert study.execute(progress=False).budget
+        status = study.status()
+        assert 0 < status["judgements"]["done"] < status["judgements"]["planned"]
+        assert status["judgement_failures"] == {}
+        assert study.store.database["judgements"].count_documents({"failed": True}) == 0
+        assert not study.judgements()["failed"].any()
+        before = records(study)
+        assert verify_study(study).fields["differences"] == []
+        judgement, judgements = before["judgements"][0], study.store.database["judgements"]
+        key = {"_id": judgement["_id"]}
+        judgements.update_one(key, {"$set": {"composite": 0.5}})
+        assert any("composite differ" in line for line in verify_study(study).fields["differences"])
+        judgements.replace_one(key, judgement)
+    judges.at = {}
+    path.write_text(path.read_text().replace("aud = 0.03", "aud = 9.0"))
+    with Study.load(path) as study:
+        assert study.execute(progress=False).judged == 12
+        after = {one["_id"]: one for one in records(study)["judgements"]}
+        assert [after[one["_id"]] for one in before["judgements"]] == before["judgements"]
+        assert verify_study(study).fields["differences"] == []
 
 
 def test_nothing_that_is_so_already_is_written_again(study_file):
@@ -207,21 +205,21 @@ def test_nothing_that_is_so_already_is_written_again(study_file):
         assert verify_study(study).fields["differences"] == []
 
 
-def test_what_a_provider_refused_or_was_away_for_is_no_difference(tmp_path, store_folder):
+def test_what_a_provider_refused_or_was_away_for_is_no_difference(server, tmp_path, store_folder):
     """One judge has no key that is taken: one call of it is refused, the others are not sent."""
 
     def fault(number, body):
         return Fault(status=401) if body["model"] == "tertiary" else None
 
-    with StubServer(answer=Judges(), faults=fault) as server:
-        path = stub_study(tmp_path, server.openai_url, runs="repeats = 2")
-        with Study.load(path) as study:
-            study.execute(progress=False)
-            assert set(study.status()["judgement_failures"]) == {"wrong_key"}
-            assert verify_study(study).fields["differences"] == []
-            runs = study.store.database["runs"]
-            run = runs.find_one()
-            for field in ("judged", "ensemble_evaluation.aggregated.judge_count", "scores.clarity"):
-                runs.update_one({"_id": run["_id"]}, {"$set": {field: 9}})
-                assert len(verify_study(study).fields["differences"]) == 1
-                runs.replace_one({"_id": run["_id"]}, run)
+    server.answer, server.faults = Judges(), fault
+    path = stub_study(tmp_path, server.openai_url, runs="repeats = 2")
+    with Study.load(path) as study:
+        study.execute(progress=False)
+        assert set(study.status()["judgement_failures"]) == {"wrong_key"}
+        assert verify_study(study).fields["differences"] == []
+        runs = study.store.database["runs"]
+        run = runs.find_one()
+        for field in ("judged", "ensemble_evaluation.aggregated.judge_count", "scores.clarity"):
+            runs.update_one({"_id": run["_id"]}, {"$set": {field: 9}})
+            assert len(verify_study(study).fields["differences"]) == 1
+            runs.replace_one({"_id": run["_id"]}, run)
