@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
+from score_tables import golden
 from statsmodels.stats.power import TTestPower
 
 from toolkit import stats as ours
 from toolkit.stats.power.sample_size import t_power, tost_power
 
-GOLDEN = json.loads(Path(__file__).with_name("power.json").read_text("utf-8"))
+GOLDEN = golden("power")
 
 
 def test_bases_and_effects_of_the_paired_t_test_are_the_golden_ones():
     """To the printed digits; d = 1.2 has .98 with 14 bases, and more than that with a hundred (DESIGN section 8)."""
-    golden = GOLDEN["paired_t_power"]
-    for d_z, n in golden["n_for_dz"].items():
+    printed = GOLDEN["paired_t_power"]
+    for d_z, n in printed["n_for_dz"].items():
         assert ours.bases_needed(float(d_z), 1.0).estimate == pytest.approx(n, abs=0.005)
-    assert ours.detectable_effect(100, 1.0).estimate == pytest.approx(golden["mde_dz_at_n100"], abs=0.0005)
+    assert ours.detectable_effect(100, 1.0).estimate == pytest.approx(printed["mde_dz_at_n100"], abs=0.0005)
     assert t_power(99, 1.2 * math.sqrt(100), 0.05) > 0.9999999
     assert ours.bases_needed(1.2, 1.0, power=0.98).whole == 14
 

@@ -1,6 +1,5 @@
 """Scores of the seeds: worked numbers, and the exact and Student t intervals of other programs."""
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,16 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import special, stats
+from score_tables import ends, golden, numbers
 
 from toolkit import Scores
 from toolkit.scoring import aggregate_ensemble_scores, one_shot_score
 from toolkit.stats import clopper_pearson, sign_flip
 
-HERE = Path(__file__).parent
-ENSEMBLE, ONE_SHOT, BINOMIAL, MAIZE, HANNA = (
-    json.loads((HERE / f"{name}.json").read_text("utf-8"))
-    for name in ("ensemble_interval", "one_shot_score", "exact_binomial", "fisher_1935_maize", "hanna")
-)
+FILES = "ensemble_interval", "one_shot_score", "exact_binomial", "fisher_1935_maize", "hanna"
+ENSEMBLE, ONE_SHOT, BINOMIAL, MAIZE, HANNA = map(golden, FILES)
 
 
 def test_three_judges_give_the_golden_mean_spread_and_interval():
@@ -39,9 +36,9 @@ def test_the_protocol_gives_raw_and_score(case):
 @pytest.mark.parametrize("case", ONE_SHOT["clopper_pearson"])
 def test_with_two_outcomes_the_interval_is_clopper_pearson(case):
     result = one_shot_score(case["k"], case["n"] - case["k"], 0, weights=(1, 0, 0))
-    assert (result.low, result.high) == pytest.approx(case["ci"], abs=1e-4)
+    assert ends(result) == pytest.approx(case["ci"], abs=1e-4)
     exact = stats.binomtest(case["k"], case["n"]).proportion_ci(method="exact")
-    assert (result.low, result.high) == pytest.approx((exact.low, exact.high))
+    assert ends(result) == pytest.approx(ends(exact))
 
 
 @pytest.mark.parametrize("case", BINOMIAL["cases"])
@@ -80,27 +77,25 @@ def test_the_paired_test_gives_fishers_count_for_darwins_maize():
 
 def test_the_scores_of_hanna_give_what_another_program_gives():
     """Means, paired differences and correlations with people; docs/explain/beside_others.md shows both columns."""
-    table = pd.read_csv(HERE.parents[1] / "templates" / "hanna" / "ratings.csv")
+    table = pd.read_csv(Path(__file__).parents[2] / "templates" / "hanna" / "ratings.csv")
     ratings = table.melt(["item", "model", "dimension"], var_name="judge", value_name="score")
     ratings["human"] = ratings["judge"].str.startswith("human_")
     ratings["score"] = ratings["score"].where(ratings["score"].between(1, 5))
     assert (len(ratings), int(ratings["score"].isna().sum())) == (50_688, 346)
     people = Scores(ratings[ratings["human"]].drop(columns="human"), name="people", scale=(1, 5))
     named = {estimate.name: estimate for _, estimate in people.compare_models().rows()}
-    for name, (mean, *ends) in HANNA["means"].items():
-        estimate = named[name]
-        assert estimate.estimate == pytest.approx(mean, abs=1e-6)
+    for name, (mean, *theirs) in HANNA["means"].items():
+        assert named[name].estimate == pytest.approx(mean, abs=1e-6)
         # Theirs is a delta method on the logit, ours a jackknife: two ways to the same interval.
-        assert [estimate.low, estimate.high] == pytest.approx(ends, abs=2e-3)
-    for name, numbers in HANNA["differences"].items():
-        ours = [named[name].estimate, named[name].low, named[name].high]
-        assert ours == pytest.approx(numbers, abs=2e-6)
+        assert ends(named[name]) == pytest.approx(tuple(theirs), abs=2e-3)
+    for name, theirs in HANNA["differences"].items():
+        assert numbers(named[name]) == pytest.approx(tuple(theirs), abs=2e-6)
     agreement = {
         estimate.name: estimate
         for estimate in Scores(ratings, name="hanna", scale=(1, 5)).calibration().agreement
     }
-    for judge, (answers, r, *ends) in HANNA["pearson"].items():
+    for judge, (answers, r, *theirs) in HANNA["pearson"].items():
         estimate = agreement[f"r of {judge} and people"]
         assert (estimate.n["answers"], round(estimate.estimate, 6)) == (answers, r)
         # Theirs takes the eleven stories of one prompt for independent, ours does not.
-        assert [estimate.low, estimate.high] == pytest.approx(ends, abs=0.012)
+        assert ends(estimate) == pytest.approx(tuple(theirs), abs=0.012)
