@@ -1,25 +1,24 @@
-import json
 import math
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from score_tables import check_shown, crossed, golden, long, named
 
 from toolkit.errors import InputError
 from toolkit.stats.generalizability.components import variance_components
 from toolkit.stats.generalizability.design import Design
 from toolkit.stats.generalizability.g_study import decision_study, generalizability_study
 from toolkit.stats.generalizability.study_scores import study_generalizability
+from toolkit.words import JUDGE_ROLES
 
-SHROUT = json.loads((Path(__file__).parents[1] / "golden" / "shrout_fleiss_1979.json").read_text("utf-8"))
+SHROUT = golden("shrout_fleiss_1979")
 ONE_FACET = Design(("answer", "judge"))
 
 
 def one_facet(values):
-    rows = [(f"a{i:03d}", f"j{j}", float(x)) for i, row in enumerate(values) for j, x in enumerate(row)]
-    return pd.DataFrame(rows, columns=["answer", "judge", "score"])
+    return long(values).rename(columns={"target": "answer"})
 
 
 def judgements(bases=6, models=3, bins=("S", "M"), repeats=2, judges=3, times=1, seed=1):
@@ -31,20 +30,16 @@ def judgements(bases=6, models=3, bins=("S", "M"), repeats=2, judges=3, times=1,
     for axes in parts:
         values = values + 0.4 * rng.normal(size=[n if axis in axes else 1 for axis, n in enumerate(shape)])
     values = values + 0.5 * np.arange(len(bins))[None, None, :, None, None, None]
-    index = np.indices(shape).reshape(6, -1)
-    frame = pd.DataFrame(
-        {
-            "base": [f"b{one}" for one in index[0]],
-            "model": [f"m{one}" for one in index[1]],
-            "length_bin": np.array(bins)[index[2]],
-            "repeat": index[3],
-            "judge": np.array(["primary", "secondary", "tertiary"])[index[4]],
-            "judge_repeat": index[5],
-            "composite_strict": values.ravel(),
-        }
+    frame = crossed(
+        base=named("b", bases),
+        model=named("m", models),
+        length_bin=bins,
+        repeat=range(repeats),
+        judge=JUDGE_ROLES[:judges],
+        judge_repeat=range(times),
     )
     run = frame["base"] + frame["model"] + frame["length_bin"] + frame["repeat"].astype(str)
-    return frame.assign(run_id=run)
+    return frame.assign(run_id=run, composite_strict=values.ravel())
 
 
 def test_one_facet_gives_the_published_intraclass_correlations():
@@ -186,7 +181,7 @@ def test_what_cannot_be_told_says_why(change, words):
     assert found.decision.curves.empty
     assert words in found.sentence()
     found.figure_frame()
-    json.dumps(found.to_dict(), allow_nan=False)
+    check_shown(found)
 
 
 def test_answers_that_judges_cannot_tell_apart_have_a_coefficient_of_zero():

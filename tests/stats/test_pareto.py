@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from score_tables import check_shown, ends
 
 from toolkit.stats.comparisons.cost_quality import front_probabilities, on_front, pareto, point_cost
 from toolkit.stats.inference.jackknife import jackknife_interval
@@ -82,7 +81,7 @@ def test_free_runs_have_no_quality_per_aud():
     free = pareto(study({("local", "S"): (2.0, 0.0), ("local", "L"): (3.0, 0.0)}))
     assert [point.on_front for point in free.points] == [False, True]
     assert any("every run was free" in note for note in free.notes)
-    assert json.dumps(found.to_dict(), allow_nan=False)
+    check_shown(found)
     assert found.frame()["per_aud"].isna().tolist() == [False, True, True]
 
 
@@ -117,8 +116,8 @@ def test_the_interval_of_quality_per_aud_is_the_jackknife_of_its_logarithm():
     runs = study(POINTS, bases=7, spread=0.8)
     whole = pareto(runs, resamples=1).points[0].per_aud
     left = [pareto(runs[runs["base"] != f"b{b}"], resamples=1).points[0].per_aud.estimate for b in range(7)]
-    *ends, _ = jackknife_interval(np.log(whole.estimate), np.log(left))
-    assert (whole.low, whole.high) == pytest.approx(tuple(np.exp(ends)))
+    *logs, _ = jackknife_interval(np.log(whole.estimate), np.log(left))
+    assert ends(whole) == pytest.approx(tuple(np.exp(logs)))
 
 
 def steps(gain, cost, bases=8, noise=0.1):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from score_tables import check_shown, crossed, named
 
 from toolkit.stats import (
     bases_needed,
@@ -64,16 +63,11 @@ def test_what_cannot_be_found_has_no_number_and_a_reason_and_nothing_is_rounded_
 def pilot(bases=20, repeats=2, models=2, seed=1):
     """Runs whose differences have the variance .3**2 x 2 between bases and .4**2 of a repeat."""
     dice = np.random.default_rng(seed)
-    rows = []
-    for b in range(bases):
-        base = dice.normal(0, 0.7)
-        for length, mean in (("S", 3.2), ("M", 3.4), ("L", 3.5)):
-            prompt = base + mean + dice.normal(0, 0.3)
-            for model in range(models):
-                for repeat in range(repeats):
-                    rows.append((f"b{b}", f"m{model}", length, repeat, prompt + dice.normal(0, 0.4)))
-    frame = pd.DataFrame(rows, columns=["base", "model", "length_bin", "repeat", "composite_strict"])
-    return frame.assign(aud_cost=0.01, judge_aud_cost=0.02)
+    levels = {"model": named("m", models), "repeat": range(repeats)}
+    frame = crossed(base=named("b", bases), length_bin="SML", **levels)
+    prompts = dice.normal(0, 0.7, (bases, 1)) + [3.2, 3.4, 3.5] + dice.normal(0, 0.3, (bases, 3))
+    scores = prompts.repeat(models * repeats) + dice.normal(0, 0.4, len(frame))
+    return frame.assign(composite_strict=scores, aud_cost=0.01, judge_aud_cost=0.02)
 
 
 def test_the_spread_is_that_of_the_contrast_power_is_at_holms_first_level_and_cost_that_of_the_runs():
@@ -171,8 +165,7 @@ def test_what_a_pilot_cannot_tell_has_its_reason(frame, why):
         assert one.detectable.estimate is None
         assert why in one.detectable.remarks
         assert why in one.cost.remarks
-    assert found.sentence()
-    json.dumps(found.to_dict())
+    check_shown(found)
     assert found.curve([10])["detectable_effect"].isna().all()
 
 

@@ -1,8 +1,7 @@
-import json
 import math
 import tracemalloc
 import warnings
-from pathlib import Path
+from itertools import chain
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from score_tables import check_shown, ends, golden, long
 
 from toolkit.stats.agreement.icc import (
     CLUSTERED_METHOD,
@@ -23,7 +23,7 @@ from toolkit.stats.agreement.icc import (
 from toolkit.stats.agreement.reliability import ROW_ORDER, reliability
 from toolkit.words import DIMENSIONS
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "shrout_fleiss_1979.json").read_text("utf-8"))
+GOLDEN = golden("shrout_fleiss_1979")
 tables = st.integers(2, 6).flatmap(
     lambda n: st.integers(2, 4).flatmap(
         lambda k: st.lists(st.lists(st.integers(0, 10), min_size=k, max_size=k), min_size=n, max_size=n).map(
@@ -33,38 +33,28 @@ tables = st.integers(2, 6).flatmap(
 )
 
 
-def long(table, **more):
-    rows = [(f"t{i}", f"j{j}", score) for i, row in enumerate(table) for j, score in enumerate(row)]
-    return pd.DataFrame(rows, columns=["target", "judge", "score"]).assign(**more)
-
-
 def clustered_table(bases=12, answers=3, seed=7):
     """Ratings of answers that share a base, by three judges of unequal leniency."""
     rng = np.random.default_rng(seed)
     shared = np.repeat(rng.normal(0, 0.8, bases), answers)[:, None]
     own = rng.normal(0, 0.4, (bases * answers, 1))
     scores = 3 + shared + own + np.array([0, 0.5, -0.3]) + rng.normal(0, 0.5, (bases * answers, 3))
-    ratings = long(scores)
-    return ratings.assign(base=[f"b{int(name[1:]) // answers}" for name in ratings["target"]])
+    return long(scores, answers)
 
 
 def values(result):
     return {one.name: one.estimate for one in result.icc["score"]}
 
 
-def ends(one):
-    return one.low, one.high
-
-
 def every(result):
     families = [*result.icc.values(), *result.icc_these_judges.values(), *result.pearson.values()]
     over = [result.alpha_over_dimensions] if result.alpha_over_dimensions else []
-    return [one for family in families for one in family] + [*result.alpha_over_judges.values(), *over]
+    return [*chain(*families), *result.alpha_over_judges.values(), *over]
 
 
 def assert_never_made_up(result):
     """No number is NaN or infinite, and whatever is absent says why."""
-    leniency = [one for judges in result.leniency.values() for one in judges.values()]
+    leniency = chain(*(judges.values() for judges in result.leniency.values()))
     for one in (*every(result), *result.krippendorff.values(), *leniency):
         if one.estimate is None:
             assert one.low is one.high is None, one
@@ -75,7 +65,7 @@ def assert_never_made_up(result):
             assert "no interval: " in one.remarks, one
         else:
             assert -math.inf < one.low <= one.estimate <= one.high < math.inf, one
-    json.dumps([one.to_dict() for one in every(result)], allow_nan=False)
+    check_shown(*every(result))
 
 
 def test_the_shrout_and_fleiss_table_gives_the_published_coefficients():
