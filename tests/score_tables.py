@@ -6,7 +6,9 @@ import json
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+from scipy import special
 
 from toolkit.stats.agreement.ratings import rating_matrix
 
@@ -41,9 +43,31 @@ def matrix(scores, answers=None):
     return rating_matrix(table, list(table["target"].unique()), sorted(table["judge"].unique()))
 
 
+def three_outcomes(size, parts):
+    """Return all outcomes of so many experiments, shares of three verdicts on a grid, and the chance of each."""
+    outcomes, grid = (
+        np.array(
+            [
+                (first, second, total - first - second)
+                for first in range(total + 1)
+                for second in range(total + 1 - first)
+            ]
+        )
+        for total in (size, parts)
+    )
+    ways = special.gammaln(size + 1) - special.gammaln(outcomes + 1).sum(axis=1)
+    shares = grid / parts
+    return outcomes, shares, np.exp(ways + special.xlogy(outcomes[None], shares[:, None]).sum(axis=2))
+
+
 def ends(estimate):
     """Return both ends of an interval."""
     return estimate.low, estimate.high
+
+
+def width(estimate):
+    """Return the width of an interval."""
+    return estimate.high - estimate.low
 
 
 def numbers(estimate):

@@ -1,7 +1,5 @@
 """Adaptive benchmarking: published numbers, and other people's code."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

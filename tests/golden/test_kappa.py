@@ -1,7 +1,5 @@
 """Cohen's and Fleiss' kappa: published numbers, another program, and what happens when nothing can be said."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

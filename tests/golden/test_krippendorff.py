@@ -33,7 +33,7 @@ def test_krippendorffs_own_example():
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20)
 def test_alpha_with_gaps_is_that_of_the_krippendorff_package(seed):
     scores = gappy(seed)
     oracle = of_the_package(scores)

@@ -1,7 +1,5 @@
 """Power and sample sizes: published numbers, and other people's code."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -35,7 +33,7 @@ def test_equivalence_has_the_power_that_powertost_prints():
     assert found == pytest.approx(case["power"], abs=5e-7)
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.floats(0.1, 1.5), st.integers(4, 300), st.sampled_from([0.01, 0.05 / 3, 0.05]))
 def test_the_power_of_t_is_that_of_statsmodels(d_z, n, alpha):
     """For every effect, size and level where statsmodels has a number."""

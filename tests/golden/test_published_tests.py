@@ -1,7 +1,5 @@
 """Omnibus tests, equivalence and calibrated means: published numbers, and other programs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -170,7 +170,7 @@ scores = st.integers(3, 6).flatmap(
 
 
 @given(scores, st.integers(-3, 3), st.sampled_from([1e-6, 0.5, 10.0, 1e5]))
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=10)
 def test_a_shift_changes_nothing_and_a_scale_counts_squared(values, shift, factor):
     before, after = (components_of(given, CROSSED) for given in (values, (values + shift) * factor))
     assert bool(before.problem) == bool(after.problem)
@@ -226,7 +226,7 @@ def test_a_factor_of_one_level_is_left_out_and_said():
     answers = frame.assign(answer=frame["base"] + frame["model"]).drop(columns="model")
     notes = variance_components(answers, ANSWERS).notes
     assert "each judge judged an answer once, so what judging it again would change cannot be told" in notes
-    assert not any("one repeat" in note for note in notes)
+    assert "one repeat" not in str(notes)
 
 
 def test_a_judge_without_any_score_is_left_out_by_its_name():

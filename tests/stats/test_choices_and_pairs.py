@@ -1,7 +1,5 @@
 """Answers with a key and votes on pairs: published numbers, an oracle written otherwise, and the edges."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import combinations, cycle
 from pathlib import Path
@@ -15,7 +13,6 @@ from score_tables import crossed, ends, named, numbers
 from sklearn.metrics import f1_score
 
 from toolkit import stats
-from toolkit.errors import InputError
 
 BASEBALL = pd.read_csv(Path(__file__).parents[1] / "golden" / "baseball_agresti_2002.csv")
 """Wins at home and away of the American League East in 1987 (Agresti 2002, Categorical Data Analysis, table 10.10)."""
@@ -248,13 +245,6 @@ def test_accuracy_beside_chance_and_what_a_right_answer_costs():
     assert result.above_majority == ()
     free = stats.accuracy(rows.assign(correct=0.0))
     assert free.cost_per_right[0].estimate is None
-
-
-@pytest.mark.parametrize("value", [-0.1, 1.5])
-def test_a_score_outside_of_0_to_1_is_refused(value):
-    """The line names the row."""
-    with pytest.raises(InputError, match="row 2"):
-        stats.accuracy(pd.DataFrame({"model": "m", "base": ["a", "b"], "correct": [1.0, value]}))
 
 
 def test_power_of_models_needs_two_that_differ():

@@ -1,7 +1,5 @@
 """Rates of yes/no decisions, AUC, McNemar and baselines: against other programs and at the edges."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -69,7 +67,7 @@ def test_undecided_items_are_neither_right_nor_wrong():
     assert all(one.name.endswith(STRICT) and one.missing == 0 for one in found.strict)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([True, False, None])), max_size=30))
 def test_every_interval_holds_its_rate(pairs):
     """Whatever was decided: within 0-1, around the rate, and the counts add up; or a reason instead."""

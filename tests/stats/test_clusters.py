@@ -1,7 +1,5 @@
 """Bases that share texts: a copy says nothing new, and studies full of copies find no more than they should."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

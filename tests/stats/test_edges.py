@@ -21,6 +21,7 @@ from toolkit.scoring import (
 from toolkit.stats import (
     Design,
     Estimate,
+    accuracy,
     auc,
     bases_needed,
     calibrate,
@@ -45,7 +46,9 @@ from toolkit.stats import (
     focus_contrast,
     generalizability_study,
     holm,
+    judge_drift,
     krippendorff_alpha,
+    length_and_information,
     mcnemar,
     mean_interval,
     missing_data,
@@ -55,6 +58,7 @@ from toolkit.stats import (
     prediction_powered_mean,
     probe_shifts,
     rate_difference,
+    reference_effect,
     reliability,
     repeated_measures,
     retest,
@@ -246,6 +250,7 @@ PAIRS = pd.DataFrame(
     {"judge": "j", "kind": "louder", "base": ["b"], "original": 3.0, "altered": 4.0, "made": True}
 )
 COMPARED = compare_lengths, compare_models, missing_data, pilot_power
+JUDGED = RUNS.assign(repeat=0)
 REFUSED = [
     (compare_lengths, RUNS.assign(length_bin="XL"), "length bin 'XL'"),
     (compare_lengths, RUNS.assign(composite_strict="good"), "'good' is not a finite number"),
@@ -372,6 +377,27 @@ REFUSED = [
     (generalizability_study, PLAIN, "model", "not in the design"),
     (lambda: generalizability_study(PLAIN, "answer", fixed=("answer",)), "fixed as well"),
     (lambda: study_generalizability(SCORES, of="prompt"), "not known"),
+    (lambda: study_generalizability(JUDGED, target=1.0), "between 0 and 1"),
+    (study_generalizability, JUDGED.drop(columns="composite_strict"), "lack the column composite_strict"),
+    (study_generalizability, pd.concat([JUDGED, JUDGED]), "of a cell that has one"),
+    (lambda: study_generalizability(pd.concat([JUDGED, JUDGED]), of="model"), "are there twice"),
+    *(
+        (lambda of=of: study_generalizability(JUDGED[:1].assign(base=None), of=of), "the base is empty")
+        for of in ("answer", "model")
+    ),
+    (judge_drift, pd.concat([OVER, OVER]), OVER, "target t0 has two scores by judge j0 on clarity"),
+    (judge_drift, OVER.drop(columns="base"), OVER, "then: lack the column base"),
+    (judge_drift, OVER.assign(score="good"), OVER, "good"),
+    (judge_drift, OVER.assign(judge=None), OVER, "the judge is empty"),
+    (length_and_information, RUNS, "lack the column length_arm"),
+    (length_and_information, RUNS.assign(length_arm=None, composite_strict=INF), "is not a finite number"),
+    *((accuracy, RUNS[:2].assign(correct=[1.0, share]), "row 2") for share in (-0.1, 1.5)),
+    (
+        reference_effect,
+        RUNS,
+        RUNS.assign(run_id="z" + RUNS["run_id"]),
+        "reference effect: no run is in both frames",
+    ),
 ]
 
 

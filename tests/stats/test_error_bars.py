@@ -1,7 +1,5 @@
 """Error bars of means on a scale that ends, and of models and their differences."""
 
-from __future__ import annotations
-
 import math
 from itertools import chain
 
@@ -12,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from logit_jackknife import logit_jackknife
 from scipy import stats
-from score_tables import check_shown, crossed, ends, named, numbers
+from score_tables import check_shown, crossed, ends, named, numbers, width
 
 from toolkit.prompt_test import MeasuredTestItem, Measurement, TestItem, mean_result
 from toolkit.stats.agreement.drift import judge_drift
@@ -84,7 +82,7 @@ def test_near_the_end_of_the_scale_the_interval_holds_where_students_t_does_not(
     assert np.mean([low <= truth <= high for low, high in by_t]) < holds
 
 
-QUICK = settings(derandomize=True, deadline=None, max_examples=40)
+QUICK = settings(max_examples=40)
 
 
 def runs():
@@ -107,10 +105,8 @@ def test_models_are_compared_prompt_by_prompt_and_clustered_by_base():
     assert dict(first.n) == {"prompts": 36, "bases": 12}
     assert first.correction == "Holm over 3 pairs of models"
     assert first.p_value >= by_hand.p_value
-    width = found.models[0][1].high - found.models[0][1].low
-    assert first.high - first.low < 0.6 * width
+    assert width(first) < 0.6 * width(found.models[0][1])
     assert "m1 - m2 = " in found.sentence()
-    assert list(found.frame()["comparison"].unique()) == ["model", "difference"]
     check_shown(found)
 
 
@@ -122,7 +118,7 @@ def test_a_missing_score_is_no_zero_and_is_counted():
     assert [one.missing for one in found.differences] == [1, 1, 0]
     left = compare_models(frame.drop(index=0)).differences[0].estimate
     assert found.differences[0].estimate == pytest.approx(left)
-    assert any("1 of 108 runs" in note for note in found.notes)
+    assert "1 of 108 runs" in str(found.notes)
 
 
 def test_rates_have_intervals_of_their_own():
@@ -162,7 +158,7 @@ def test_a_difference_of_rates_lies_in_its_interval_and_turns_with_the_models(ro
         assert "two are needed" in found.remarks
         return
     assert -1 <= found.low <= found.estimate <= found.high <= 1
-    assert found.high - found.low > 0
+    assert width(found) > 0
     assert ends(turned) == pytest.approx((-found.high, -found.low), abs=1e-12)
     assert turned.p_value == pytest.approx(found.p_value)
     assert (found.p_value < 0.05) == (not found.low <= 0 <= found.high)

@@ -1,7 +1,5 @@
 """The same runs judged with focus sentences and without."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

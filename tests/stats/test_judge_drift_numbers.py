@@ -1,18 +1,13 @@
 """Drift of judges: against scipy where bases are single, and what it says at the edges."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
-from score_tables import check_shown, ends, named, numbers
+from score_tables import check_shown, ends, named
 from statsmodels.stats.proportion import proportion_confint
 
-from toolkit.errors import InputError
 from toolkit.stats import holm, judge_drift
-
-Z2 = 1.959963984540054**2
 
 
 def frames(then, now, *, bases=None, judge="primary", dimension="composite_strict", **more):
@@ -86,11 +81,10 @@ def test_single_bases_and_holm_over_judges():
 
 @pytest.mark.parametrize("moved", [0.0, 1.0])
 def test_where_all_moved_alike_the_interval_is_what_so_many_bases_allow(moved):
-    """No spread is no certainty: Wilson's bound of no case in G, by a point, and the reason beside it."""
+    """No spread is no certainty, and the reason stands beside it; the bound itself: test_error_bars."""
     then = [1.0, 2.0, 3.0, 4.0, 3.0, 2.0, 1.0, 4.0, 3.0, 2.0]
     drift = judge_drift(*frames(then, [score + moved for score in then]))
-    (part,), bound = drift.drifts, Z2 / (10 + Z2)
-    assert numbers(part.shift) == pytest.approx((moved, moved - bound, moved + bound))
+    (part,) = drift.drifts
     assert "10 may not show" in part.shift.note
     assert (part.shift.p_value, part.changed.estimate) == (2**-9 if moved else 1.0, moved)
     assert drift.outside(0.25).keys() == {"primary"}  # ten bases show no more than that a quarter may move
@@ -102,7 +96,6 @@ def test_equal_means_of_bases_are_not_called_unchanged_scores():
     (part,) = judge_drift(*frames([2.0, 3.0] * 6, [3.0, 2.0] * 6, bases=np.repeat(range(6), 2))).drifts
     assert (part.shift.estimate, part.changed.estimate) == (0.0, 1.0)
     assert "no score changed" not in part.shift.note
-    assert ends(part.shift) == pytest.approx((-Z2 / (6 + Z2), Z2 / (6 + Z2)))
 
 
 def test_missing_scores_of_either_day_are_counted_and_never_zero():
@@ -130,16 +123,3 @@ def test_bases_that_share_texts_are_one_group():
     (plain,) = judge_drift(*(side.assign(base=clusters).drop(columns="cluster") for side in sides)).drifts
     assert part.shift.n["independent groups"] == 5
     assert ends(part.shift) == ends(plain.shift)
-
-
-@pytest.mark.parametrize(("change", "words"), [
-    (lambda side: pd.concat([side, side]), "target r0 has two scores by judge primary on composite_strict"),
-    (lambda side: side.drop(columns="base"), "then: lack the column base"),
-    (lambda side: side.assign(score="good"), "good"),
-    (lambda side: side.assign(judge=None), "the judge is empty"),
-])  # fmt: skip
-def test_what_cannot_be_paired_is_refused_in_one_line(change, words):
-    """No score is averaged or dropped in silence."""
-    then, now = frames([1.0, 2.0], [1.0, 3.0])
-    with pytest.raises(InputError, match=words):
-        judge_drift(change(then), now)

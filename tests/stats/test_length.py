@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from score_tables import check_shown, crossed, ends, named
+from score_tables import check_shown, crossed, ends, named, width
 
 from toolkit.stats.inference.means import bounded_mean
 from toolkit.stats.inference.p_values import holm
@@ -16,7 +16,7 @@ from toolkit.stats.prompt_length.contrasts import (
     equivalence,
     repeated_measures,
 )
-from toolkit.stats.result import COLUMNS, Estimate
+from toolkit.stats.result import Estimate
 
 GAINS = {"S": 0, "M": 0.3, "L": 0.5}
 
@@ -80,7 +80,7 @@ def test_a_model_that_failed_in_one_bin_does_not_pass_for_an_effect_of_length():
     comparison = compare_lengths(runs)
     assert comparison.contrasts[0].n == {"bases": 8}
     assert abs(comparison.contrasts[0].estimate) < 0.1
-    assert any("pairs of base and model" in note for note in comparison.notes)
+    assert "pairs of base and model" in str(comparison.notes)
 
 
 def test_length_by_model_is_the_interaction_of_length_and_model():
@@ -91,7 +91,7 @@ def test_length_by_model_is_the_interaction_of_length_and_model():
     for contrast, row in zip(("MS", "LM", "LS"), compare_lengths(runs).by_model, strict=True):
         pair = runs[runs["length_bin"].isin(list(contrast))].astype({"length_bin": str})
         oracle = AnovaRM(pair, "composite_strict", "base", within=["length_bin", "model"]).fit().anova_table
-        t = row.estimate / ((row.high - row.low) / 2 / stats.t.ppf(0.975, 7))
+        t = row.estimate / (width(row) / 2 / stats.t.ppf(0.975, 7))
         assert t**2 == pytest.approx(oracle.loc["length_bin:model", "F Value"])
         assert row.facets == {"contrast": f"{contrast[0]}-{contrast[1]}", "model": "m1"}
         assert row.statistic == "less that of m2"
@@ -134,14 +134,6 @@ def test_too_few_bases_are_not_estimable(runs):
         assert one.estimate is None
         assert one.remarks.startswith("not estimable: ")
     check_shown(comparison)
-
-
-def test_the_frame_has_one_row_per_result():
-    frame = compare_lengths(study()).frame()
-    kinds = {"mean of bin": 3, "difference": 3, "difference between models": 3, "effect size": 6}
-    assert frame["comparison"].value_counts(sort=False).to_dict() == kinds
-    assert list(frame["name"][:4]) == ["S", "M", "L", "M-S"]
-    assert tuple(frame.columns) == ("comparison", *COLUMNS)
 
 
 def test_the_tests_of_any_difference_are_made_where_asked_over_complete_bases():

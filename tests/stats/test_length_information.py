@@ -1,12 +1,9 @@
 """Length apart from information: what the parts are on known scores, and what becomes of missing and odd ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from toolkit.errors import InputError
 from toolkit.stats import compare_lengths, length_and_information
 from toolkit.stats.prompt_length.information import TEXTS
 from toolkit.words import LENGTH_ARMS
@@ -115,10 +112,3 @@ def test_another_score_has_no_margin_in_points():
     equal = length_and_information(runs_of(bases=40, noise=0.05), margin=0.2).equivalence
     verdicts = [test.facets["verdict"] for test in equal]
     assert verdicts == ["equivalent", *["equivalence not shown"] * 2]
-
-
-def test_what_is_no_frame_of_arms_is_refused():
-    with pytest.raises(InputError, match="lack the column length_arm"):
-        length_and_information(runs_of().drop(columns="length_arm"))
-    with pytest.raises(InputError, match="is not a finite number"):
-        length_and_information(runs_of().assign(composite_strict=np.inf))

@@ -1,7 +1,5 @@
 """Length bias and the profile of the dimensions: what they estimate, what is missing, and what has no interval."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -98,9 +96,7 @@ def test_what_cannot_be_estimated_says_why():
     two = length_bias(runs[runs["length_bin"] != "M"])
     assert [one.estimable for one in two.total] == [False, False, True]
     assert two.total[2].correction == "none"  # one contrast is no family
-    results = constant, flat, alone, nothing, two
-    check_shown(*results)
-    assert {len(found.frame()) for found in results} == {7}
+    check_shown(constant, flat, alone, nothing, two)
 
 
 def test_a_model_that_lacks_a_bin_does_not_pass_for_an_effect():
@@ -110,7 +106,7 @@ def test_a_model_that_lacks_a_bin_does_not_pass_for_an_effect():
     runs = runs[(runs["model"] != "y") | (runs["length_bin"] != "L")]
     found = length_bias(runs)
     assert found.total[2].estimate == pytest.approx(0.46, abs=0.15)
-    assert any("lacks a length bin" in note for note in found.notes)
+    assert "lacks a length bin" in str(found.notes)
 
 
 def runs(*rows):

@@ -1,7 +1,5 @@
 """Quality per AUD and the cost-quality front."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -44,7 +42,7 @@ def test_the_front_is_what_no_other_point_beats():
 
 
 @given(st.integers(0, 200))
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 def test_the_front_is_that_of_trying_every_pair(seed):
     """Whole-number qualities and costs, ties included, and resamples one by one."""
     rng = np.random.default_rng(seed)
@@ -80,7 +78,7 @@ def test_free_runs_have_no_quality_per_aud():
     assert (local.on_front, dear.on_front, worse.on_front) == (True, True, False)
     free = pareto(study({("local", "S"): (2.0, 0.0), ("local", "L"): (3.0, 0.0)}))
     assert [point.on_front for point in free.points] == [False, True]
-    assert any("every run was free" in note for note in free.notes)
+    assert "every run was free" in str(free.notes)
     check_shown(found)
     assert found.frame()["per_aud"].isna().tolist() == [False, True, True]
 
@@ -94,7 +92,7 @@ def test_what_is_missing_is_left_out_counted_and_priced():
     assert found.points[0].quality.missing == 2
     assert found.points[0].quality.n == {"bases": 10, "answers": 10}
     assert any("2 of 48 runs" in note and f"AUD {runs.loc[0, 'aud_cost']:g}" in note for note in found.notes)
-    assert any("partly different bases" in note for note in found.notes)
+    assert "partly different bases" in str(found.notes)
 
 
 def test_what_cannot_be_estimated_says_why():

@@ -1,7 +1,5 @@
 """Power: what paired tests, equivalence and a pilot's own runs can tell apart."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -23,7 +21,7 @@ from toolkit.stats.power.sample_size import t_power, tost_power
 PAIRS = (("M", "S"), ("L", "M"), ("L", "S"))
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.floats(0.15, 1.0), st.floats(0.2, 2.0), st.sampled_from([0.8, 0.9, 0.98]))
 def test_n_and_effect_are_each_others_inverse_and_the_unit_does_not_matter(d_z, sd, power):
     """What n bases detect needs n bases, in score points as in standard deviations; without effect it is the level."""
@@ -110,7 +108,7 @@ def test_a_negative_component_counts_as_nothing_and_an_unknown_one_has_no_number
     one = found.contrasts[0]
     assert one.between < 0
     assert one.sd == pytest.approx(math.sqrt(one.within / 5))
-    assert any("taken as 0" in note for note in found.notes)
+    assert "taken as 0" in str(found.notes)
     once = pilot(repeats=1)
     assert pilot_power(once, 0.3).contrasts[0].needed.estimable
     one = pilot_power(once, 0.3, repeats=3).contrasts[0]
@@ -128,7 +126,7 @@ def test_a_missing_score_is_no_zero_and_a_base_without_a_bin_is_counted():
     )
     assert [one.spread.missing for one in found.contrasts] == [0, 1, 1]
     assert found.contrasts[2].detectable.estimate == pytest.approx(dropped.contrasts[2].detectable.estimate)
-    assert any("4 of 240 runs have no score" in note for note in found.notes)
+    assert "4 of 240 runs have no score" in str(found.notes)
 
 
 def test_costs_that_are_nothing_or_unknown_are_named():
@@ -142,7 +140,7 @@ def test_costs_that_are_nothing_or_unknown_are_named():
     assert "no cost of 'm0'" in pilot_power(pilot().assign(aud_cost=math.nan), 0.3).contrasts[0].cost.remarks
     unjudged = pilot_power(pilot().assign(judge_aud_cost=math.nan), 0.3)
     assert unjudged.aud_per_base.estimate == pytest.approx(0.12)
-    assert any("judges are not in the AUD" in note for note in unjudged.notes)
+    assert "judges are not in the AUD" in str(unjudged.notes)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +176,6 @@ def test_the_curve_falls_with_the_bases_and_costs_rise():
     assert first["detectable_effect"].is_monotonic_decreasing
     assert first["aud"].tolist() == pytest.approx([3.6, 7.2, 14.4])
     assert first["detectable_effect"].iloc[1] == found.contrasts[0].detectable.estimate
-    assert set(found.frame()["contrast"]) == {"M-S", "L-M", "L-S", "all"}
 
 
 @pytest.mark.parametrize("n", [12, 60])

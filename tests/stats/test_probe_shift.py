@@ -1,11 +1,9 @@
 """Paired shifts: right numbers by hand, clusters, Holm, what is missing, and intervals that cover."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
-from score_tables import ends
+from score_tables import ends, width
 
 from toolkit.stats.agreement.probe_shift import CONTROL, HARM, probe_shifts
 from toolkit.stats.inference.means import clustered_mean
@@ -58,8 +56,8 @@ def test_pairs_of_one_base_are_one_cluster():
     (alone,) = probe_shifts(pairs("attacked", shifts)).shifts
     expected = clustered_mean(shifts, [n // 3 for n in range(12)])
     assert ends(clustered.shift) == pytest.approx(ends(expected))
-    assert clustered.shift.high - clustered.shift.low > alone.shift.high - alone.shift.low
-    assert clustered.harmed.high - clustered.harmed.low > alone.harmed.high - alone.harmed.low
+    assert width(clustered.shift) > width(alone.shift)
+    assert width(clustered.harmed) > width(alone.harmed)
 
 
 def test_a_missing_score_is_counted_with_its_reason_and_is_no_shift_of_zero():

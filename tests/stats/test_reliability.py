@@ -10,6 +10,7 @@ import pingouin as pg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from logit_jackknife import jackknife
 from scipy import stats
 from score_tables import check_shown, ends, golden, long
 
@@ -43,7 +44,11 @@ def clustered_table(bases=12, answers=3, seed=7):
 
 
 def values(result):
-    return {one.name: one.estimate for one in result.icc["score"]}
+    return {name: one.estimate for name, one in by_name(result.icc).items()}
+
+
+def by_name(families):
+    return {one.name: one for one in families["score"]}
 
 
 def every(result):
@@ -98,7 +103,7 @@ def two_way(table):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @given(tables)
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20)
 def test_estimates_are_those_of_pingouin_and_are_never_made_up(table):
     result = reliability(long(table))
     assert_never_made_up(result)
@@ -119,7 +124,7 @@ def test_estimates_are_those_of_pingouin_and_are_never_made_up(table):
 
 
 @given(tables, st.randoms(use_true_random=False))
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=10)
 def test_the_order_of_rows_and_the_names_of_judges_change_nothing(table, random):
     ratings = long(table)
     order = random.sample(range(len(ratings)), len(ratings))
@@ -162,22 +167,16 @@ def test_what_supports_no_number_has_its_reason(name):
     assert_never_made_up(result)
 
 
-SOME = {
-    "exact": long([[1, 1, 1], [2, 2, 2], [4, 4, 4]]),
-    "shifted": long([[1, 2, 1.5], [2, 3, 2.5], [4, 5, 4.5]]),
-    "one base": clustered_table(bases=1),
-    "three bases": clustered_table(bases=3),
-}
-
-
-@pytest.mark.parametrize("name", SOME)
-def test_what_cannot_be_said_has_its_reason_and_never_nan(name):
-    assert_never_made_up(reliability(SOME[name]))
+@pytest.mark.parametrize("bases", [1, 3])
+def test_what_cannot_be_said_has_its_reason_and_never_nan(bases):
+    assert_never_made_up(reliability(clustered_table(bases)))
 
 
 def test_agreement_consistency_and_their_opposite_at_the_ends_of_the_scale():
     """All agree; they differ by a constant; answers of one mean; a correlation below zero; a much milder judge."""
-    exact, shifted = reliability(SOME["exact"]), reliability(SOME["shifted"])
+    exact, shifted = (
+        reliability(long(np.add.outer([1.0, 2.0, 4.0], plus))) for plus in ([0, 0, 0], [0, 1, 0.5])
+    )
     assert {*values(exact).values()} == {1.0}
     assert all("agree exactly" in one.remarks for one in exact.icc["score"])
     assert values(shifted)["ICC(A,1)"] < values(shifted)["ICC(C,1)"] == 1.0
@@ -198,7 +197,7 @@ def test_one_constant_judge_is_said_and_has_no_correlation():
     result = reliability(long([[1, 3, 1], [2, 3, 3], [4, 3, 4], [2, 3, 1]]))
     assert_never_made_up(result)
     assert "judge j1 gave the same score to every answer" in result.notes
-    by_pair = {one.name: one for one in result.pearson["score"]}
+    by_pair = by_name(result.pearson)
     assert "judge j1" in by_pair["r(j0, j1)"].remarks
     assert by_pair["r(j0, j2)"].estimable
 
@@ -217,7 +216,7 @@ def test_a_missing_rating_leaves_its_answer_out_and_says_whose_it_is(gap):
     assert result.icc["score"][0].missing == 1
     assert result.icc["score"][0].n == {"answers": 5, "judges": 4}
     assert "1 of 6 answers left out for a missing score (j1 1 missing)" in result.notes
-    pairs = {one.name: one for one in result.pearson["score"]}
+    pairs = by_name(result.pearson)
     assert (pairs["r(j0, j1)"].n["answers"], pairs["r(j0, j1)"].missing) == (5, 1)
     assert (pairs["r(j0, j2)"].n["answers"], pairs["r(j0, j2)"].missing) == (6, 0)
 
@@ -233,7 +232,7 @@ def test_a_judge_without_any_score_is_left_out_by_name():
 
 def test_pearson_is_that_of_scipy_with_the_interval_of_fisher():
     table = np.array(GOLDEN["ratings"], dtype=float)
-    found = {one.name: one for one in reliability(long(table)).pearson["score"]}["r(j0, j3)"]
+    found = by_name(reliability(long(table)).pearson)["r(j0, j3)"]
     oracle = stats.pearsonr(table[:, 0], table[:, 3])
     assert found.estimate == pytest.approx(oracle.statistic)
     assert ends(found) == pytest.approx(tuple(oracle.confidence_interval(0.95)))
@@ -260,14 +259,13 @@ def test_each_dimension_is_analysed_apart_in_the_order_of_the_rubric():
 
 def test_answers_that_share_a_base_get_intervals_clustered_by_base():
     result = reliability(clustered_table())
-    methods = {one.name: one.method for one in result.icc["score"]}
+    methods = {name: one.method for name, one in by_name(result.icc).items()}
     assert methods == {name: NEW_JUDGES if "A" in name else CLUSTERED_METHOD for name in FORMS}
     assert {one.method for one in result.icc_these_judges["score"]} == {CLUSTERED_METHOD}
     assert result.icc["score"][0].n == {"bases": 12, "answers": 36, "judges": 3}
-    assert any("share a base" in note for note in result.notes)
+    assert "share a base" in str(result.notes)
     clustered, independent = (
-        {one.name: one for one in f.icc["score"]}
-        for f in (result, reliability(clustered_table().drop(columns="base")))
+        by_name(f.icc) for f in (result, reliability(clustered_table().drop(columns="base")))
     )
     assert {one.method for one in independent.values()} == {F_METHOD}
     estimates = [[f[name].estimate for name in FORMS] for f in (clustered, independent)]
@@ -287,8 +285,8 @@ def test_the_clustered_interval_is_the_jackknife_that_leaves_out_one_base_at_a_t
         return np.log((1 + 2 * icc) / (1 - icc))
 
     z = np.array([log_f(ratings[ratings["base"] != base]) for base in ratings["base"].unique()])
-    degrees = 2 / (2 / 5 + max(stats.kurtosis(z, bias=False), 0) / 6)
-    half = stats.t.ppf(0.975, degrees) * np.sqrt(5 / 6 * ((z - z.mean()) ** 2).sum())
+    error, degrees = jackknife(z)
+    half = stats.t.ppf(0.975, degrees) * error
     f = np.exp(6 * log_f(ratings) - 5 * z.mean() + np.array([-half, half]))
     single, mean = reliability(ratings).icc_these_judges["score"]
     assert ends(single) == pytest.approx(tuple((f - 1) / (f + 2)))
@@ -307,7 +305,7 @@ def test_one_answer_a_base_has_the_jackknife_too_and_few_bases_no_interval(bases
     result = reliability(clustered_table(bases=bases, answers=answers))
     assert {one.method for one in result.icc["score"]} == methods
     assert (result.icc["score"][0].low is None) is (bases == 2)
-    assert any("each base has one answer" in note for note in result.notes) is (bases == 12)
+    assert ("each base has one answer" in str(result.notes)) is (bases == 12)
     assert_never_made_up(result)
 
 
@@ -333,8 +331,7 @@ def test_the_interval_for_other_judges_is_the_mixture_that_its_formula_says():
         return np.log((k * answers + ms.error + possible) / (ms.error + possible))
 
     z = np.array([log_f(x[owner != b]) for b in range(g)])
-    degrees = 2 / (2 / (g - 1) + np.maximum(stats.kurtosis(z, bias=False, axis=0), 0) / g)
-    error = np.sqrt((g - 1) / g * ((z - z.mean(axis=0)) ** 2).sum(axis=0))
+    error, degrees = jackknife(z)
     drawn = g * log_f(x) - (g - 1) * z.mean(axis=0) + error * rng.standard_t(degrees)
     f = np.exp(np.quantile(drawn, [0.025, 0.975]))
     single, mean = (one for one in reliability(ratings).icc["score"] if "A" in one.name)
@@ -360,7 +357,7 @@ def test_a_target_with_two_bases_leaves_bases_out_of_account():
     ratings = clustered_table()
     ratings.loc[0, "base"] = "elsewhere"
     result = reliability(ratings)
-    assert any("more than one" in note for note in result.notes)
+    assert "more than one" in str(result.notes)
     assert {one.method for one in result.icc["score"]} == {F_METHOD}
 
 

@@ -1,7 +1,5 @@
 """How results are shown, and how estimates are collected from them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 
