@@ -63,7 +63,7 @@ def pilot(bases=20, repeats=2, models=2, seed=1):
     dice = np.random.default_rng(seed)
     levels = {"model": named("m", models), "repeat": range(repeats)}
     frame = crossed(base=named("b", bases), length_bin="SML", **levels)
-    prompts = dice.normal(0, 0.7, (bases, 1)) + [3.2, 3.4, 3.5] + dice.normal(0, 0.3, (bases, 3))
+    prompts = np.array([3.2, 3.4, 3.5]) + dice.normal(0, 0.7, (bases, 1)) + dice.normal(0, 0.3, (bases, 3))
     scores = prompts.repeat(models * repeats) + dice.normal(0, 0.4, len(frame))
     return frame.assign(composite_strict=scores, aud_cost=0.01, judge_aud_cost=0.02)
 
