@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 from itertools import chain
 
+import numpy as np
 from scipy import stats
+
+
+def jackknife(values):
+    """Return the error of a jackknife and its degrees of freedom from the values without each group in turn."""
+    count = len(values)
+    spread = ((values - np.mean(values, axis=0)) ** 2).sum(axis=0) * (count - 1) / count
+    kurtosis = np.maximum(stats.kurtosis(values, bias=False), 0)
+    return np.sqrt(spread), 2 / (2 / (count - 1) + kurtosis / count)
 
 
 def logit_jackknife(groups, ends=(0.0, 5.0)):
@@ -18,8 +27,7 @@ def logit_jackknife(groups, ends=(0.0, 5.0)):
     count, centre = len(groups), logit([*chain(*groups)])
     without = [logit([*chain(*groups[:i], *groups[i + 1 :])]) for i in range(count)]
     mean = sum(without) / count
-    error = math.sqrt((count - 1) / count * sum((z - mean) ** 2 for z in without))
-    degrees = 2 / (2 / (count - 1) + max(0.0, float(stats.kurtosis(without, bias=False))) / count)
+    error, degrees = jackknife(without)
     corrected, half = centre - (count - 1) * (mean - centre), stats.t.ppf(0.975, degrees) * error
     low, high = min(corrected - half, centre), max(corrected + half, centre)
     return tuple(ends[0] + (ends[1] - ends[0]) / (1 + math.exp(-z)) for z in (low, high))

@@ -1,23 +1,19 @@
 """Cohen's and Fleiss' kappa: published numbers, another program, and what happens when nothing can be said."""
 
-from __future__ import annotations
-
-import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import special
+from score_tables import golden
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa
 from statsmodels.stats.inter_rater import fleiss_kappa as fleiss_of_statsmodels
 
 from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa
 
-FOLDER = Path(__file__).parent
-GOLDEN = json.loads((FOLDER / "kappa.json").read_text("utf-8"))
-FOUR = json.loads((FOLDER / "weighted_kappa.json").read_text("utf-8"))
+GOLDEN = golden("kappa")
+FOUR = golden("weighted_kappa")
 
 
 def spread(table):
@@ -33,15 +29,15 @@ def error_of(found, quantile):
 
 
 @pytest.mark.parametrize(
-    ("table", "golden", "close"),
+    ("table", "printed", "close"),
     [(GOLDEN["cohen"]["table"], GOLDEN["cohen"], 5e-8), (FOUR["table"], FOUR["unweighted"], 5e-5)],
 )
-def test_cohen_as_published(table, golden, close):
+def test_cohen_as_published(table, printed, close):
     """Kappa and standard error of the abstractors' table, and of one of four categories."""
     found = cohen_kappa(*spread(table))
-    assert found.estimate == pytest.approx(golden["kappa"], abs=close)
+    assert found.estimate == pytest.approx(printed["kappa"], abs=close)
     error = error_of(found, float(special.ndtri(0.975)))
-    assert error == pytest.approx(golden["standard_error"], abs=close / 10)
+    assert error == pytest.approx(printed["standard_error"], abs=close / 10)
 
 
 def test_fleiss_of_two_raters_is_scott_as_published():

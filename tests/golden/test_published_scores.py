@@ -1,23 +1,20 @@
 """Scores of the seeds: worked numbers, and the exact and Student t intervals of other programs."""
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import special, stats
+from scipy import stats
+from score_tables import ends, golden, numbers, three_outcomes
 
 from toolkit import Scores
 from toolkit.scoring import aggregate_ensemble_scores, one_shot_score
 from toolkit.stats import clopper_pearson, sign_flip
 
-HERE = Path(__file__).parent
-ENSEMBLE, ONE_SHOT, BINOMIAL, MAIZE, HANNA = (
-    json.loads((HERE / f"{name}.json").read_text("utf-8"))
-    for name in ("ensemble_interval", "one_shot_score", "exact_binomial", "fisher_1935_maize", "hanna")
-)
+FILES = "ensemble_interval", "one_shot_score", "exact_binomial", "fisher_1935_maize", "hanna"
+ENSEMBLE, ONE_SHOT, BINOMIAL, MAIZE, HANNA = map(golden, FILES)
 
 
 def test_three_judges_give_the_golden_mean_spread_and_interval():
@@ -39,9 +36,9 @@ def test_the_protocol_gives_raw_and_score(case):
 @pytest.mark.parametrize("case", ONE_SHOT["clopper_pearson"])
 def test_with_two_outcomes_the_interval_is_clopper_pearson(case):
     result = one_shot_score(case["k"], case["n"] - case["k"], 0, weights=(1, 0, 0))
-    assert (result.low, result.high) == pytest.approx(case["ci"], abs=1e-4)
+    assert ends(result) == pytest.approx(case["ci"], abs=1e-4)
     exact = stats.binomtest(case["k"], case["n"]).proportion_ci(method="exact")
-    assert (result.low, result.high) == pytest.approx((exact.low, exact.high))
+    assert ends(result) == pytest.approx(ends(exact))
 
 
 @pytest.mark.parametrize("case", BINOMIAL["cases"])
@@ -53,16 +50,11 @@ def test_the_exact_interval_is_the_golden_one(case):
 @pytest.mark.parametrize(("n", "weights"), [(1, (1, 0, -0.5)), (4, (1, 0.5, -1)), (10, (1, 0, -0.5))])
 def test_the_interval_covers_every_share_on_a_grid_at_least_as_often_as_it_says(n, weights):
     """Coverage is enumerated exactly: every outcome with its multinomial probability, for 231 shares."""
-    outcomes = np.array([(a, b, n - a - b) for a in range(n + 1) for b in range(n + 1 - a)])
-    results = [one_shot_score(*(int(count) for count in outcome), weights=weights) for outcome in outcomes]
-    low = np.array([result.low for result in results]) - 1e-5
-    high = np.array([result.high for result in results]) + 1e-5
-    shares = np.array([(i, j, 20 - i - j) for i in range(21) for j in range(21 - i)]) / 20
-    ways = special.gammaln(n + 1) - special.gammaln(outcomes + 1).sum(axis=1)
-    chance = np.exp(ways + special.xlogy(outcomes[None], shares[:, None]).sum(axis=2))
+    outcomes, shares, chance = three_outcomes(n, 20)
+    low, high = np.transpose([ends(one_shot_score(*row, weights=weights)) for row in outcomes.tolist()])
     truth = (shares @ np.array(weights))[:, None]
-    assert (chance * (truth < low)).sum(axis=1).max() <= 0.025
-    assert (chance * (truth > high)).sum(axis=1).max() <= 0.025
+    for missed in (truth < low - 1e-5, truth > high + 1e-5):
+        assert (chance * missed).sum(axis=1).max() <= 0.025
 
 
 def test_the_bounds_are_the_quantiles_of_a_simulated_dirichlet():
@@ -80,27 +72,25 @@ def test_the_paired_test_gives_fishers_count_for_darwins_maize():
 
 def test_the_scores_of_hanna_give_what_another_program_gives():
     """Means, paired differences and correlations with people; docs/explain/beside_others.md shows both columns."""
-    table = pd.read_csv(HERE.parents[1] / "templates" / "hanna" / "ratings.csv")
+    table = pd.read_csv(Path(__file__).parents[2] / "templates" / "hanna" / "ratings.csv")
     ratings = table.melt(["item", "model", "dimension"], var_name="judge", value_name="score")
     ratings["human"] = ratings["judge"].str.startswith("human_")
     ratings["score"] = ratings["score"].where(ratings["score"].between(1, 5))
     assert (len(ratings), int(ratings["score"].isna().sum())) == (50_688, 346)
     people = Scores(ratings[ratings["human"]].drop(columns="human"), name="people", scale=(1, 5))
     named = {estimate.name: estimate for _, estimate in people.compare_models().rows()}
-    for name, (mean, *ends) in HANNA["means"].items():
-        estimate = named[name]
-        assert estimate.estimate == pytest.approx(mean, abs=1e-6)
+    for name, (mean, *theirs) in HANNA["means"].items():
+        assert named[name].estimate == pytest.approx(mean, abs=1e-6)
         # Theirs is a delta method on the logit, ours a jackknife: two ways to the same interval.
-        assert [estimate.low, estimate.high] == pytest.approx(ends, abs=2e-3)
-    for name, numbers in HANNA["differences"].items():
-        ours = [named[name].estimate, named[name].low, named[name].high]
-        assert ours == pytest.approx(numbers, abs=2e-6)
+        assert ends(named[name]) == pytest.approx(tuple(theirs), abs=2e-3)
+    for name, theirs in HANNA["differences"].items():
+        assert numbers(named[name]) == pytest.approx(tuple(theirs), abs=2e-6)
     agreement = {
         estimate.name: estimate
         for estimate in Scores(ratings, name="hanna", scale=(1, 5)).calibration().agreement
     }
-    for judge, (answers, r, *ends) in HANNA["pearson"].items():
+    for judge, (answers, r, *theirs) in HANNA["pearson"].items():
         estimate = agreement[f"r of {judge} and people"]
         assert (estimate.n["answers"], round(estimate.estimate, 6)) == (answers, r)
         # Theirs takes the eleven stories of one prompt for independent, ours does not.
-        assert [estimate.low, estimate.high] == pytest.approx(ends, abs=0.012)
+        assert ends(estimate) == pytest.approx(tuple(theirs), abs=0.012)

@@ -1,13 +1,9 @@
 """Omnibus tests, equivalence and calibrated means: published numbers, and other programs."""
 
-from __future__ import annotations
-
-import json
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
+from score_tables import golden
 
 from toolkit.stats import (
     equivalence,
@@ -15,14 +11,7 @@ from toolkit.stats import (
     repeated_measures,
 )
 
-SPSS, TOST, PPI = (
-    json.loads(Path(__file__).with_name(f"{name}.json").read_text("utf-8"))
-    for name in (
-        "repeated_measures_spss",
-        "tost_paired",
-        "ppi_angelopoulos_2024",
-    )
-)
+SPSS, TOST, PPI = map(golden, ("repeated_measures_spss", "tost_paired", "ppi_angelopoulos_2024"))
 
 
 def test_the_anova_gives_what_spss_printed():

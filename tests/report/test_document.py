@@ -1,7 +1,5 @@
 """The bundle as a document for Word: all of its methods, tables, captions and references."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import re
@@ -13,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from score_tables import crossed, named
 
 from toolkit import Scores
 from toolkit.cli import cli
@@ -26,14 +25,8 @@ WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 @pytest.fixture(scope="module")
 def scores():
     """Scores of two models, one with a hostile name."""
-    drawn = np.random.default_rng(1)
-    rows = [
-        (f"i{item}", model, judge, int(drawn.integers(1, 6)))
-        for item in range(12)
-        for model in (HOSTILE, "plain")
-        for judge in ("j1", "j2", "j3")
-    ]
-    return Scores(pd.DataFrame(rows, columns=["item", "model", "judge", "score"]), name="under_score")
+    table = crossed(item=named("i", 12), model=[HOSTILE, "plain"], judge=named("j", 3))
+    return Scores(table.assign(score=np.random.default_rng(1).integers(1, 6, len(table))), name="under_score")
 
 
 @pytest.fixture(scope="module")

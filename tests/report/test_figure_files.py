@@ -1,7 +1,5 @@
 """The files of figures: the same bytes everywhere, what is left out and taken away, and what a notebook shows."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os
@@ -111,7 +109,7 @@ def test_six_files_are_written_and_hold_the_caption_and_the_data(three, tmp_path
     """Pictures, numbers, caption, notes, and nothing else; notes that are no longer true go."""
     files = save_figure(three[0], tmp_path / "new" / "folder")
     assert [path.name for path in files] == [f"quality_by_length{suffix}" for suffix in SUFFIXES]
-    texts = [path.read_text(encoding="utf-8") for path in files[4:]]
+    texts = [path.read_text("utf-8") for path in files[4:]]
     assert texts == [f"{three[0].caption}\n", f"{three[0].notes}\n"]
     assert len(pd.read_csv(files[3])) == len(three[0].data)
     assert sorted(path.name for path in files[0].parent.iterdir()) == sorted(path.name for path in files)
@@ -132,7 +130,7 @@ def test_text_of_servers_and_models_is_drawn_named_or_dropped(tmp_path):
     assert any(tick.startswith("model: [U+65E0][U+6548]…") for tick in ticks)  # too long for its place
     pdf, svg, png, csv, caption, _ = save_figure(figure, tmp_path)
     assert ElementTree.parse(svg).getroot().tag.endswith("svg")
-    told = caption.read_text(encoding="utf-8") + svg.read_text(encoding="utf-8")
+    told = caption.read_text("utf-8") + svg.read_text("utf-8")
     assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e]", told)
     assert all(path.stat().st_size for path in (pdf, png, csv))
 
@@ -155,7 +153,7 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path, capsys):
     files = save_drawn(few, tmp_path, about)
     assert [path.name for path in files] == [*(f"cost_quality{suffix}" for suffix in SUFFIXES), LEFT_OUT]
     assert not (tmp_path / "icc_forest.pdf").exists()
-    text = files[-1].read_text(encoding="utf-8")
+    text = files[-1].read_text("utf-8")
     assert "judge_agreement: one judge (model of primary): not estimable\n" in text
     assert text.endswith(f"{NOTE}\n")
     show_figure(files, "judge_agreement")

@@ -1,7 +1,5 @@
 """Figures of judged studies draw what pandas, scipy and the textbook find, and captions say what is true."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import replace

@@ -1,11 +1,9 @@
 """Figures of the scores themselves, what longer prompts gain for their cost, and figures of another size."""
 
-from __future__ import annotations
-
-import pandas as pd
 import pytest
 from click.testing import CliRunner
 from matplotlib.collections import PolyCollection
+from score_tables import crossed, named
 from whole_study import drawn, make_study, texts
 
 from toolkit.cli import cli
@@ -88,9 +86,8 @@ def test_figures_take_the_width_and_the_type_of_a_thesis():
 @pytest.mark.usefixtures("no_pictures")
 def test_figures_of_another_size_stand_in_a_folder_of_their_own(tmp_path):
     """`toolkit verify` compares those of one size; a bundle takes no choice of figures."""
-    rows = [(f"i{i}", judge, (i * 7 + (judge == "b")) % 5) for i in range(12) for judge in "ab"]
     path = tmp_path / "mine.csv"
-    pd.DataFrame(rows, columns=["item", "judge", "score"]).to_csv(path, index=False)
+    crossed(item=named("i", 12), judge="ab").assign(score=[*range(5), 4] * 4).to_csv(path, index=False)
     scores = Scores.load(path, output=tmp_path / "out", scale=(0, 5))
     files = scores.figures(only=["icc_forest"], width=150)
     assert {one.parent for one in files} == {tmp_path / "out" / "150mm_9pt" / "figures"}

@@ -1,7 +1,5 @@
 """The sentences of a results section: numbers of the results, verdicts that never turn undecided into equal."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

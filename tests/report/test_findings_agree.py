@@ -1,7 +1,5 @@
 """Of findings drawn from simulated studies: verdict, interval, P value and sentence never contradict each other."""
 
-from __future__ import annotations
-
 from collections import Counter
 from string import Formatter
 

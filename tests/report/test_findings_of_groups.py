@@ -1,7 +1,5 @@
 """What findings say of unbeaten models, of leniencies that add up to zero, and of scores at an end of the scale."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np

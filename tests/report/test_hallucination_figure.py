@@ -1,7 +1,5 @@
 """The figure and the tables of hallucination judges: what is drawn is what was measured, and says what is missing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from wording_rules import too_many_sentences

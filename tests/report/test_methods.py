@@ -1,7 +1,5 @@
 """The methods section says what was done: recounted from the store; it cites what was calculated and nothing else."""
 
-from __future__ import annotations
-
 import csv
 import re
 from dataclasses import replace
@@ -315,7 +313,7 @@ def test_what_missing_scores_could_change_is_told_of_where_some_are_missing(miss
 def test_every_statistic_has_a_sign_that_the_code_writes():
     """A phrase that no method has any more would cite nothing, and nobody would see it."""
     root = Path(str(files("toolkit")))
-    code = "\n".join(path.read_text(encoding="utf-8") for path in root.rglob("*.py"))
+    code = "\n".join(path.read_text("utf-8") for path in root.rglob("*.py"))
     entries = [one for kind in KINDS for one in data_file("methods.toml")[kind]]
     assert all(one.keys() & {"method", "row", "column", "correction"} for one in entries)
     for sign in (sign for one in entries for sign in one.get("method", ())):

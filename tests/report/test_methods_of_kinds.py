@@ -1,7 +1,5 @@
 """What the methods of each kind of study say is what the numbers of its bundle were made by, and nothing else."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -14,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from score_tables import crossed, named
 from small_study import without_pictures
 
 from toolkit import Scores
@@ -48,18 +47,14 @@ class Ports(PromptResponseTest):
 """
 
 
-KINDS = tomllib.loads(Path(__file__).with_name("kinds_of_study.toml").read_text(encoding="utf-8"))
+KINDS = tomllib.loads(Path(__file__).with_name("kinds_of_study.toml").read_text("utf-8"))
 QUICK = ("few groups", "few questions", "two of scores")
 PARAMS = [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.full) for kind in KINDS]
 
 
 def study_of(kind):
     """Return the study file of a kind: a template, changed."""
-    text = (
-        (TEMPLATES / f"{KINDS[kind]['template']}.toml")
-        .read_text(encoding="utf-8")
-        .replace("../results", "results")
-    )
+    text = (TEMPLATES / f"{KINDS[kind]['template']}.toml").read_text("utf-8").replace("../results", "results")
     for old, new in KINDS[kind]["changes"]:
         assert old in text
         text = text.replace(old, new)
@@ -68,14 +63,8 @@ def study_of(kind):
 
 
 def scores_in(folder, models, judges):
-    drawn = np.random.default_rng(1)
-    rows = [
-        (f"i{item}", f"m{model}", f"j{judge}", int(drawn.integers(1, 6)))
-        for item in range(12)
-        for model in range(models)
-        for judge in range(judges)
-    ]
-    frame = pd.DataFrame(rows, columns=["item", "model", "judge", "score"])
+    frame = crossed(item=named("i", 12), model=named("m", models), judge=named("j", judges))
+    frame["score"] = np.random.default_rng(1).integers(1, 6, len(frame))
     Scores(frame if judges > 1 else frame.drop(columns="judge"), name="s").bundle(folder / "bundle")
 
 
@@ -103,13 +92,13 @@ def bundle(request, tmp_path_factory):
 
 def paragraphs_of(folder):
     """Return the paragraphs of the methods by their headings."""
-    lines = (folder / "methods.txt").read_text(encoding="utf-8").replace("\u2212", "-").split("\n\n")
+    lines = (folder / "methods.txt").read_text("utf-8").replace("\u2212", "-").split("\n\n")
     return dict(line.strip().split(". ", 1) for line in lines)
 
 
 def numbers_of(folder):
     """Return every number of the tables that has an interval or a P value."""
-    texts = [path.read_text(encoding="utf-8") for path in folder.glob("*/*.csv")]
+    texts = [path.read_text("utf-8") for path in folder.glob("*/*.csv")]
     rows = [row for text in texts for row in csv.DictReader(io.StringIO(text))]
     return [row for row in rows if row.get("method") and (row.get("low") or row.get("p_value"))]
 
@@ -121,7 +110,7 @@ def test_a_sentence_stands_where_a_number_was_made_so_and_nowhere_else(bundle):
     told = " ".join(parts.get(name, "") for name in ("Statistics", "Intervals and tests", "Assumptions"))
     assert "Results also name these methods" not in told
     methods = {row["method"] for row in numbers}
-    captions = " ".join(path.read_text(encoding="utf-8") for path in folder.glob("figures/*.txt"))
+    captions = " ".join(path.read_text("utf-8") for path in folder.glob("figures/*.txt"))
     for entry in data_file("methods.toml")["method"]:
         signs = [
             sign for sign in entry.get("method", ()) if sign != "Fieller*"
@@ -156,7 +145,7 @@ def test_each_kind_of_study_claims_what_it_did_and_no_more(bundle, place):
     captions = [
         f"figure {path.stem}: {path.read_text(encoding='utf-8')}" for path in folder.glob("figures/*.txt")
     ]
-    told = " ".join([*captions, (folder / "findings.txt").read_text(encoding="utf-8")])
+    told = " ".join([*captions, (folder / "findings.txt").read_text("utf-8")])
     if not place:
         names = ("Data", "Statistics", "Intervals and tests", "Assumptions", "Multiplicity")
         told = " ".join(paragraphs_of(folder).get(name, "") for name in names)
@@ -170,10 +159,10 @@ def test_what_is_referred_to_is_there(bundle):
     """Every label once, every reference with its label, and no figure that is said to be left out."""
     _, folder = bundle
     paths = [*folder.glob("*/*.tex"), folder / "findings.tex"]
-    latex = "".join(path.read_text(encoding="utf-8") for path in paths)
+    latex = "".join(path.read_text("utf-8") for path in paths)
     labels = re.findall(r"\\label\{(.*?)\}", latex)
     assert set(re.findall(r"\\ref\{(.*?)\}", latex)) <= set(labels)
     assert len(labels) == len(set(labels))
     if (left := folder / "figures" / "left_out.txt").is_file():
-        names = set(re.findall(r"^(\w+):", left.read_text(encoding="utf-8"), re.MULTILINE))
+        names = set(re.findall(r"^(\w+):", left.read_text("utf-8"), re.MULTILINE))
         assert not names & {path.stem for path in folder.glob("figures/*.png")}

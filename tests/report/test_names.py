@@ -1,7 +1,5 @@
 """A name is a name, whatever stands in it: a report of other names is the same report with the names put in."""
 
-from __future__ import annotations
-
 import csv
 import html
 import io
@@ -95,7 +93,7 @@ def contents(folder):
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.suffix in (".csv", ".txt", ".tex", ".svg", ".md"):
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text("utf-8")
             lines = (bare(text) if path.suffix == ".tex" else text).split("\n")
             if path.suffix == ".csv":
                 lines = ["\t".join(cells) for cells in csv.reader(io.StringIO(text))]

@@ -1,7 +1,5 @@
 """The figure and the tables of the one-shot test: what they draw, what they say, and what happens at the edges."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
@@ -35,7 +33,8 @@ def scored(counts, variants=("plain",), model="m", document="none"):
     return score_methods(pd.DataFrame(rows, columns=[*KEYS, "verdict"]))
 
 
-FOUR = {"hosts": (10, 0, 0), "paths": (6, 1, 3), "ports": (0, 2, 8), "codes": (4, 4, 0, 2)}
+COUNTS = {"hosts": (10, 0, 0), "paths": (6, 1, 3), "ports": (0, 2, 8), "codes": (4, 4, 0, 2)}
+FOUR = scored(COUNTS)
 
 
 def bars_of(figure):
@@ -49,7 +48,7 @@ def bars_of(figure):
 
 def test_the_bars_are_the_counts_and_add_up_to_one():
     """Each row is stacked without gaps, in the order I1, I0, H, missing."""
-    figure = one_shot_figure(scored(FOUR))
+    figure = one_shot_figure(FOUR)
     assert render(figure, "png", dpi=50)
     bars = bars_of(figure)
     assert [[pytest.approx(width) for _, width in row] for row in bars.values()] == [
@@ -66,20 +65,13 @@ def test_the_bars_are_the_counts_and_add_up_to_one():
 
 def test_the_score_stands_beside_and_a_method_without_one_says_so():
     """Printed is what the result holds: not below 0, never 0 for what is missing; the same bytes twice."""
-    methods = scored(FOUR)
-    figure = one_shot_figure(methods)
-    assert [render(figure, kind) for kind in ("pdf", "svg")] == [
-        render(one_shot_figure(scored(FOUR)), kind) for kind in ("pdf", "svg")
-    ]
-    assert [text.get_text() for text in figure.figure.axes[1].texts] == [
-        "1.00",
-        "0.45",
-        "0.00",
-        "not scored",
-        "score",
-    ]
-    assert figure.data["raw"].tolist()[:3] == [one.score.raw for one in methods[:3]]
-    assert figure.data["low"].tolist()[:3] == [one.score.low for one in methods[:3]]
+    figure, again = (one_shot_figure(FOUR) for _ in range(2))
+    for kind in ("pdf", "svg"):
+        assert render(figure, kind) == render(again, kind)
+    printed = [text.get_text() for text in figure.figure.axes[1].texts]
+    assert printed == ["1.00", "0.45", "0.00", "not scored", "score"]
+    for name in ("raw", "low"):
+        assert figure.data[name].tolist()[:3] == [getattr(one.score, name) for one in FOUR[:3]]
     assert np.isnan(figure.data["score"].iloc[3])
     for words in (
         "4 methods, N = 10 experiments each, 40 in all",
@@ -98,15 +90,13 @@ def test_every_variant_and_model_gets_its_figures_and_none_is_too_long():
     many = {f"q{n}": (5, 3, 2) for n in range(MOST_ROWS + 2)}
     methods = scored(many, ("plain", "careful"))
     figures = one_shot_figures(methods, score_groups(methods))
-    assert [figure.name for figure in figures] == [
-        "one_shot",
-        *(f"one_shot_methods_{n}" for n in range(1, 5)),
-    ]
+    names = [f"one_shot_methods_{n}" for n in range(1, 5)]
+    assert [figure.name for figure in figures] == ["one_shot", *names]
     assert [len(figure.data) for figure in figures] == [2, MOST_ROWS, 2, MOST_ROWS, 2]
     assert "the prompt careful and the model m" in figures[-1].caption
     assert figures[0].data["label"].tolist() == ["plain", "careful"]
     assert "mean raw score over methods" in figures[0].caption
-    (incomplete, _) = one_shot_figures(scored(FOUR), score_groups(scored(FOUR)))
+    (incomplete, _) = one_shot_figures(FOUR, score_groups(FOUR))
     assert "Student t over methods" in incomplete.caption
     assert "Not scored" not in incomplete.caption  # the table has how many of each row are scored
 
@@ -126,15 +116,18 @@ def test_nothing_to_score_is_drawn_without_a_complaint(methods):
 
 def test_the_table_holds_counts_scores_and_intervals(tmp_path):
     """A group of an incomplete method has its counts and no score."""
-    methods = [*scored({"a": FOUR["hosts"], "b": FOUR["paths"]}), *scored({"a": FOUR["codes"]}, ("careful",))]
+    methods = [
+        *scored({"a": COUNTS["hosts"], "b": COUNTS["paths"]}),
+        *scored({"a": COUNTS["codes"]}, ("careful",)),
+    ]
     table = one_shot_table(score_groups(methods))
-    assert too_many_sentences([table, one_shot_figure(scored(FOUR))]) == {}
+    assert too_many_sentences([table, one_shot_figure(FOUR)]) == {}
     assert "plain & 16 & 1 & 3 & 0 & 20 & 2 of 2 & 0.72 & 0.72 {[}$-$0.50, 1.00{]}" in table.latex
     assert r"careful & 4 & 4 & 0 & 2 & 10 & 0 of 1 & -- & -- \\" in table.latex
     assert len(table.data) == 4
     files = ["one_shot.tex", "one_shot.csv", "one_shot.notes.txt"]
     assert [path.name for path in save_table(table, tmp_path)] == files
-    groups = one_shot_table(score_groups(scored(FOUR))).latex
+    groups = one_shot_table(score_groups(FOUR)).latex
     assert "Methods & I1" in groups
     assert "& 20 & 7 & 11 & 2 & 40 & 3 of 4 & " in groups  # a mean over three of four methods says so
     assert one_shot_table([]).latex

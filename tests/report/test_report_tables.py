@@ -144,7 +144,7 @@ def test_reliability_has_one_row_a_dimension_and_its_data_hold_what_is_printed(h
     assert re.search(methods, table.notes)
     assert table.caption.endswith(" Note.")
     tex, csv, _ = save_table(table, tmp_path / "tables")
-    assert tex.read_text(encoding="utf-8") == table.latex
+    assert tex.read_text("utf-8") == table.latex
     assert pd.read_csv(csv)["estimate"].tolist() == table.data["estimate"].tolist()
 
 
@@ -199,6 +199,7 @@ def test_a_judged_study_has_a_table_of_every_family_and_a_sentence_of_every_esti
     with Study.load(demo_like_study) as study:
         names = list(study.analyses())
         first, again = (study.statistics(tmp_path / name) for name in ("one", "two"))
+        figures = study.figures(tmp_path)
     assert {path.name.removesuffix(".notes.txt").rsplit(".")[0] for path in first} == {*names, "sentences"}
     assert {"reliability", "generalizability", "length", "length_bias", "power"} <= set(names)
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
@@ -210,6 +211,15 @@ def test_a_judged_study_has_a_table_of_every_family_and_a_sentence_of_every_esti
     assert "F(bins)" in set(data["name"])
     assert data[data["estimate"].isna()]["note"].str.len().gt(0).all()
     assert all("\\caption[" in path.read_text() for path in first if path.suffix == ".tex")
+    # Neither tables nor captions print a name of the code; the CSV beside them keep theirs.
+    for path in (*first, *figures):
+        if path.suffix == ".tex" or (path.suffix == ".txt" and path.stem not in ("left_out", "sentences")):
+            told = re.sub(r"\\label\{[^}]*\}|dataset version \S+", "", path.read_text("utf-8"))
+            found = re.findall(
+                r"\w*[a-z]\\?_[a-z]\w*|\bper aud\b|\baud per\b|E-rho2|\bPhi\b(?!\$)|[ =\[]-\d", told
+            )
+            symbols = ("d_z", "g_z")  # of effect sizes, which LaTeX sets with an index
+            assert [name for name in found if name not in symbols] == [], path.name
 
 
 def test_a_result_that_cannot_be_estimated_keeps_its_row_and_nothing_judged_is_one_line(tmp_path):
@@ -312,17 +322,3 @@ def test_another_n_another_level_and_roles_are_said_once():
     assert table.notes.startswith(
         "For equivalence n = 8 bases. 95% intervals of difference: t; 90% intervals of"
     )
-
-
-def test_no_statistic_of_a_study_prints_a_name_of_the_code(demo_like_study, tmp_path):
-    """Neither tables nor captions; the CSV beside them keep theirs."""
-    with Study.load(demo_like_study) as study:
-        files = [*study.statistics(tmp_path), *study.figures(tmp_path)]
-    for path in files:
-        if path.suffix == ".tex" or (path.suffix == ".txt" and path.stem not in ("left_out", "sentences")):
-            told = re.sub(r"\\label\{[^}]*\}|dataset version \S+", "", path.read_text(encoding="utf-8"))
-            found = re.findall(
-                r"\w*[a-z]\\?_[a-z]\w*|\bper aud\b|\baud per\b|E-rho2|\bPhi\b(?!\$)|[ =\[]-\d", told
-            )
-            symbols = ("d_z", "g_z")  # of effect sizes, which LaTeX sets with an index
-            assert [name for name in found if name not in symbols] == [], path.name

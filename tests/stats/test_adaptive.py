@@ -1,10 +1,9 @@
 """Sequential comparison, the benchmark of designs, abilities and the taxonomy of a sample: what they promise."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
+from score_tables import width
 from simulated_banks import simulate_designs, simulated_bank
 
 from toolkit import stats as ours
@@ -17,6 +16,11 @@ COLUMNS = ["model", "base", "length_bin", "score"]
 @pytest.fixture(scope="module")
 def simulated():
     return simulated_bank(7)
+
+
+def some(scores, bank, step=2):
+    """Return the scores of every second base of a bank, or of fewer."""
+    return scores[scores["base"].isin(bank["base"][::step])]
 
 
 def test_the_whole_bank_is_known_exactly(simulated):
@@ -34,7 +38,7 @@ def test_the_whole_bank_is_known_exactly(simulated):
 def test_a_part_of_the_bank_with_the_same_shift_everywhere_gives_the_shift(simulated, covariates):
     """Weights add up to 1 whatever is known in advance, and differences of means are means of differences."""
     bank, scores = simulated
-    half = scores[scores["base"].isin(bank["base"][::2])]
+    half = some(scores, bank)
     more = pd.concat(
         [half, half[half["model"] == "model 1"].assign(model="better").eval("score = score + 0.5")]
     )
@@ -48,25 +52,23 @@ def test_a_part_of_the_bank_with_the_same_shift_everywhere_gives_the_shift(simul
 
 def test_asking_stops_when_the_widest_difference_is_as_narrow_as_wanted(simulated):
     bank, scores = simulated
-    half = scores[scores["base"].isin(bank["base"][::2])]
-    width = ours.sequential_comparison(half, bank, target_width=1.0).width
-    for target, stop in ((width * 1.001, True), (width * 0.999, False)):
+    half = some(scores, bank)
+    reached = ours.sequential_comparison(half, bank, target_width=1.0).width
+    for target, stop in ((reached * 1.001, True), (reached * 0.999, False)):
         found = ours.sequential_comparison(half, bank, target_width=target)
         assert found.stop is stop
-        assert max(one.high - one.low for one in found.differences) == pytest.approx(width, rel=0.002)
-    early = ours.sequential_comparison(half, bank, target_width=width / 2)
+        assert max(width(one) for one in found.differences) == pytest.approx(reached, rel=0.002)
+    early = ours.sequential_comparison(half, bank, target_width=reached / 2)
     assert early.information == pytest.approx(0.25)
-    assert (
-        max(one.high - one.low for one in early.differences) > 2 * width
-    )  # O'Brien-Fleming looks hard at first
+    assert max(width(one) for one in early.differences) > 2 * reached  # O'Brien-Fleming looks hard at first
 
 
 def test_a_base_that_some_model_has_not_answered_is_missing(simulated):
     bank, scores = simulated
-    some = scores[scores["base"].isin(bank["base"][::2])]
-    hole = (some["base"] == "base_004") & (some["model"] == "model 2") & (some["length_bin"] == "L")
-    found = ours.sequential_comparison(some.assign(score=some["score"].mask(hole)), bank, target_width=1.0)
-    whole = ours.sequential_comparison(some[some["base"] != "base_004"], bank, target_width=1.0)
+    half = some(scores, bank)
+    lost = half.query("base == 'base_004' and model == 'model 2' and length_bin == 'L'").index
+    holed, without = half.assign(score=half["score"].drop(lost)), half[half["base"] != "base_004"]
+    found, whole = (ours.sequential_comparison(rows, bank, target_width=1.0) for rows in (holed, without))
     assert {one.missing for one in found.differences} == {1}
     assert [one.estimate for one in found.models] == pytest.approx([one.estimate for one in whole.models])
     assert "1 base without a score" in found.notes[0]
@@ -94,12 +96,12 @@ def test_models_that_score_alike_so_far_are_asked_on(simulated):
     """All at the ceiling: the width is 0, and says nothing of the bases to come."""
     bank, scores = simulated
     alike = scores.assign(score=5.0)
-    part = ours.sequential_comparison(alike[alike["base"].isin(bank["base"][::2])], bank, target_width=0.3)
+    part = ours.sequential_comparison(some(alike, bank), bank, target_width=0.3)
     assert not part.stop
-    assert any("ask more" in note for note in part.notes)
+    assert "ask more" in str(part.notes)
     assert ours.sequential_comparison(alike, bank, target_width=0.3).stop
     twice = pd.concat([scores, scores[scores["model"] == "model 1"].assign(model="model 1 again")])
-    found = ours.sequential_comparison(twice[twice["base"].isin(bank["base"][::3])], bank, target_width=2)
+    found = ours.sequential_comparison(some(twice, bank, 3), bank, target_width=2)
     assert next(one for one in found.differences if one.name.endswith("1 again")).high == pytest.approx(
         0, abs=1e-6
     )

@@ -1,12 +1,9 @@
 """The judges held against people: every part is that of its own function, on frames as a study gives them."""
 
-from __future__ import annotations
-
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
+from score_tables import check_shown, crossed, named, numbers
 
 from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.agreement.kappa import weighted_kappa
@@ -19,10 +16,8 @@ JUDGES = ("primary", "secondary", "tertiary")
 def study(bases=40, raters=3, rated=90, seed=2):
     """Return runs, judgements and human ratings; the judges are half a point too mild."""
     rng = np.random.default_rng(seed)
-    runs = pd.DataFrame(
-        [(f"{i}{b}{m}", f"b{i}", b, m) for i in range(bases) for b in "SML" for m in ("m1", "m2")],
-        columns=["run_id", "base", "length_bin", "model"],
-    )
+    runs = crossed(base=named("b", bases), length_bin="SML", model=["m1", "m2"])
+    runs["run_id"] = runs["base"] + runs["length_bin"] + runs["model"]
     quality = rng.normal(3, 0.7, len(runs))
     said = [np.clip(quality + 0.5 + 0.3 * rng.normal(size=len(runs)), 0, 5) for _ in JUDGES]
     shown = rng.choice(len(runs), rated, replace=False)
@@ -45,16 +40,15 @@ def test_each_part_is_that_of_its_function():
     scores, bases = ([list(side[name]) for side in (rated, other)] for name in ("composite_strict", "base"))
     oracle = prediction_powered_mean("m", rated["rating"], *scores, *bases).calibrated
     one = found.means["all"].calibrated
-    assert (one.estimate, one.low, one.high) == pytest.approx((oracle.estimate, oracle.low, oracle.high))
+    assert numbers(one) == pytest.approx(numbers(oracle))
     assert one.high < found.means["all"].judges.estimate  # the mildness of the judges is put right
     assert list(found.means) == ["all", *(f"length_bin {b}" for b in "SML"), "model m1", "model m2"]
     title = "calibrated difference of composite_strict, "
     pairs = ["length_bin M - S", "length_bin L - M", "length_bin L - S", "model m1 - m2"]
     assert [one.calibrated.name for one in found.differences] == [title + pair for pair in pairs]
     for place, (first, second) in {0: "MS", 2: "LS"}.items():
-        ends = (found.means[f"length_bin {side}"].calibrated.estimate for side in (first, second))
-        assert found.differences[place].calibrated.estimate == pytest.approx(np.subtract(*ends))
-    assert found.frame().query("about == 'difference'")["name"].tolist() == [title + pair for pair in pairs]
+        means = (found.means[f"length_bin {side}"].calibrated.estimate for side in (first, second))
+        assert found.differences[place].calibrated.estimate == pytest.approx(np.subtract(*means))
     kappa = weighted_kappa(rated["composite_strict"], rated["rating"], bases=list(rated["base"]))
     r = clustered_pearson("r", rated["composite_strict"], rated["rating"], list(rated["base"]))
     assert [x.estimate for x in found.agreement[:2]] == pytest.approx([kappa.estimate, r.estimate])
@@ -63,8 +57,7 @@ def test_each_part_is_that_of_its_function():
         f"weighted kappa (quadratic) of {who} and people" for who in ("ensemble", *JUDGES)
     ]
     assert "calibrated mean of composite_strict, all" in found.sentence()
-    assert len(found.frame()) == 6 + 4 + 8
-    assert json.dumps(found.to_dict(), allow_nan=False)
+    check_shown(found)
 
 
 def test_the_order_of_rows_changes_nothing():
@@ -94,7 +87,7 @@ def test_nobody_rated_and_one_person_rated():
     nobody = calibrate(runs, judgements, human.iloc[:0])
     assert nobody.means["all"].calibrated.estimate is None
     assert "not estimable" in nobody.sentence()
-    assert json.dumps(nobody.to_dict(), allow_nan=False)
+    check_shown(nobody)
     one = calibrate(runs, judgements, human[human["rater"] == "r0"])
     assert one.means["all"].calibrated.low is not None
 

@@ -1,7 +1,5 @@
 """Answers with a key and votes on pairs: published numbers, an oracle written otherwise, and the edges."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import combinations, cycle
 from pathlib import Path
@@ -11,10 +9,10 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.special import logit
+from score_tables import crossed, ends, named, numbers
 from sklearn.metrics import f1_score
 
 from toolkit import stats
-from toolkit.errors import InputError
 
 BASEBALL = pd.read_csv(Path(__file__).parents[1] / "golden" / "baseball_agresti_2002.csv")
 """Wins at home and away of the American League East in 1987 (Agresti 2002, Categorical Data Analysis, table 10.10)."""
@@ -28,8 +26,8 @@ def games():
     """Return every game as a vote: the home team is the reply that is shown first."""
     votes = BASEBALL.melt(["first", "second"], ["won", "lost"], "vote")
     votes = votes.loc[votes.index.repeat(votes["value"])].replace({"won": "first", "lost": "second"})
-    numbers = [f"g{number}" for number in range(len(votes))]
-    return votes.reset_index(drop=True).assign(base=numbers, prompt=numbers, judge="league")
+    names = named("g", len(votes))
+    return votes.reset_index(drop=True).assign(base=names, prompt=names, judge="league")
 
 
 def fitted(votes, penalty):
@@ -85,7 +83,7 @@ def test_who_won_or_lost_all_has_no_strength_and_takes_none_from_the_others(winn
     """Boston wins, or loses, every game: the others are those of a league without it, by the penalised oracle."""
     votes = games()
     at_home, away = votes["first"] == "Boston", votes["second"] == "Boston"
-    votes.loc[at_home, "vote"], votes.loc[away, "vote"] = winner, "second" if winner == "first" else "first"
+    votes.loc[at_home, "vote"], votes.loc[away, "vote"] = winner, {"first": "second"}.get(winner, "first")
     result, rest = stats.compare_pairs(votes), votes[~(at_home | away)]
     alone, oracle = stats.compare_pairs(rest), fitted(rest, 1.0)
     differences, strengths = (
@@ -94,14 +92,12 @@ def test_who_won_or_lost_all_has_no_strength_and_takes_none_from_the_others(winn
     )
     for estimate in (*alone.differences, *alone.models):
         same = (differences | strengths)[tuple(estimate.facets.values())]
-        assert (same.estimate, same.low, same.high) == pytest.approx(
-            (estimate.estimate, estimate.low, estimate.high)
-        )
+        assert numbers(same) == pytest.approx(numbers(estimate))
         if estimate in alone.differences:
             a, b = estimate.facets.values()
             assert same.estimate == pytest.approx(oracle[a] - oracle[b], abs=2e-4)
     boston = strengths["Boston",]
-    assert (boston.estimate, boston.low, boston.high) == (None, None, None)
+    assert numbers(boston) == (None, None, None)
     assert boston.remarks.startswith("not estimable: unbounded")
     for (a, b), number in differences.items():
         if "Boston" in (a, b):
@@ -123,15 +119,12 @@ def test_parted_sets_have_differences_within_and_strengths_of_the_largest():
     votes = votes_of(*beaten, ("x", "y", "++-"), ("y", "z", "+-"), ("x", "z", "+++-"), ("v", "w", "+-"))
     result = stats.compare_pairs(votes)
     by_pair = {"".join(estimate.facets.values()): estimate for estimate in result.differences}
-    assert {pair for pair, number in by_pair.items() if number.estimate is not None} == {
-        "xy",
-        "xz",
-        "yz",
-        "vw",
-    }
-    assert all(by_pair[pair].low is not None for pair in ("xy", "xz", "yz"))
-    assert {model.facets["model"] for model in result.models if model.estimable} == set("xyz")
-    assert sum(model.estimate for model in result.models if model.estimable) == pytest.approx(0.0, abs=1e-9)
+    within = ("xy", "xz", "yz")
+    assert {pair for pair, number in by_pair.items() if number.estimable} == {*within, "vw"}
+    assert all(by_pair[pair].low is not None for pair in within)
+    strengths = {model.facets["model"]: model.estimate for model in result.models if model.estimable}
+    assert strengths.keys() == set("xyz")
+    assert sum(strengths.values()) == pytest.approx(0.0, abs=1e-9)
     assert list(result.strengths()["model"])[:3] == ["x", "y", "z"]
     assert "x, y and z" in result.notes[0]
 
@@ -160,7 +153,7 @@ def test_ties_only_have_the_interval_of_the_win_rate_in_logits(bases):
         result = stats.compare_pairs(votes_of(("x", "y", "="), *more, bases=bases))
         number, rate = result.differences[0], result.win_rates[0]
         assert number.estimate == pytest.approx(0.0, abs=1e-9)
-        assert (number.low, number.high) == pytest.approx((logit(rate.low), logit(rate.high)))
+        assert ends(number) == pytest.approx((logit(rate.low), logit(rate.high)))
         assert number.low < -0.5
         assert number.p_value == pytest.approx(1.0)
         assert "win rate" in number.method
@@ -200,7 +193,7 @@ def test_macro_f1_is_that_of_scikit_learn(seed):
     """Its labels are those of the key of all answers: an unread answer takes none out, a foreign label adds none."""
     rng = np.random.default_rng(seed)
     labels, size = [*"wxyz"][: 2 + seed % 3], 30
-    rows = pd.DataFrame({"model": "m", "base": [f"q{n}" for n in range(size)]})
+    rows = pd.DataFrame({"model": "m", "base": named("q", size)})
     rows["key"], rows["answer"] = rng.choice(labels, size), rng.choice([*labels, "v", "VV"], size)
     rows.loc[rng.random(size) < 0.2, "answer"] = None
     rows.loc[rows["key"] == labels[-1], "answer"] = None if seed % 2 else "v"
@@ -224,7 +217,7 @@ def test_macro_f1_is_that_of_scikit_learn(seed):
 def test_a_model_that_takes_the_first_option_is_seen():
     """It is right where the right option is first, and chooses that position four times too often."""
     rng = np.random.default_rng(7)
-    rows = pd.DataFrame({"model": "m", "base": [f"q{n}" for n in range(60)], "options": 4})
+    rows = pd.DataFrame({"model": "m", "base": named("q", 60), "options": 4})
     rows["position"], rows["chosen_position"] = rng.integers(0, 4, 60), 0
     result = stats.position_effect(rows)
     assert [estimate.estimate for estimate in result.accuracies] == [1.0, 0.0, 0.0, 0.0]
@@ -254,17 +247,9 @@ def test_accuracy_beside_chance_and_what_a_right_answer_costs():
     assert free.cost_per_right[0].estimate is None
 
 
-@pytest.mark.parametrize("value", [-0.1, 1.5])
-def test_a_score_outside_of_0_to_1_is_refused(value):
-    """The line names the row."""
-    with pytest.raises(InputError, match="row 2"):
-        stats.accuracy(pd.DataFrame({"model": "m", "base": ["a", "b"], "correct": [1.0, value]}))
-
-
 def test_power_of_models_needs_two_that_differ():
     """Two models that agree on every item have no spread, and the answer says so."""
-    rows = [(f"b{n}", "all", model, n % 2) for n in range(10) for model in ("x", "y", "z")]
-    runs = pd.DataFrame(rows, columns=["base", "length_bin", "model", "right"])
+    runs = crossed(base=named("b", 10), length_bin=["all"], model="xyz").assign(right=[0, 0, 0, 1, 1, 1] * 5)
     result = stats.model_power(runs, score="right", effect=0.1)
     assert [len(result.detectable), len(result.needed)] == [len(list(combinations("xyz", 2)))] * 2
     assert all("agree on every item" in estimate.reason for estimate in result.detectable)

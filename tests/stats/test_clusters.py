@@ -1,13 +1,12 @@
 """Bases that share texts: a copy says nothing new, and studies full of copies find no more than they should."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from score_tables import crossed, numbers
 
 from toolkit.stats.comparisons.ceiling import ceiling
 from toolkit.stats.comparisons.cost_quality import pareto
@@ -25,10 +24,11 @@ from toolkit.stats.result import estimates_of
 def study(bases=12):
     """Two models at three lengths, two scenarios."""
     rng = np.random.default_rng(3)
-    rows = [(f"b{b:02}", "XY"[b % 2], m, s) for b in range(bases) for m in "uv" for s in "SML"]
-    runs = pd.DataFrame(rows, columns=["base", "scenario", "model", "length_bin"])
-    level = rng.normal(0, 0.4, bases)[runs["base"].str[1:].astype(int)]
+    runs = crossed(base=[f"b{base:02}" for base in range(bases)], model="uv", length_bin="SML")
+    place = runs["base"].str[1:].astype(int)
+    level = rng.normal(0, 0.4, bases)[place]
     return runs.assign(
+        scenario=place % 2,
         composite_strict=3 + level + (runs["length_bin"] == "L") * 0.3 + rng.normal(0, 0.4, len(runs)),
         clarity=3.0 + rng.normal(0, 0.4, len(runs)),
         aud_cost=rng.uniform(0.01, 0.05, len(runs)),
@@ -71,11 +71,8 @@ ANALYSES: dict[str, Callable[[pd.DataFrame], Any]] = {
 }
 
 
-def numbers(found):
-    return {
-        f"{where} {one.name}": [one.estimate, one.low, one.high, one.p_value]
-        for where, one in estimates_of(found)
-    }
+def every(found):
+    return {f"{where} {one.name}": [*numbers(one), one.p_value] for where, one in estimates_of(found)}
 
 
 def about(found):
@@ -88,7 +85,7 @@ def about(found):
 @pytest.mark.parametrize("name", ANALYSES)
 def test_a_study_listed_three_times_says_what_it_says_once(name):
     """The same estimate, the same interval, the same test: copies are no observations."""
-    once, thrice = (numbers(ANALYSES[name](runs)) for runs in (study(), listed(study(), 3)))
+    once, thrice = (every(ANALYSES[name](runs)) for runs in (study(), listed(study(), 3)))
     assert len(once) > 2
     assert thrice == about(once)
 
@@ -97,9 +94,9 @@ def test_a_study_listed_three_times_says_what_it_says_once(name):
 def test_a_cluster_for_each_base_changes_nothing_whatever_it_is_called(name):
     """Questions that each have an address of their own, and the one answered question of several on a document."""
     runs = study()
-    assert numbers(ANALYSES[name](runs.assign(cluster="https://example.org/" + runs["base"]))) == about(
-        numbers(ANALYSES[name](runs))
-    )
+    tables = runs, runs.assign(cluster="https://example.org/" + runs["base"])
+    one, other = (every(ANALYSES[name](table)) for table in tables)
+    assert other == about(one)
 
 
 @pytest.mark.parametrize("name", [*ANALYSES, "missing", "ceiling"])
@@ -109,7 +106,7 @@ def test_the_order_of_rows_changes_nothing(name):
         composite_strict=lambda rows: rows["composite_strict"].mask(rows.index % 17 == 0).clip(0, 5)
     )
     analysis = (ANALYSES | {"missing": missing_data, "ceiling": ceiling})[name]
-    one, other = (numbers(analysis(table)) for table in (runs, runs.sample(frac=1, random_state=4)))
+    one, other = (every(analysis(table)) for table in (runs, runs.sample(frac=1, random_state=4)))
     assert other == about(one)
 
 
@@ -117,7 +114,7 @@ def test_the_order_of_rows_changes_nothing(name):
 def test_repeats_are_averaged_first_and_do_not_count_as_bases(name):
     """The same scores again, under another repeat."""
     again = pd.concat([study(), study().assign(repeat=1)])
-    one, other = (numbers(ANALYSES[name](runs)) for runs in (study(), again))
+    one, other = (every(ANALYSES[name](runs)) for runs in (study(), again))
     assert other == about(one)
 
 

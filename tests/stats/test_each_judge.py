@@ -7,8 +7,8 @@ import pandas as pd
 import pingouin as pg
 import pytest
 import statsmodels.formula.api as smf
+from score_tables import ends, long, matrix, numbers
 
-from toolkit.stats.agreement.ratings import rating_matrix
 from toolkit.stats.agreement.reliability import judge_leniency, reliability
 from toolkit.stats.agreement.retest import retest
 from toolkit.stats.inference.means import clustered_mean
@@ -24,28 +24,15 @@ def scores_of(seed=1, bases=12, answers=3, judges=3):
     )
 
 
-def long(scores, answers=3):
-    rows = [
-        (f"t{i}", f"b{i // answers}", f"j{j}", x) for i, row in enumerate(scores) for j, x in enumerate(row)
-    ]
-    return pd.DataFrame(rows, columns=["target", "base", "judge", "score"])
-
-
-def matrix(scores, answers=3, with_base=True):
-    frame = long(scores, answers)
-    frame = frame if with_base else frame.drop(columns="base")
-    return rating_matrix(frame, list(dict.fromkeys(frame["target"])), sorted(frame["judge"].unique()))
-
-
 def test_leniency_is_the_clustered_mean_of_a_judge_less_the_others():
     scores = scores_of()
-    found = judge_leniency(matrix(scores))
+    found = judge_leniency(matrix(scores, 3))
     p = []
     for judge in range(3):
         difference = scores[:, judge] - np.delete(scores, judge, axis=1).mean(axis=1)
         oracle = clustered_mean(difference, list(np.repeat(range(12), 3)))
         one = found[f"j{judge}"]
-        assert (one.estimate, one.low, one.high) == pytest.approx((oracle.mean, oracle.low, oracle.high))
+        assert numbers(one) == pytest.approx((oracle.mean, oracle.low, oracle.high))
         p.append(oracle.p_value)
     assert [one.p_value for one in found.values()] == pytest.approx(holm(p))
     assert {one.correction for one in found.values()} == {"Holm over 3 judges"}
@@ -55,39 +42,37 @@ def test_leniency_is_the_clustered_mean_of_a_judge_less_the_others():
 def test_judges_that_are_equal_have_a_bound_and_a_p_value_of_1():
     """Sixths do not add up exactly: what is left over is no leniency."""
     same = np.repeat(scores_of(bases=8, judges=1) / 6, 4, axis=1)
-    for one in judge_leniency(matrix(same)).values():
+    for one in judge_leniency(matrix(same, 3)).values():
         assert (one.estimate, one.p_value) == (0.0, 1.0)
-        assert (one.low, one.high) == pytest.approx((-3.841459 / 11.841459, 3.841459 / 11.841459))
+        assert ends(one) == pytest.approx((-3.841459 / 11.841459, 3.841459 / 11.841459))
 
 
 def test_a_gift_of_one_judge_is_its_leniency_and_unknown_bases_change_no_estimate():
     scores = scores_of(bases=5)
-    given = matrix(scores + np.array([0, 0, 1.3]), with_base=False)
-    before, after = (judge_leniency(one) for one in (matrix(scores), given))
+    given = matrix(scores + np.array([0, 0, 1.3]))
+    before, after = (judge_leniency(one) for one in (matrix(scores, 3), given))
     assert after["j2"].estimate == pytest.approx(before["j2"].estimate + 1.3, abs=1e-9)
     assert after["j0"].estimate == pytest.approx(before["j0"].estimate - 0.65, abs=1e-9)
 
 
 def repeats(scores, judge="primary"):
-    frame = long(scores).rename(columns={"judge": "repeat"})
-    return frame.assign(judge=judge)
+    return long(scores, 3).rename(columns={"judge": "repeat"}).assign(judge=judge)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_repeats_are_a_one_way_table():
     scores = scores_of(judges=2)
     icc, sd, detectable = retest(repeats(scores))["score", "primary"]
-    oracle = pg.intraclass_corr(long(scores), targets="target", raters="judge", ratings="score").set_index(
-        "Type"
-    )
+    rows = long(scores, 3)
+    oracle = pg.intraclass_corr(rows, targets="target", raters="judge", ratings="score").set_index("Type")
     assert icc.estimate == pytest.approx(oracle.at["ICC(1,1)", "ICC"], abs=1e-9)
     assert sd.estimate == pytest.approx(math.sqrt((np.diff(scores, axis=1) ** 2).mean() / 2))
     assert detectable.estimate == pytest.approx(1.96 * math.sqrt(2) * sd.estimate, rel=1e-4)
     assert detectable.high == pytest.approx(1.96 * math.sqrt(2) * sd.high, rel=1e-4)
     assert icc.low < icc.estimate < icc.high
     assert icc.n == {"bases": 12, "answers": 36, "ratings": 72}
-    one_way = {one.name: one for one in reliability(long(scores)).icc["score"]}["ICC(1,1)"]
-    assert (icc.low, icc.high) == pytest.approx((one_way.low, one_way.high))
+    one_way = {one.name: one for one in reliability(rows).icc["score"]}["ICC(1,1)"]
+    assert ends(icc) == pytest.approx(ends(one_way))
 
 
 def test_unequal_repeats_are_the_one_way_anova_of_statsmodels():

@@ -1,6 +1,5 @@
 """Comparisons that the data do not support say why; what cannot be used is refused in one line that names it."""
 
-import json
 import math
 import re
 from dataclasses import replace
@@ -8,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from score_tables import check_shown, crossed, long, named
 
 from toolkit.errors import InputError
 from toolkit.scoring import (
@@ -21,6 +21,7 @@ from toolkit.scoring import (
 from toolkit.stats import (
     Design,
     Estimate,
+    accuracy,
     auc,
     bases_needed,
     calibrate,
@@ -45,7 +46,9 @@ from toolkit.stats import (
     focus_contrast,
     generalizability_study,
     holm,
+    judge_drift,
     krippendorff_alpha,
+    length_and_information,
     mcnemar,
     mean_interval,
     missing_data,
@@ -55,6 +58,7 @@ from toolkit.stats import (
     prediction_powered_mean,
     probe_shifts,
     rate_difference,
+    reference_effect,
     reliability,
     repeated_measures,
     retest,
@@ -73,9 +77,9 @@ from toolkit.stats.inference.jackknife import ONE_SIDED, with_jackknife
 from toolkit.stats.one_shot.methods import KEYS, score_methods
 
 NAN, INF = math.nan, math.inf
-ROWS = [(f"r{b}{m}{s}", f"b{b}", "XY"[b % 2], m, s) for b in range(4) for m in "uv" for s in "SML"]
-RUNS = pd.DataFrame(ROWS, columns=["run_id", "base", "scenario", "model", "length_bin"])
-RUNS = RUNS.assign(composite_strict=3.0, aud_cost=0.1, judge="primary")
+RUNS = crossed(base=named("b", 4), model="uv", length_bin="SML")
+RUNS["run_id"] = RUNS["base"] + RUNS["model"] + RUNS["length_bin"]
+RUNS = RUNS.assign(composite_strict=3.0, aud_cost=0.1, judge="primary", scenario=["X"] * 6 + ["Y"] * 18)
 TWICE = pd.concat([RUNS, RUNS])
 HUMAN = RUNS.iloc[:6].assign(rater="anna")
 VERDICTS = pd.DataFrame([["x"] * len(KEYS)], columns=list(KEYS)).assign(verdict="expected")
@@ -110,13 +114,6 @@ def calibrated(human, judged, unrated):
 ONE_FACET = Design(("answer", "judge"))
 
 
-def long(scores, answers=1):
-    rows = [
-        (f"t{i}", f"b{i // answers}", f"j{j}", x) for i, row in enumerate(scores) for j, x in enumerate(row)
-    ]
-    return pd.DataFrame(rows, columns=["target", "base", "judge", "score"])
-
-
 def mean(values):
     return mean_interval(values).of(Estimate("mean", None))
 
@@ -144,9 +141,7 @@ def repeats(scores):
     return icc, sd
 
 
-OVER = pd.concat(
-    [long([[1.0, 2], [2, 3], [4, 3]]).assign(dimension=name) for name in ("clarity", "relevance")]
-)
+OVER = pd.concat([long([[1.0, 2], [2, 3], [4, 3]], 1, dimension=name) for name in ("clarity", "relevance")])
 
 
 def over_dimensions(ratings):
@@ -156,7 +151,7 @@ def over_dimensions(ratings):
 def components(values):
     found = variance_components(long(values).rename(columns={"target": "answer"}), ONE_FACET)
     assert not found.problem or "not estimable" in found.sentence()
-    json.dumps(found.to_dict(), allow_nan=False)
+    check_shown(found)
     return found.components
 
 
@@ -244,27 +239,27 @@ def test_what_the_data_do_not_support_says_why(case):
         assert (one.estimate is None) is one.remarks.startswith("not estimable: ")
         assert one.estimate is None or math.isfinite(one.estimate)
         assert re.search(says.removeprefix("not estimable: "), one.sentence(), re.IGNORECASE)
-        json.dumps(one.to_dict(), allow_nan=False)
+        check_shown(one)
 
 
 RATINGS = long([[1.0, 2], [2, 3], [3, 3]])
-REPEATED = long(np.ones((3, 2))).rename(columns={"judge": "repeat"}).assign(judge="primary")
+REPEATED = long(np.ones((3, 2)), 1).rename(columns={"judge": "repeat"}).assign(judge="primary")
 SCORES = long(np.random.default_rng(17).normal(size=(4, 3))).rename(columns={"target": "answer"})
 PLAIN = variance_components(SCORES, ONE_FACET)
 PAIRS = pd.DataFrame(
     {"judge": "j", "kind": "louder", "base": ["b"], "original": 3.0, "altered": 4.0, "made": True}
 )
+COMPARED = compare_lengths, compare_models, missing_data, pilot_power
+JUDGED = RUNS.assign(repeat=0)
 REFUSED = [
     (compare_lengths, RUNS.assign(length_bin="XL"), "length bin 'XL'"),
     (compare_lengths, RUNS.assign(composite_strict="good"), "'good' is not a finite number"),
-    (compare_lengths, RUNS.assign(composite_strict=INF), "inf is not a finite number"),
-    (compare_lengths, RUNS.assign(base=None), "the base is empty"),
     (compare_lengths, RUNS.drop(columns="composite_strict"), "lack the column composite"),
-    (compare_lengths, TWICE, "run 'r0uS' is there 2 times"),
     (dimension_profile, RUNS, ("actionability",), "lack the column actionability"),
-    (missing_data, RUNS.drop(columns="model"), "lack the column model"),
-    (missing_data, RUNS.assign(base=None), "runs, row 1: the base is empty"),
-    (missing_data, TWICE, "there 2 times"),
+    *((compare, RUNS.assign(composite_strict=INF), "inf is not a finite") for compare in COMPARED[:2]),
+    *((compare, RUNS.drop(columns="base"), "lack the column base") for compare in COMPARED),
+    *((compare, RUNS.assign(base=None), "row 1: the base is empty") for compare in COMPARED),
+    *((compare, TWICE, "run 'b0uS' is there 2 times") for compare in COMPARED),
     (ceiling, RUNS.assign(composite_strict=5.5), "5.5 is no score from 0 to 5"),
     (ceiling, RUNS.assign(composite_strict=INF), "inf is no score from 0 to 5"),
     (ceiling, RUNS.assign(composite_strict="good"), "'good' is not a number"),
@@ -276,10 +271,8 @@ REFUSED = [
     (focus_contrast, RUNS.assign(run_id="z" + RUNS["run_id"]), RUNS, "no run is in both"),
     (focus_contrast, RUNS.assign(base="other"), RUNS, "two bases"),
     (focus_contrast, RUNS.drop(columns="run_id"), RUNS, "lack the column run_id"),
-    (focus_contrast, TWICE, RUNS, "on has run 'r0uS' by judge 'primary' twice"),
-    (compare_models, RUNS.drop(columns="model"), "lack the column model"),
-    (compare_models, TWICE, "there 2 times"),
-    (compare_models, RUNS.assign(composite_strict=INF), "inf is not a finite number"),
+    (focus_contrast, TWICE, RUNS, "on has run 'b0uS' by judge 'primary' twice"),
+    *((compare, RUNS.drop(columns="model"), "lack the column model") for compare in COMPARED[1:3]),
     (lambda: compare_models(RUNS, rate=True), "rate=False"),
     (paired_difference, "x", [1.0], [0.0], ["a", "b"], "give as many"),
     (paired_difference, "x", [1.0, INF], [0.0, 0.0], ["a", "b"], "infinite"),
@@ -293,9 +286,9 @@ REFUSED = [
     *((equivalence, "M-S", [0.1, 0.2], m, "margin") for m in (0, -0.1, NAN, INF)),
     *((sign_flip, given, "paired test") for given in ([], [1, NAN], [INF])),
     (calibrate, TWICE, RUNS, HUMAN, "is there twice"),
-    (calibrate, RUNS, RUNS, pd.concat([HUMAN, HUMAN]), "rating of r0uS is there twice"),
+    (calibrate, RUNS, RUNS, pd.concat([HUMAN, HUMAN]), "rating of b0uS is there twice"),
     (calibrate, RUNS.drop(columns="base"), RUNS, HUMAN, "lack the column base"),
-    (calibrate, RUNS.iloc[6:], RUNS, HUMAN, "rated run r0uS is not among the runs"),
+    (calibrate, RUNS.iloc[6:], RUNS, HUMAN, "rated run b0uS is not among the runs"),
     (ppi, [1.0], [1.0, 2.0], [3.0], "1 ratings by people and 2 by judges"),
     (ppi, [1.0], [1.0], [3.0], ["a"], None, "only one side has bases"),
     (ppi, [1.0], [1.0], [3.0], ["a"], ["b", "c"], "1 and 2 bases"),
@@ -323,7 +316,6 @@ REFUSED = [
     (lambda: equivalence_bases(0.2, 1.0, alpha=0.6), "alpha is 0.6"),
     (pilot_power, RUNS, 0.0, "the effect is 0.0"),
     (lambda: pilot_power(RUNS, 0.3, repeats=0), "repeats is 0"),
-    (pilot_power, RUNS.drop(columns="base"), "lack the column base"),
     *(
         (calculate_composite_score, {"clarity": wrong}, "clarity")
         for wrong in ("4", True, INF, 5.1, -0.1, [4])
@@ -385,6 +377,27 @@ REFUSED = [
     (generalizability_study, PLAIN, "model", "not in the design"),
     (lambda: generalizability_study(PLAIN, "answer", fixed=("answer",)), "fixed as well"),
     (lambda: study_generalizability(SCORES, of="prompt"), "not known"),
+    (lambda: study_generalizability(JUDGED, target=1.0), "between 0 and 1"),
+    (study_generalizability, JUDGED.drop(columns="composite_strict"), "lack the column composite_strict"),
+    (study_generalizability, pd.concat([JUDGED, JUDGED]), "of a cell that has one"),
+    (lambda: study_generalizability(pd.concat([JUDGED, JUDGED]), of="model"), "are there twice"),
+    *(
+        (lambda of=of: study_generalizability(JUDGED[:1].assign(base=None), of=of), "the base is empty")
+        for of in ("answer", "model")
+    ),
+    (judge_drift, pd.concat([OVER, OVER]), OVER, "target t0 has two scores by judge j0 on clarity"),
+    (judge_drift, OVER.drop(columns="base"), OVER, "then: lack the column base"),
+    (judge_drift, OVER.assign(score="good"), OVER, "good"),
+    (judge_drift, OVER.assign(judge=None), OVER, "the judge is empty"),
+    (length_and_information, RUNS, "lack the column length_arm"),
+    (length_and_information, RUNS.assign(length_arm=None, composite_strict=INF), "is not a finite number"),
+    *((accuracy, RUNS[:2].assign(correct=[1.0, share]), "row 2") for share in (-0.1, 1.5)),
+    (
+        reference_effect,
+        RUNS,
+        RUNS.assign(run_id="z" + RUNS["run_id"]),
+        "reference effect: no run is in both frames",
+    ),
 ]
 
 

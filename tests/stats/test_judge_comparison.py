@@ -1,7 +1,5 @@
 """Each judge beside the others: numbers by hand where they can be made by hand, missing where they are missing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,16 +1,12 @@
 """What is missing and what lies at an end of the scale: shares, bounds."""
 
-from __future__ import annotations
-
-import json
-from itertools import product
-
 import numpy as np
 import pandas as pd
 import pytest
+from score_tables import check_shown, crossed, ends, named, numbers, width
 
 from toolkit.stats.comparisons.ceiling import ceiling
-from toolkit.stats.comparisons.missing_data import CASES, missing_bounds, missing_data
+from toolkit.stats.comparisons.missing_data import missing_bounds, missing_data
 from toolkit.stats.comparisons.models import compare_models
 from toolkit.stats.inference.proportions import share
 from toolkit.stats.prompt_length.contrasts import compare_lengths
@@ -18,8 +14,8 @@ from toolkit.stats.prompt_length.contrasts import compare_lengths
 
 def scores(seed=1, top=0.4):
     rng = np.random.default_rng(seed)
-    rows = product([f"b{i}" for i in range(12)], "SML", ("m1", "m2"), ("primary", "secondary"))
-    frame = pd.DataFrame(rows, columns=["base", "length_bin", "model", "judge"])
+    levels = {"model": ("m1", "m2"), "judge": ("primary", "secondary")}
+    frame = crossed(base=named("b", 12), length_bin="SML", **levels)
     return frame.assign(composite_strict=np.where(rng.random(len(frame)) < top, 5.0, 3.5))
 
 
@@ -31,7 +27,7 @@ def test_shares_are_those_of_the_group_with_intervals_by_base():
     rows = frame[frame["length_bin"] == "L"]
     oracle = share("x", list(rows["composite_strict"] == 5), list(rows["base"]))
     top, bottom = found.shares["length_bin L"]
-    assert (top.estimate, top.low, top.high) == (oracle.estimate, oracle.low, oracle.high)
+    assert numbers(top) == numbers(oracle)
     assert (bottom.estimate, bottom.low) == (0.0, 0.0)
     assert top.n == {"scores": 48, "bases": 12}
 
@@ -61,7 +57,7 @@ def test_an_empty_group_and_a_frame_without_groups():
     found = ceiling(frame)
     assert found.shares["all"][0].estimate is None
     assert "not estimable" in found.sentence()
-    assert json.dumps(found.to_dict(), allow_nan=False)
+    check_shown(found)
     bare = ceiling(pd.DataFrame({"base": ["a"], "composite_strict": [5.0]}))
     assert list(bare.shares) == ["all"]
     assert bare.shares["all"][0].low < 0.5
@@ -70,8 +66,7 @@ def test_an_empty_group_and_a_frame_without_groups():
 
 def study(bases=10, seed=3):
     rng = np.random.default_rng(seed)
-    rows = product([f"b{base}" for base in range(bases)], ("m1", "m2"), "SML")
-    frame = pd.DataFrame(rows, columns=["base", "model", "length_bin"])
+    frame = crossed(base=named("b", bases), model=["m1", "m2"], length_bin="SML")
     return frame.assign(composite_strict=rng.choice([2.0, 3.0, 3.5, 4.0], len(frame)))
 
 
@@ -96,7 +91,7 @@ def test_shares_are_counted_at_every_place():
     assert all(one.low <= one.estimate <= one.high for one in found.shares["judge"])
     assert found.reasons == {"not JSON": 1, "outside the scale": 1}
     assert "not JSON 1" in found.sentence()
-    assert json.dumps(found.to_dict(), allow_nan=False)
+    check_shown(found)
     assert set(found.frame()["missing by"]) == {"all", "length_bin", "model", "judge"}
 
 
@@ -117,12 +112,11 @@ def test_a_group_that_lacks_nothing_is_as_well_known_as_one_that_lacks_one_score
     if end == "there":
         runs["composite_strict"] = runs["composite_strict"].isna().map({True: 3.0, False: None})
     one, none = missing_data(runs).shares["model"]
-    width = [one.high - one.low, none.high - none.low]
     assert abs(none.estimate - one.estimate) == pytest.approx(1 / 137)
-    assert 0.3 * width[0] < width[1] < width[0]
+    assert 0.3 * width(one) < width(none) < width(one)
     rates = runs.assign(right=runs["composite_strict"].isna().astype(float), prompt_id=range(len(runs)))
     means = dict(compare_models(rates, "right", rate=True).models)
-    assert (means["m2"].low, means["m2"].high) == pytest.approx((none.low, none.high))
+    assert ends(means["m2"]) == pytest.approx(ends(none))
     # Where answers of a base are all alike, and where no group says how alike they are, a base counts once.
     runs["composite_strict"] = (
         runs["base"].eq("b3").map({True: None, False: 3.0}).where(runs["model"] == "m1", 3.0)
@@ -131,7 +125,7 @@ def test_a_group_that_lacks_nothing_is_as_well_known_as_one_that_lacks_one_score
     assert 0.1 < alike.high < 0.2425
     complete = missing_data(runs.assign(composite_strict=3.0))
     for count in (*complete.overall, *complete.shares["model"]):  # a complete count is no sample
-        assert (count.estimate, count.low, count.high) == (0.0, None, None)
+        assert numbers(count) == (0.0, None, None)
         assert count.remarks == "no interval: no score is missing"
 
 
@@ -160,12 +154,12 @@ def test_no_scores_within_the_scale_take_a_contrast_beyond_its_bounds():
             low, high = (found.contrasts[case][place].estimate for case in ("lowest", "highest"))
             assert low - 1e-12 <= one.estimate <= high + 1e-12
     zeros = compare_lengths(runs.fillna({"composite_strict": 0.0})).contrasts
-    assert [one.estimate for one in found.contrasts["missing = worst"]] == [one.estimate for one in zeros]
-    assert [one.estimate for one in found.contrasts["complete cases"]] == [
-        one.estimate for one in compare_lengths(runs).contrasts
-    ]
+    for case, contrasts in {
+        "missing = worst": zeros,
+        "complete cases": compare_lengths(runs).contrasts,
+    }.items():
+        assert [one.estimate for one in found.contrasts[case]] == [one.estimate for one in contrasts]
     assert found.contrasts["lowest"][0].unit == "score points (0-5)"
-    assert len(found.frame()) == 3 * len(CASES)
 
 
 def test_without_gaps_there_is_nothing_to_assume():

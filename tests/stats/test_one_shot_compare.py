@@ -1,8 +1,5 @@
 """Comparing methods: Fisher's own example, scipy as oracle, coverage by enumeration, and the edges."""
 
-from __future__ import annotations
-
-import json
 from itertools import product
 
 import numpy as np
@@ -10,7 +7,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import special, stats
+from scipy import stats
+from score_tables import check_shown, ends, three_outcomes
 
 from toolkit.scoring import one_shot_score
 from toolkit.stats.inference.p_values import EXACT_UP_TO, holm, sign_flip
@@ -29,7 +27,7 @@ W = (1.0, 0.0, -0.5)
 
 
 @given(st.lists(st.integers(-15, 15), min_size=2, max_size=9))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_paired_test_is_that_of_scipy(differences):
     """Scipy enumerates the same patterns."""
     oracle = stats.permutation_test(
@@ -39,7 +37,7 @@ def test_the_paired_test_is_that_of_scipy(differences):
 
 
 @given(st.lists(st.integers(-30, 30), min_size=6, max_size=12), st.integers(-20, 20))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_interval_holds_exactly_what_the_test_does_not_reject(differences, shift):
     """Inside the interval the shifted differences are not rejected; outside they are."""
     found = sign_flip(differences)
@@ -64,7 +62,7 @@ def test_beyond_sixteen_pairs_a_seeded_sample_is_drawn_and_p_is_never_zero():
     sure = sign_flip(np.ones(60))
     assert sure.p_value == 1 / 2**16
     assert "seed 0" in sure.method
-    assert (sure.low, sure.high) == (1, 1)
+    assert ends(sure) == (1, 1)
 
 
 def test_too_few_pairs_have_a_p_value_and_no_interval():
@@ -76,21 +74,18 @@ def test_too_few_pairs_have_a_p_value_and_no_interval():
 
 def test_the_interval_of_two_methods_covers_so_that_the_test_keeps_its_level():
     """Every pair of outcomes of N = 10 with its probability, for 21 x 21 pairs of shares."""
-    outcomes = np.array([(i1, i0, 10 - i1 - i0) for i1 in range(11) for i0 in range(11 - i1)])
-    scores = [one_shot_score(*map(int, outcome)) for outcome in outcomes]
-    raw, low, high = (np.array([getattr(one, key) for one in scores]) for key in ("raw", "low", "high"))
+    outcomes, shares, chance = three_outcomes(10, 5)
+    scores = [one_shot_score(*row) for row in outcomes.tolist()]
+    raw, low, high = np.transpose([(one.raw, *ends(one)) for one in scores])
     difference = raw[None, :] - raw[:, None]
     below = difference - np.hypot((raw - low)[None, :], (high - raw)[:, None])
     above = difference + np.hypot((high - raw)[None, :], (raw - low)[:, None])
-    shares = np.array([(i, j, 5 - i - j) for i in range(6) for j in range(6 - i)]) / 5
-    ways = special.gammaln(11) - special.gammaln(outcomes + 1).sum(axis=1)
-    chance = np.exp(ways + special.xlogy(outcomes[None], shares[:, None]).sum(axis=2))
     for p, q in product(range(len(shares)), repeat=2):
         truth = float((shares[q] - shares[p]) @ W)
         missed = (truth < below - 1e-9) | (truth > above + 1e-9)
         assert chance[p] @ missed @ chance[q] <= 0.05
     one = compare_two_methods(outcomes[5].tolist(), outcomes[40].tolist())
-    assert (one.low, one.high) == pytest.approx((below[5, 40], above[5, 40]))
+    assert ends(one) == pytest.approx((below[5, 40], above[5, 40]))
 
 
 def experiments(**shares):
@@ -139,8 +134,8 @@ def test_the_mean_over_methods_stays_between_the_weights():
     """A t interval knows nothing of the scale, so it is cut off at its ends."""
     scores = score_methods(experiments(p_a=(10, 0, 0), p_b=(0, 0, 10), p_c=(10, 0, 0)))
     raw, clamped = overall("r", scores), overall("s", scores, "score")
-    assert (raw.low, raw.high) == (-0.5, 1.0)
-    assert (clamped.low, clamped.high) == (0.0, 1.0)
+    assert ends(raw) == (-0.5, 1.0)
+    assert ends(clamped) == (0.0, 1.0)
 
 
 def frame(scores):
@@ -167,7 +162,8 @@ def test_variants_are_compared_within_questions_and_corrected_by_holm():
     assert {one.correction for one in found.contrasts} == {"Holm over 3 comparisons"}
     assert "1 of 24 methods" in found.notes[1]
     assert len(found.frame()) == 3
-    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["by"] == "variant"
+    check_shown(found)
+    assert found.to_dict()["by"] == "variant"
 
 
 def test_two_models_are_compared_over_questions_and_variants_are_averaged_first():

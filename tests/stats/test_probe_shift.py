@@ -1,10 +1,9 @@
 """Paired shifts: right numbers by hand, clusters, Holm, what is missing, and intervals that cover."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
+from score_tables import ends, width
 
 from toolkit.stats.agreement.probe_shift import CONTROL, HARM, probe_shifts
 from toolkit.stats.inference.means import clustered_mean
@@ -26,7 +25,7 @@ def test_the_numbers_are_those_made_by_hand():
     (found,) = probe_shifts(pairs("padded", [0.5, 1.0, 0.0, 0.5])).shifts
     assert found.shift.estimate == pytest.approx(0.5)
     half = 3.1824463 * np.std([0.5, 1.0, 0.0, 0.5], ddof=1) / 2
-    assert (found.shift.low, found.shift.high) == pytest.approx((0.5 - half, 0.5 + half))
+    assert ends(found.shift) == pytest.approx((0.5 - half, 0.5 + half))
     assert (found.harmed.estimate, found.lost.estimate, found.detected) == (0.75, 0.0, None)
     assert found.shift.n == {"pairs": 4, "bases": 4}
 
@@ -56,9 +55,9 @@ def test_pairs_of_one_base_are_one_cluster():
     (clustered,) = probe_shifts(pairs("attacked", shifts, each=3)).shifts
     (alone,) = probe_shifts(pairs("attacked", shifts)).shifts
     expected = clustered_mean(shifts, [n // 3 for n in range(12)])
-    assert (clustered.shift.low, clustered.shift.high) == pytest.approx((expected.low, expected.high))
-    assert clustered.shift.high - clustered.shift.low > alone.shift.high - alone.shift.low
-    assert clustered.harmed.high - clustered.harmed.low > alone.harmed.high - alone.harmed.low
+    assert ends(clustered.shift) == pytest.approx(ends(expected))
+    assert width(clustered.shift) > width(alone.shift)
+    assert width(clustered.harmed) > width(alone.harmed)
 
 
 def test_a_missing_score_is_counted_with_its_reason_and_is_no_shift_of_zero():

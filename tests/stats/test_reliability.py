@@ -1,8 +1,7 @@
-import json
 import math
 import tracemalloc
 import warnings
-from pathlib import Path
+from itertools import chain
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +10,9 @@ import pingouin as pg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from logit_jackknife import jackknife
 from scipy import stats
+from score_tables import check_shown, ends, golden, long
 
 from toolkit.stats.agreement.icc import (
     CLUSTERED_METHOD,
@@ -23,7 +24,7 @@ from toolkit.stats.agreement.icc import (
 from toolkit.stats.agreement.reliability import ROW_ORDER, reliability
 from toolkit.words import DIMENSIONS
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "shrout_fleiss_1979.json").read_text("utf-8"))
+GOLDEN = golden("shrout_fleiss_1979")
 tables = st.integers(2, 6).flatmap(
     lambda n: st.integers(2, 4).flatmap(
         lambda k: st.lists(st.lists(st.integers(0, 10), min_size=k, max_size=k), min_size=n, max_size=n).map(
@@ -33,38 +34,32 @@ tables = st.integers(2, 6).flatmap(
 )
 
 
-def long(table, **more):
-    rows = [(f"t{i}", f"j{j}", score) for i, row in enumerate(table) for j, score in enumerate(row)]
-    return pd.DataFrame(rows, columns=["target", "judge", "score"]).assign(**more)
-
-
 def clustered_table(bases=12, answers=3, seed=7):
     """Ratings of answers that share a base, by three judges of unequal leniency."""
     rng = np.random.default_rng(seed)
     shared = np.repeat(rng.normal(0, 0.8, bases), answers)[:, None]
     own = rng.normal(0, 0.4, (bases * answers, 1))
     scores = 3 + shared + own + np.array([0, 0.5, -0.3]) + rng.normal(0, 0.5, (bases * answers, 3))
-    ratings = long(scores)
-    return ratings.assign(base=[f"b{int(name[1:]) // answers}" for name in ratings["target"]])
+    return long(scores, answers)
 
 
 def values(result):
-    return {one.name: one.estimate for one in result.icc["score"]}
+    return {name: one.estimate for name, one in by_name(result.icc).items()}
 
 
-def ends(one):
-    return one.low, one.high
+def by_name(families):
+    return {one.name: one for one in families["score"]}
 
 
 def every(result):
     families = [*result.icc.values(), *result.icc_these_judges.values(), *result.pearson.values()]
     over = [result.alpha_over_dimensions] if result.alpha_over_dimensions else []
-    return [one for family in families for one in family] + [*result.alpha_over_judges.values(), *over]
+    return [*chain(*families), *result.alpha_over_judges.values(), *over]
 
 
 def assert_never_made_up(result):
     """No number is NaN or infinite, and whatever is absent says why."""
-    leniency = [one for judges in result.leniency.values() for one in judges.values()]
+    leniency = chain(*(judges.values() for judges in result.leniency.values()))
     for one in (*every(result), *result.krippendorff.values(), *leniency):
         if one.estimate is None:
             assert one.low is one.high is None, one
@@ -75,7 +70,7 @@ def assert_never_made_up(result):
             assert "no interval: " in one.remarks, one
         else:
             assert -math.inf < one.low <= one.estimate <= one.high < math.inf, one
-    json.dumps([one.to_dict() for one in every(result)], allow_nan=False)
+    check_shown(*every(result))
 
 
 def test_the_shrout_and_fleiss_table_gives_the_published_coefficients():
@@ -108,7 +103,7 @@ def two_way(table):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @given(tables)
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20)
 def test_estimates_are_those_of_pingouin_and_are_never_made_up(table):
     result = reliability(long(table))
     assert_never_made_up(result)
@@ -129,7 +124,7 @@ def test_estimates_are_those_of_pingouin_and_are_never_made_up(table):
 
 
 @given(tables, st.randoms(use_true_random=False))
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=10)
 def test_the_order_of_rows_and_the_names_of_judges_change_nothing(table, random):
     ratings = long(table)
     order = random.sample(range(len(ratings)), len(ratings))
@@ -172,22 +167,16 @@ def test_what_supports_no_number_has_its_reason(name):
     assert_never_made_up(result)
 
 
-SOME = {
-    "exact": long([[1, 1, 1], [2, 2, 2], [4, 4, 4]]),
-    "shifted": long([[1, 2, 1.5], [2, 3, 2.5], [4, 5, 4.5]]),
-    "one base": clustered_table(bases=1),
-    "three bases": clustered_table(bases=3),
-}
-
-
-@pytest.mark.parametrize("name", SOME)
-def test_what_cannot_be_said_has_its_reason_and_never_nan(name):
-    assert_never_made_up(reliability(SOME[name]))
+@pytest.mark.parametrize("bases", [1, 3])
+def test_what_cannot_be_said_has_its_reason_and_never_nan(bases):
+    assert_never_made_up(reliability(clustered_table(bases)))
 
 
 def test_agreement_consistency_and_their_opposite_at_the_ends_of_the_scale():
     """All agree; they differ by a constant; answers of one mean; a correlation below zero; a much milder judge."""
-    exact, shifted = reliability(SOME["exact"]), reliability(SOME["shifted"])
+    exact, shifted = (
+        reliability(long(np.add.outer([1.0, 2.0, 4.0], plus))) for plus in ([0, 0, 0], [0, 1, 0.5])
+    )
     assert {*values(exact).values()} == {1.0}
     assert all("agree exactly" in one.remarks for one in exact.icc["score"])
     assert values(shifted)["ICC(A,1)"] < values(shifted)["ICC(C,1)"] == 1.0
@@ -208,7 +197,7 @@ def test_one_constant_judge_is_said_and_has_no_correlation():
     result = reliability(long([[1, 3, 1], [2, 3, 3], [4, 3, 4], [2, 3, 1]]))
     assert_never_made_up(result)
     assert "judge j1 gave the same score to every answer" in result.notes
-    by_pair = {one.name: one for one in result.pearson["score"]}
+    by_pair = by_name(result.pearson)
     assert "judge j1" in by_pair["r(j0, j1)"].remarks
     assert by_pair["r(j0, j2)"].estimable
 
@@ -227,7 +216,7 @@ def test_a_missing_rating_leaves_its_answer_out_and_says_whose_it_is(gap):
     assert result.icc["score"][0].missing == 1
     assert result.icc["score"][0].n == {"answers": 5, "judges": 4}
     assert "1 of 6 answers left out for a missing score (j1 1 missing)" in result.notes
-    pairs = {one.name: one for one in result.pearson["score"]}
+    pairs = by_name(result.pearson)
     assert (pairs["r(j0, j1)"].n["answers"], pairs["r(j0, j1)"].missing) == (5, 1)
     assert (pairs["r(j0, j2)"].n["answers"], pairs["r(j0, j2)"].missing) == (6, 0)
 
@@ -243,7 +232,7 @@ def test_a_judge_without_any_score_is_left_out_by_name():
 
 def test_pearson_is_that_of_scipy_with_the_interval_of_fisher():
     table = np.array(GOLDEN["ratings"], dtype=float)
-    found = {one.name: one for one in reliability(long(table)).pearson["score"]}["r(j0, j3)"]
+    found = by_name(reliability(long(table)).pearson)["r(j0, j3)"]
     oracle = stats.pearsonr(table[:, 0], table[:, 3])
     assert found.estimate == pytest.approx(oracle.statistic)
     assert ends(found) == pytest.approx(tuple(oracle.confidence_interval(0.95)))
@@ -270,14 +259,13 @@ def test_each_dimension_is_analysed_apart_in_the_order_of_the_rubric():
 
 def test_answers_that_share_a_base_get_intervals_clustered_by_base():
     result = reliability(clustered_table())
-    methods = {one.name: one.method for one in result.icc["score"]}
+    methods = {name: one.method for name, one in by_name(result.icc).items()}
     assert methods == {name: NEW_JUDGES if "A" in name else CLUSTERED_METHOD for name in FORMS}
     assert {one.method for one in result.icc_these_judges["score"]} == {CLUSTERED_METHOD}
     assert result.icc["score"][0].n == {"bases": 12, "answers": 36, "judges": 3}
-    assert any("share a base" in note for note in result.notes)
+    assert "share a base" in str(result.notes)
     clustered, independent = (
-        {one.name: one for one in f.icc["score"]}
-        for f in (result, reliability(clustered_table().drop(columns="base")))
+        by_name(f.icc) for f in (result, reliability(clustered_table().drop(columns="base")))
     )
     assert {one.method for one in independent.values()} == {F_METHOD}
     estimates = [[f[name].estimate for name in FORMS] for f in (clustered, independent)]
@@ -297,8 +285,8 @@ def test_the_clustered_interval_is_the_jackknife_that_leaves_out_one_base_at_a_t
         return np.log((1 + 2 * icc) / (1 - icc))
 
     z = np.array([log_f(ratings[ratings["base"] != base]) for base in ratings["base"].unique()])
-    degrees = 2 / (2 / 5 + max(stats.kurtosis(z, bias=False), 0) / 6)
-    half = stats.t.ppf(0.975, degrees) * np.sqrt(5 / 6 * ((z - z.mean()) ** 2).sum())
+    error, degrees = jackknife(z)
+    half = stats.t.ppf(0.975, degrees) * error
     f = np.exp(6 * log_f(ratings) - 5 * z.mean() + np.array([-half, half]))
     single, mean = reliability(ratings).icc_these_judges["score"]
     assert ends(single) == pytest.approx(tuple((f - 1) / (f + 2)))
@@ -317,7 +305,7 @@ def test_one_answer_a_base_has_the_jackknife_too_and_few_bases_no_interval(bases
     result = reliability(clustered_table(bases=bases, answers=answers))
     assert {one.method for one in result.icc["score"]} == methods
     assert (result.icc["score"][0].low is None) is (bases == 2)
-    assert any("each base has one answer" in note for note in result.notes) is (bases == 12)
+    assert ("each base has one answer" in str(result.notes)) is (bases == 12)
     assert_never_made_up(result)
 
 
@@ -343,8 +331,7 @@ def test_the_interval_for_other_judges_is_the_mixture_that_its_formula_says():
         return np.log((k * answers + ms.error + possible) / (ms.error + possible))
 
     z = np.array([log_f(x[owner != b]) for b in range(g)])
-    degrees = 2 / (2 / (g - 1) + np.maximum(stats.kurtosis(z, bias=False, axis=0), 0) / g)
-    error = np.sqrt((g - 1) / g * ((z - z.mean(axis=0)) ** 2).sum(axis=0))
+    error, degrees = jackknife(z)
     drawn = g * log_f(x) - (g - 1) * z.mean(axis=0) + error * rng.standard_t(degrees)
     f = np.exp(np.quantile(drawn, [0.025, 0.975]))
     single, mean = (one for one in reliability(ratings).icc["score"] if "A" in one.name)
@@ -370,7 +357,7 @@ def test_a_target_with_two_bases_leaves_bases_out_of_account():
     ratings = clustered_table()
     ratings.loc[0, "base"] = "elsewhere"
     result = reliability(ratings)
-    assert any("more than one" in note for note in result.notes)
+    assert "more than one" in str(result.notes)
     assert {one.method for one in result.icc["score"]} == {F_METHOD}
 
 

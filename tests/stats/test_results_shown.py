@@ -1,13 +1,11 @@
 """How results are shown, and how estimates are collected from them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import pytest
+from score_tables import crossed, named
 
 from toolkit.stats import compare_lengths, compare_models, pareto, reliability
 from toolkit.stats.result import COLUMNS, Estimate, Result, estimates_frame, estimates_of
@@ -22,21 +20,13 @@ class OneResult(Result):
 
 def runs():
     dice = np.random.default_rng(5)
-    rows = [
-        (m, f"b{b}", n, s) for m in ("one", "<b>two</b>") for b in range(12) for n in "SML" for s in ["SOC"]
-    ]
-    frame = pd.DataFrame(rows, columns=["model", "base", "length_bin", "scenario"])
-    frame["prompt_id"] = frame["base"] + frame["length_bin"]
-    frame["composite_strict"] = dice.uniform(2, 4, len(frame))
-    return frame.assign(repeat=1, aud_cost=0.01, text_cluster=frame["base"])
+    frame = crossed(model=["one", "<b>two</b>"], base=named("b", 12), length_bin="SML")
+    return frame.assign(composite_strict=dice.uniform(2, 4, len(frame)), scenario="SOC", aud_cost=0.01)
 
 
 def ratings():
     dice = np.random.default_rng(6)
-    rows = [
-        (f"b{a}", judge, d) for a in range(20) for judge in "xyz" for d in ("clarity", "composite_strict")
-    ]
-    frame = pd.DataFrame(rows, columns=["target", "judge", "dimension"])
+    frame = crossed(target=named("b", 20), judge="xyz", dimension=["clarity", "composite_strict"])
     return frame.assign(score=dice.uniform(1, 5, len(frame)))
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from score_tables import width
 
 from toolkit.scoring import (
     aggregate_ensemble_scores,
@@ -113,7 +114,7 @@ def test_runs_of_a_bin_may_be_objects_mappings_or_numbers():
 
 
 def test_more_experiments_narrow_the_interval_and_equal_weights_leave_nothing_to_estimate():
-    widths = [one.high - one.low for one in (one_shot_score(6 * m, m, 3 * m) for m in (1, 10, 100))]
+    widths = [width(one) for one in (one_shot_score(6 * m, m, 3 * m) for m in (1, 10, 100))]
     assert widths == sorted(widths, reverse=True)
     result = one_shot_score(1, 2, 3, weights=(2, 2, 2))
     assert (result.low, result.raw, result.high) == (2.0, 2.0, 2.0)
