@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 
 import pytest
+from stub_server import Fault
+from stub_study import plain, stub_study
 
 from toolkit.runs.estimate import estimate_summary
 from toolkit.runs.owner import Owner
@@ -217,3 +220,25 @@ def test_watching_ends_when_nobody_works(study):
             owner.close()
     assert seen == [True, True, True, False]
     assert len(list(statuses(study.status, None))) == 1
+
+
+def test_a_judge_that_judged_twice_has_scored_where_one_time_can_be_read(tmp_path, store_folder, server):
+    """Also while another judge is away, so that the ensemble has no score yet; a judge fails when no time can be."""
+    times: Counter[str] = Counter()
+
+    def answer(body):
+        times[body["model"]] += 1
+        unreadable = body["model"] == "tertiary" or (body["model"], times[body["model"]]) == ("primary", 1)
+        return "prose" if unreadable else plain(body)
+
+    server.answer = answer
+    server.faults = lambda n, body: Fault(status=400) if body["model"] == "secondary" else None
+    path = stub_study(
+        tmp_path, server.openai_url, runs="bases = 1", bins='["S"]', judges="repeats = 2\nrepair = false"
+    )
+    with Study.load(path) as study:
+        study.execute(progress=False)
+        counts = study.status()["judgements"]
+    assert {name: counts[name] for name in ("planned", "scored", "failed")} == {
+        "planned": 3, "scored": 1, "failed": 2,
+    }  # fmt: skip

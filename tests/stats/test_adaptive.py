@@ -34,15 +34,14 @@ def test_the_whole_bank_is_known_exactly(simulated):
     assert found.cost == pytest.approx(bank["cost"].sum())
 
 
-@pytest.mark.parametrize("covariates", [(), ("history",)])
-def test_a_part_of_the_bank_with_the_same_shift_everywhere_gives_the_shift(simulated, covariates):
+def test_a_part_of_the_bank_with_the_same_shift_everywhere_gives_the_shift(simulated):
     """Weights add up to 1 whatever is known in advance, and differences of means are means of differences."""
     bank, scores = simulated
     half = some(scores, bank)
     more = pd.concat(
         [half, half[half["model"] == "model 1"].assign(model="better").eval("score = score + 0.5")]
     )
-    found = ours.sequential_comparison(more, bank, target_width=0.3, covariates=covariates)
+    found = ours.sequential_comparison(more, bank, target_width=0.3)
     means = {one.name: one.estimate for one in found.models}
     assert means["better"] - means["model 1"] == pytest.approx(0.5)
     for one in found.differences:
@@ -109,15 +108,14 @@ def test_models_that_score_alike_so_far_are_asked_on(simulated):
 
 def test_what_cannot_be_used_is_said_in_one_line(simulated):
     bank, scores = simulated
-    for table, columns, message in (
-        (bank.drop(columns="base"), (), "lack the column base"),
-        (pd.concat([bank, bank]), (), "a base twice"),
-        (bank.assign(cost=0.0), (), "not above 0"),
-        (bank.assign(history=np.nan), ("history",), "covariate is empty"),
-        (bank.iloc[:50], (), "is not in the bank"),
+    for table, message in (
+        (bank.drop(columns="base"), "lack the column base"),
+        (pd.concat([bank, bank]), "a base twice"),
+        (bank.assign(cost=0.0), "not above 0"),
+        (bank.iloc[:50], "is not in the bank"),
     ):
         with pytest.raises(InputError, match=message):
-            ours.sequential_comparison(scores, table, target_width=0.3, covariates=columns)
+            ours.sequential_comparison(scores, table, target_width=0.3)
     with pytest.raises(InputError, match="sequential"):
         ours.sequential_comparison(scores, bank, target_width=0)
     few = scores["score"].where(scores["base"] < "base_011")
@@ -191,9 +189,8 @@ def test_bases_that_lack_a_score_are_left_out_and_named(simulated):
     [
         ({"structure": False}, 1.02, 0.93),
         ({}, 0.92, 0.80),
-        ({"history": True, "shared": 0.6}, 0.76, 0.60),
     ],
-    ids=["no structure", "scenarios and categories", "history explains 60 %"],
+    ids=["no structure", "scenarios and categories"],
 )
 def test_two_hundred_simulated_studies(bank, most, least):
     """Measured: the share of the cost of random common items, and the coverage that was promised."""

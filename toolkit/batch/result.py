@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 CSV_NAME = "summary.csv"
 NOTEBOOK_NAME = "summary.ipynb"
 RESULTS_NAME = "results.csv"
-FIGURE_NAME = "results.png"
-MOST_ROWS = 60  # of the figure over the grid
 LONGEST = 120  # characters of a parameter that the summary shows
 _EXPLAINED = (
     "A notebook is *done* when every cell ran; *failed* when a cell raised an error; *timeout* when it or one of its "
@@ -128,11 +126,9 @@ class BatchResult:
     def write(self) -> tuple[Path, Path]:
         """Write the summary as CSV and as a notebook, and return both files; results are written beside them."""
         results = self.results()
-        for name in (RESULTS_NAME, FIGURE_NAME):
-            (self.folder / name).unlink(missing_ok=True)
+        (self.folder / RESULTS_NAME).unlink(missing_ok=True)
         if len(results):
             write_atomically(self.folder / RESULTS_NAME, csv_bytes(results))
-            draw_grid(results, self.folder / FIGURE_NAME)
         notebook = self._notebook(with_results=bool(len(results))).encode()
         table = write_atomically(self.folder / CSV_NAME, csv_bytes(self.to_frame()))
         return table, write_atomically(self.folder / NOTEBOOK_NAME, notebook)
@@ -166,11 +162,9 @@ class BatchResult:
             ),
         ]
         if with_results:
-            picture = f"\n\n![Estimates with their intervals, a row each]({FIGURE_NAME})"
             cells += [
                 v4.new_markdown_cell(
                     "## What the notebooks found\n\nThe rows that each gave to `toolkit.result`, beside its parameters."
-                    + picture * (self.folder / FIGURE_NAME).is_file()
                 ),
                 v4.new_code_cell(f'results = frame_of_csv("{RESULTS_NAME}")\nresults'),
             ]
@@ -179,29 +173,6 @@ class BatchResult:
             cell["id"] = f"summary-{number}"
         kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
         return writes(v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}))
-
-
-def draw_grid(results: pd.DataFrame, path: Path) -> None:
-    """Draw the estimates of a grid with their intervals; labels name the parameters that differ."""
-    if not {"name", "estimate", "low", "high"} <= set(results) or not results["estimate"].notna().any():
-        return
-    from matplotlib.figure import Figure
-
-    from toolkit.report import style
-
-    rows = results.dropna(subset="estimate").sort_values(["name", "cell"], kind="stable").head(MOST_ROWS)
-    names = [str(name) for name in rows if str(name).startswith("parameter_")]
-    differs = [name for name in names if rows[name].astype(str).nunique() > 1]
-    labels = [
-        ", ".join([str(row["name"]), *(Path(str(row[name])).stem for name in differs)])
-        for row in rows.to_dict("records")
-    ]
-    with style.thesis_style():
-        figure = Figure(figsize=(6.3, 0.9 + 0.25 * len(rows)), layout="constrained")
-        style.forest_panel(
-            figure.subplots(), rows, labels, "estimate and interval, as the notebooks gave them"
-        )
-        figure.savefig(path, dpi=150, metadata={"Software": None})
 
 
 def _brief(value: Any) -> str:

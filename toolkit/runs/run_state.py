@@ -277,5 +277,6 @@ def _said_by_some(plan: Plan, store: Store, states: Mapping[str, RunState]) -> d
                 )
                 reasons = [judgement["reason"] or "unknown" for judgement in present if judgement["failed"]]
                 calls = tuple(judgement["call_id"] for judgement in present)
-                said[run_id][role] = Said(whole, next(iter(reasons), None), calls)
+                failed = len(reasons) == len(present)  # one repeat that can be read is enough, as in the ensemble
+                said[run_id][role] = Said(whole, reasons[0] if failed else None, calls)
     return said

@@ -33,7 +33,7 @@ Choose = Callable[[Bank, np.ndarray, np.ndarray, np.ndarray, int, int], np.ndarr
 
 @dataclass(frozen=True)
 class BenchmarkDesign:
-    """A way to ask a bank: how bases are chosen, and whether strata and covariates are used."""
+    """A way to ask a bank: how bases are chosen, and whether strata and categories are used."""
 
     name: str
     choose: Choose

@@ -26,7 +26,6 @@ LOOKS = 4
 """Looks at the means for which the interval is made; each further one widens it a little."""
 CATEGORY_PENALTY = 4.0
 """Ridge of a category's effect: 4 takes categories for a fifth of the variance that the scenario leaves."""
-COVARIATE_PENALTY = 1.0  # of a standardised covariate: worth one base that shows no slope
 _SHRINK = 10.0  # degrees of freedom that the pooled variance counts for in that of a stratum
 SMALLEST_STRATUM = 8  # bases below which a variance of its own is no more than noise
 LEAST = 12
@@ -37,8 +36,8 @@ LEAST = 12
 class Bank:
     """What is known of all N bases of a bank before any is asked.
 
-    ``strata`` (N) numbers the stratum of each base, ``known`` (N x K) are the covariates centred within strata, and
-    ``penalty`` (K) is the ridge of each; ``groups`` (N) numbers the categories and ``costs`` (N) are AUD a block.
+    ``strata`` (N) numbers the stratum of each base, ``known`` (N x K) are effects of categories, centred within strata,
+    and ``penalty`` (K) is the ridge of each; ``groups`` (N) numbers the categories and ``costs`` (N) are AUD a block.
     """
 
     bases: tuple[Hashable, ...]
@@ -54,7 +53,7 @@ class Bank:
         return np.bincount(self.strata)
 
     def plain(self) -> Bank:
-        """Return the bank with nothing known: one stratum, no covariate."""
+        """Return the bank with nothing known: one stratum, no category."""
         none = np.zeros(len(self.bases), dtype=int)
         return Bank(self.bases, none, none, np.empty((len(none), 0)), np.empty(0), self.costs)
 
@@ -78,20 +77,18 @@ class Bank:
         return np.array([index[base] for base in bases], dtype=int)
 
 
-def read_bank(bank: pd.DataFrame, covariates: Sequence[str] = ()) -> Bank:
+def read_bank(bank: pd.DataFrame) -> Bank:
     """Return a table of bases as the bank that choice and estimate work on.
 
     The table has one row a base: base; perhaps cost (AUD of the whole block over all models; 1 without it), scenario
     (the strata; of fewer than 8 bases they are one, and a single base joins another), category (its effect is shrunk).
-    ``covariates`` are further columns of numbers, known of every base before it is asked: tokens, readability, the
-    number of facts, or what earlier models scored on it.
 
     Examples
     --------
     >>> read_bank(pd.DataFrame({"base": list("abc"), "cost": [1.0, 2.0, 1.0]})).costs.tolist()
     [1.0, 2.0, 1.0]
     """
-    need_columns("bank", bank, ("base", *covariates))
+    need_columns("bank", bank, ("base",))
     need_labels("bank", bank, [name for name in ("base", "scenario", "category") if name in bank])
     if len(bank) < 2 or bank["base"].duplicated().any():
         raise InputError("bank: fewer than two bases, or a base twice; give one row a base")
@@ -105,14 +102,9 @@ def read_bank(bank: pd.DataFrame, covariates: Sequence[str] = ()) -> Bank:
     strata = pd.factorize(np.where(small, -1, scenario))[0]
     cells = zip(strata, bank.get("category", pd.Series(strata)), strict=True)
     groups = pd.factorize(pd.Series(list(cells)))[0]
-    columns = [numbers_of("bank", bank, name, finite=True) for name in covariates]
-    if any(np.isnan(column).any() for column in columns):
-        raise InputError("bank: a covariate is empty; it must be known of every base")
-    scaled = [(column - column.mean()) / (column.std() or 1.0) for column in columns]
     effects = np.eye(groups.max() + 1)[groups] if groups.max() > strata.max() else np.empty((len(bank), 0))
-    known = np.column_stack([effects, *scaled])
-    known -= _stratum_means(known, strata)[strata]
-    penalty = np.repeat([CATEGORY_PENALTY, COVARIATE_PENALTY], [effects.shape[1], len(scaled)])
+    known = effects - _stratum_means(effects, strata)[strata]
+    penalty = np.full(effects.shape[1], CATEGORY_PENALTY)
     return Bank(tuple(bank["base"]), strata, groups, known, penalty, costs)
 
 
@@ -143,9 +135,9 @@ class Fit:
 def fit(bank: Bank, asked: np.ndarray, scores: np.ndarray) -> Fit | None:
     r"""Return the calibrated means of a bank from the scores (n x M) of the bases asked (n places in the bank).
 
-    With design weights :math:`d_i = N_h / (N n_h)` and covariates centred in the bank, the weights are those of ridge
-    calibration, :math:`w = d - Q \tilde X (\tilde X' Q \tilde X + \Lambda)^{-1} X'd`, one set for all models. The
-    variance is :math:`\sum_h (1 - n_h/N_h) \sum_i w_i^2 e_i^2 / k_i`, where k is the share of a residual's variance
+    With design weights :math:`d_i = N_h / (N n_h)` and effects of categories centred in the bank, the weights are those
+    of ridge calibration, :math:`w = d - Q \tilde X (\tilde X' Q \tilde X + \Lambda)^{-1} X'd`, one set for all models.
+    The variance is :math:`\sum_h (1 - n_h/N_h) \sum_i w_i^2 e_i^2 / k_i`, where k is the share of a residual's variance
     that the fit leaves. None where a stratum has fewer than two bases.
 
     References
@@ -278,7 +270,6 @@ def sequential_comparison(
     bank: pd.DataFrame,
     *,
     target_width: float | None = None,
-    covariates: Sequence[str] = (),
     score: str = "score",
     unit: str = "none",
 ) -> Sequential:
@@ -291,7 +282,7 @@ def sequential_comparison(
     itself, not all jointly.
 
     ``scores`` has model, base, length_bin and the score; repeats are averaged. A base counts when every model has a
-    score at every length; others are counted as missing. ``bank`` and ``covariates`` are those of `read_bank`. Without
+    score at every length; others are counted as missing. ``bank`` is that of `read_bank`. Without
     ``target_width`` this is the only, planned look: an ordinary interval with finite population correction.
 
     There are no intervals while fewer than 12 bases, or fewer than two of a stratum, are complete. A stratum that was
@@ -313,7 +304,7 @@ def sequential_comparison(
     if target_width is not None and not (math.isfinite(target_width) and target_width > 0):
         raise InputError(f"sequential: target_width is {target_width!r}; give a number above 0")
     blocks, broken = block_means(scores, score)
-    read = read_bank(bank, covariates)
+    read = read_bank(bank)
     sample = read.rows_of(list(blocks.index))
     models = [str(name) for name in blocks.columns]
     pairs = [f"{a} - {b}" for a, b in itertools.combinations(models, 2)]
