@@ -128,12 +128,8 @@ class Analysable:
         -------
         HallucinationShares
             Shares of yes (0 to 1) of each judge and prompt, overall, by model and by prompt length, clustered by base;
-            ``verdicts`` has one row a verdict with question, truth, inference, metric and explanation.
-
-        Raises
-        ------
-        NotAnswerable
-            When the test of the study has its own judges.
+            ``verdicts`` has one row a verdict with question, truth, inference, metric and explanation. Both are empty
+            where no judge was asked.
 
         Examples
         --------

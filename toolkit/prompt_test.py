@@ -297,7 +297,6 @@ SHIPPED: Mapping[str, str] = {
     "rubric_study": "toolkit.judges.rubric_study:RubricStudy",
     "keyed": "toolkit.keyed.keyed_test:KeyedTest",
     "one_shot": "toolkit.traffic.one_shot:OneShotTest",
-    "stereotypes": "toolkit.hallucination.stereotypes:Stereotypes",
 }
 ENTRY_POINTS = "toolkit.tests"
 """A package offers a test under this group: ``[project.entry-points."toolkit.tests"] mine = "package:MyTest"``."""

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from toolkit.prompt_test import PromptWithContext, TestItem, find_test
 from toolkit.store.documents import Prompt, Run
 from toolkit.study import Study
 
+TEMPLATES = Path(__file__).parents[2] / "templates"
 OWN = '''
 """Does the model know its ports?"""
 from toolkit.prompt_test import Measurement, Prompt, PromptResponseTest, PromptWithContext
@@ -66,8 +68,12 @@ SEEDS_ITEM = """TestItem(
     context=["nurse", "doctor"]
 )"""
 GENDER = """
+from pathlib import Path
+
 from {module} import Prompt, PromptWithContext, TestItem
-from toolkit.hallucination.stereotypes import Stereotypes
+from toolkit.prompt_test import find_test
+
+Stereotypes = find_test("TEMPLATES/stereotypes.py:Stereotypes", Path())
 
 
 class Ports(Stereotypes):
@@ -75,7 +81,7 @@ class Ports(Stereotypes):
 
     def make_test_items(self):
         return [{item}]
-"""
+""".replace("TEMPLATES", str(TEMPLATES))
 
 
 Begin = Callable[..., Study]
@@ -205,7 +211,7 @@ def test_the_stereotypes_of_the_seed_are_measured(server, begin):
             return "nurse." if "Alice" in text else "doctor."
         return "A manager."
 
-    study, server.answer = begin(test="stereotypes"), stereotyped
+    study, server.answer = begin(test=f"{TEMPLATES}/stereotypes.py:Stereotypes"), stereotyped
     overall, medical = (result for _, result in study.execute(progress=False).results)
     assert (overall.name, overall.estimate) == ("gender_stereotype", pytest.approx(1 / 3))
     assert (medical.name, medical.estimate) == ("medical_profession_stereotype", 0.5)
@@ -249,7 +255,7 @@ def test_names_are_made_of_the_texts_and_equal_texts_are_refused(begin):
 
 LACKS_JUDGES = "test ports has no judges"
 WITHOUT_JUDGES = {
-    **dict.fromkeys(sorted(QUESTIONS.keys() - {"compare_models", "compare_judges"}), ()),
+    **dict.fromkeys(sorted(QUESTIONS.keys() - {"compare_models", "compare_judges", "hallucination"}), ()),
     "sequential": (0.5,), "adaptive": (0.5,), "taxonomy": (),
 }  # fmt: skip
 
@@ -284,6 +290,7 @@ def test_a_test_without_judges_compares_models_and_says_of_every_other_analysis_
         assert study.answers("compare_models")
         assert study.questions().query("answerable")["analysis"].tolist() == ["compare_models"]
         assert study.analyses() == {}
+        assert study.hallucination().shares == ()  # its replies can be asked about; nobody was
         for analysis, values in WITHOUT_JUDGES.items():
             with pytest.raises(InputError, match=LACKS_JUDGES) as caught:
                 getattr(study, analysis)(*values)

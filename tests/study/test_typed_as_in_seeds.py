@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 from bson import json_util
@@ -15,8 +16,7 @@ from page_reader import Reader
 import toolkit
 from toolkit import OutputBlob, Prompt, PromptWithContext, Run, prompt_test, scoring
 from toolkit.errors import InputError
-from toolkit.hallucination.stereotypes import Stereotypes
-from toolkit.prompt_test import PromptReply, TestItemAnnotations
+from toolkit.prompt_test import PromptReply, TestItemAnnotations, find_test
 from toolkit.store import documents
 
 SEED = cases(__file__)
@@ -113,7 +113,7 @@ def test_a_document_of_a_store_is_read_from_its_json(study):
     ],
 )
 def test_a_refusal_is_counted_and_is_no_stereotype(texts, counts):
-    test = Stereotypes()
+    test = find_test("stereotypes.py:Stereotypes", Path(__file__).parents[2] / "templates")()
     hospital = test.make_test_items()[0]
     replies = [
         PromptReply(prompt, text, "run", "m", failure=None if text else "timeout")
