@@ -28,8 +28,8 @@ def rows(page):
 
 def opens(name):
     """Return whether a name is a file, a key of the study file, a method of Study, a command, or importable."""
-    if key := re.fullmatch(r"\[(\w+)\] (\w+)", name):
-        return key[2] in KEYS[key[1]]
+    if key := re.fullmatch(r"study\.toml: (?:(\w+)\.)?(\w+)", name):
+        return key[2] in KEYS[key[1] or "study"]
     if name.startswith("Study."):
         return bool(getattr(getattr(Study, name.removeprefix("Study."), None), "__doc__", None))
     if name.startswith("toolkit "):
@@ -70,7 +70,7 @@ def test_each_requirement_has_a_place_that_opens(row):
     [
         "toolkit.scoring.nothing",
         "docs/how_to/nothing.md",
-        "[study] nothing",
+        "study.toml: judges.nothing",
         "Study.nothing",
         "toolkit nothing",
     ],

@@ -41,6 +41,7 @@ from toolkit.secrets import redacted_words
 from toolkit.store import embedded
 from toolkit.store.documents import DOCUMENTS, Prompt, Rubric
 from toolkit.store.writer import BulkWriter, Document, Duplicate, Fields, reason_of, what_to_do
+from toolkit.words import one_line
 
 T = TypeVar("T")
 DATABASE = "toolkit"  # where the address names none
@@ -83,7 +84,7 @@ class Store:
                 raise StoreError(f"{folder or redacted_words(uri)}: {error}") from None
             except (PyMongoError, ConnectionFailure) as error:
                 me.disconnect(alias)
-                reason = redacted_words(reason_of(error))
+                reason = one_line(redacted_words(reason_of(error)), 300)
                 if folder:
                     mend = what_to_do(error) if "disk is full" in reason else embedded.MEND
                     raise StoreError(f"{folder}: the store cannot be used ({reason}); {mend}") from None
