@@ -13,6 +13,8 @@ from stub_server import Fault
 from stub_study import batch_study
 from waiting import is_heard_out, wait_for
 
+from toolkit.runs import provider_batch
+from toolkit.runs.limits import RetryPolicy
 from toolkit.store.documents import Call
 from toolkit.study import Study
 from toolkit.study_file import Budget, Judges
@@ -274,3 +276,23 @@ def test_a_kill_while_a_call_of_a_batch_is_asked_singly_books_both(server, load,
     outcome = study.execute(progress=False)
     assert (outcome.succeeded, server.count, len(server.batches)) == (6, 1, 2)
     assert booked(study) >= bill(server)
+
+
+def test_a_batch_that_was_looked_for_stays_known_when_its_results_fail_once(server, load, monkeypatch):
+    """The reply to its submission is lost, and later one look at its results: nothing is asked or paid twice."""
+    monkeypatch.setattr(provider_batch, "RETRY", RetryPolicy(attempts=1))
+    looks: list[str] = []
+
+    def fault(method, path):
+        if path.endswith("/results"):
+            looks.append(path)
+            return Fault(status=500) if len(looks) == 2 else None
+        return Fault("drop") if method == "POST" else None
+
+    server.batch_http_fault, server.batch_polls = fault, 10**9
+    study = unjudged(load("anthropic"), 5.0)
+    assert study.execute(progress=False).succeeded == 0
+    server.batch_polls = 1
+    collect(study, server)
+    (batch,) = study.store.database["batches"].find()
+    assert (batch["state"], batch["batch_id"], len(looks)) == ("ended", "batch_0", 3)

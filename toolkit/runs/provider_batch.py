@@ -208,13 +208,7 @@ class Batches:
             left = batch.call_ids - ready
             worst = batch.worst_aud * len(left) / len(batch.call_ids)
             state = "submitted" if left else "ended"
-            await self._note(
-                batch,
-                state,
-                batch_id=batch.batch_id,
-                call_ids=sorted(left or batch.call_ids),
-                worst_aud=worst,
-            )
+            await self._note(batch, state, call_ids=sorted(left or batch.call_ids), worst_aud=worst)
             self._gateway.held -= ready
             spent = total_aud(costs) + worst
         finally:
@@ -222,11 +216,12 @@ class Batches:
 
     async def _results(self, batch: OpenBatch) -> dict[str, BatchResult] | None:
         """Return what an ended batch brought by call; ``None`` where it stays open."""
-        client, looks, refusals, read = self._client(batch.key), 0, 0, dict[str, BatchResult]()
+        client, batch_id, looks, refusals = self._client(batch.key), batch.batch_id, 0, 0
+        read = dict[str, BatchResult]()
         while client and not self._stop.is_set():
             fault, may_be_open = "", False
             try:
-                batch_id = batch.batch_id or await self._found(client, batch)
+                batch_id = batch_id or await self._found(client, batch)
                 if batch_id is None:  # it never came to be
                     return {}
                 state = await client.state(batch_id)
