@@ -10,7 +10,7 @@ import sys
 import pytest
 from processes import FORKS, kill
 from stub_server import Fault
-from stub_study import batch_study
+from stub_study import batch_study, is_judge, plain
 from waiting import is_heard_out, wait_for
 
 from toolkit.runs import provider_batch
@@ -296,3 +296,16 @@ def test_a_batch_that_was_looked_for_stays_known_when_its_results_fail_once(serv
     collect(study, server)
     (batch,) = study.store.database["batches"].find()
     assert (batch["state"], batch["batch_id"], len(looks)) == ("ended", "batch_0", 3)
+
+
+def test_an_answer_in_the_ledger_is_used_while_its_batch_is_open(server, load):
+    """Its judgement wants a repair, which a process that was killed did not come to."""
+    server.answer = lambda body: "prose" if is_judge(body) and len(body["messages"]) < 3 else plain(body)
+    server.faults = lambda number, body: Fault(status=400)
+    study = load("openai")
+    assert study.execute(progress=False).judged == 0
+    server.faults = ()
+    study.store.database["batches"].update_many(
+        {}, {"$set": {"state": "submitted"}, "$push": {"call_ids": "0" * 64}}
+    )
+    assert study.execute(progress=False).judged == 6
