@@ -16,6 +16,7 @@ from waiting import is_heard_out, wait_for
 from toolkit.runs import provider_batch
 from toolkit.runs.limits import RetryPolicy
 from toolkit.store.documents import Call
+from toolkit.store.writer import utc_now
 from toolkit.study import Study
 from toolkit.study_file import Budget, Judges
 
@@ -296,6 +297,33 @@ def test_a_batch_that_was_looked_for_stays_known_when_its_results_fail_once(serv
     collect(study, server)
     (batch,) = study.store.database["batches"].find()
     assert (batch["state"], batch["batch_id"], len(looks)) == ("ended", "batch_0", 3)
+
+
+@pytest.mark.parametrize("given_up", [0, 6])
+def test_what_a_killed_single_request_may_have_cost_stays_counted(server, load, given_up):
+    """Its call is in a new batch, which answers it, or whose six answers cannot be read and count as billed too."""
+    study = unjudged(load("openai"), 9.0)
+    server.batch_body = lambda body: body[: 0 if given_up else None]
+    claim = {
+        "study": study.name,
+        "purpose": "run",
+        "provider": "openai",
+        "model": "answerer",
+        "state": "claimed",
+    }
+    claim |= {
+        "owner": "killed",
+        "sent": True,
+        "worst_aud": 1.0,
+        "created_at": utc_now(),
+        "updated_at": utc_now(),
+    }
+    calls = study.store.database["calls"]
+    calls.insert_one({"_id": study.plan.call_ids[0], **claim})
+    assert study.execute(progress=False).succeeded == 6
+    assert server.count == given_up
+    worst = sum(call["worst_aud"] for call in calls.find()) if given_up else 0.0
+    assert study.status()["unsure_aud"] == pytest.approx(1.0 + worst)
 
 
 def test_an_answer_in_the_ledger_is_used_while_its_batch_is_open(server, load):

@@ -270,7 +270,11 @@ class Batches:
         client, endpoint = self._client(batch.key), self._gateway.endpoints[batch.key]
         assert client is not None  # it read the result
         self._bar.step(self._gateway.counters)
-        claim = Claim(request, purpose, self._gateway.worst_aud(request))
+        worst = self._gateway.worst_aud(request)
+        # Claimed like a single call, so that what a dead process may have sent of it stays counted.
+        claim = await self._ledger.claim(request, purpose=purpose, worst_aud=worst, sent=False)
+        if not isinstance(claim, Claim):  # another study has it: what both paid is counted when it is written
+            claim = Claim(request, purpose, worst)
         attempt: dict[str, Any] = {"at": utc_now(), "outcome": "answered", "batch": True}
         attempt["ms"] = (time.monotonic() - started) * 1000
         try:
@@ -281,7 +285,7 @@ class Batches:
             reply = client.reply(request, result)
         except ModelError as error:
             attempt["outcome"] = error.reason
-            unsure = claim.worst_aud if error.billed or error.reason in UNSURE else 0.0
+            unsure = worst if error.billed or error.reason in UNSURE else 0.0
             await self._ledger.fail(
                 claim, reason=error.reason, message=str(error), attempts=[attempt], unsure_aud=unsure
             )
