@@ -10,10 +10,13 @@ import sys
 import pytest
 from processes import FORKS, kill
 from stub_server import Fault
-from stub_study import batch_study
+from stub_study import batch_study, is_judge, plain
 from waiting import is_heard_out, wait_for
 
+from toolkit.runs import provider_batch
+from toolkit.runs.limits import RetryPolicy
 from toolkit.store.documents import Call
+from toolkit.store.writer import utc_now
 from toolkit.study import Study
 from toolkit.study_file import Budget, Judges
 
@@ -274,3 +277,63 @@ def test_a_kill_while_a_call_of_a_batch_is_asked_singly_books_both(server, load,
     outcome = study.execute(progress=False)
     assert (outcome.succeeded, server.count, len(server.batches)) == (6, 1, 2)
     assert booked(study) >= bill(server)
+
+
+def test_a_batch_that_was_looked_for_stays_known_when_its_results_fail_once(server, load, monkeypatch):
+    """The reply to its submission is lost, and later one look at its results: nothing is asked or paid twice."""
+    monkeypatch.setattr(provider_batch, "RETRY", RetryPolicy(attempts=1))
+    looks: list[str] = []
+
+    def fault(method, path):
+        if path.endswith("/results"):
+            looks.append(path)
+            return Fault(status=500) if len(looks) == 2 else None
+        return Fault("drop") if method == "POST" else None
+
+    server.batch_http_fault, server.batch_polls = fault, 10**9
+    study = unjudged(load("anthropic"), 5.0)
+    assert study.execute(progress=False).succeeded == 0
+    server.batch_polls = 1
+    collect(study, server)
+    (batch,) = study.store.database["batches"].find()
+    assert (batch["state"], batch["batch_id"], len(looks)) == ("ended", "batch_0", 3)
+
+
+@pytest.mark.parametrize("given_up", [0, 6])
+def test_what_a_killed_single_request_may_have_cost_stays_counted(server, load, given_up):
+    """Its call is in a new batch, which answers it, or whose six answers cannot be read and count as billed too."""
+    study = unjudged(load("openai"), 9.0)
+    server.batch_body = lambda body: body[: 0 if given_up else None]
+    claim = {
+        "study": study.name,
+        "purpose": "run",
+        "provider": "openai",
+        "model": "answerer",
+        "state": "claimed",
+    }
+    claim |= {
+        "owner": "killed",
+        "sent": True,
+        "worst_aud": 1.0,
+        "created_at": utc_now(),
+        "updated_at": utc_now(),
+    }
+    calls = study.store.database["calls"]
+    calls.insert_one({"_id": study.plan.call_ids[0], **claim})
+    assert study.execute(progress=False).succeeded == 6
+    assert server.count == given_up
+    worst = sum(call["worst_aud"] for call in calls.find()) if given_up else 0.0
+    assert study.status()["unsure_aud"] == pytest.approx(1.0 + worst)
+
+
+def test_an_answer_in_the_ledger_is_used_while_its_batch_is_open(server, load):
+    """Its judgement wants a repair, which a process that was killed did not come to."""
+    server.answer = lambda body: "prose" if is_judge(body) and len(body["messages"]) < 3 else plain(body)
+    server.faults = lambda number, body: Fault(status=400)
+    study = load("openai")
+    assert study.execute(progress=False).judged == 0
+    server.faults = ()
+    study.store.database["batches"].update_many(
+        {}, {"$set": {"state": "submitted"}, "$push": {"call_ids": "0" * 64}}
+    )
+    assert study.execute(progress=False).judged == 6

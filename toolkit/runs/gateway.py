@@ -224,8 +224,9 @@ class Gateway:
         """Return the answer to a request: from the ledger if it is there, from the model otherwise."""
         call_id, endpoint = request.identity(), self.endpoints.get(_key_of(request))
         stopped = endpoint and (endpoint.spec.room in self._stopped or endpoint.key in self._stopped)
-        # What the ledger has is free, whatever the budget or a provider says; another study may have paid for it.
-        is_looked_for = self._replay or self.free or self._reached or stopped
+        # What the ledger has is free, whatever the budget, a provider or an open batch says; another study may have
+        # paid for it.
+        is_looked_for = self._replay or self.free or self._reached or stopped or call_id in self.held
         if is_looked_for and call_id not in self._known and call_id not in self._absent:
             await self.prefetch([request])
         # A replay may ask for it again; otherwise an answer is let go of when it is handed out.

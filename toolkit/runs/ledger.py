@@ -91,22 +91,27 @@ class Ledger:
             if len(failure) == 2
         }
 
-    async def claim(self, request: ModelRequest, *, purpose: str, worst_aud: float) -> Claim | Answer | Busy:
-        """Claim a call that is sent next, or return the answer that is there, or say that it is asked already."""
+    async def claim(
+        self, request: ModelRequest, *, purpose: str, worst_aud: float, sent: bool = True
+    ) -> Claim | Answer | Busy:
+        """Claim a call that is sent next, or return the answer that is there, or say that it is asked already.
+
+        Without ``sent`` nothing is: a batch has brought its reply.
+        """
         claim = Claim(request, purpose, worst_aud)
         try:
-            await self.store.writer.write("calls", InsertOne(self._document(claim, "claimed", sent=True)))
+            await self.store.writer.write("calls", InsertOne(self._document(claim, "claimed", sent=sent)))
         except Duplicate:
             if claim.call_id in self._claiming:
                 return Busy(is_own=True)
             self._claiming.add(claim.call_id)
             try:
-                return await asyncio.to_thread(self._claim_again, claim)
+                return await asyncio.to_thread(self._claim_again, claim, sent)
             finally:
                 self._claiming.discard(claim.call_id)
         return claim
 
-    def _claim_again(self, claim: Claim) -> Claim | Answer | Busy:
+    def _claim_again(self, claim: Claim, sent: bool) -> Claim | Answer | Busy:
         retried = self.store.writer.retried
         stored = retried(lambda _: self.store.get(Call, {"_id": claim.call_id}))
         if stored is None:
@@ -122,7 +127,7 @@ class Ledger:
             inherited += max(stored.get("worst_aud") or 0.0, claim.worst_aud)
         claim = replace(claim, at=stored["created_at"], earlier=earlier, inherited_aud=inherited)
         # As it is if we die too: the lost attempt counts.
-        changes = self._document(claim, "claimed", sent=True, inherited_aud=claim.inherited_aud)
+        changes = self._document(claim, "claimed", sent=sent, inherited_aud=claim.inherited_aud)
         for fixed in ("_id", "created_at", "updated_at"):
             changes.pop(fixed)
         # The owner is part of the condition, so of two that find the same dead owner one wins.

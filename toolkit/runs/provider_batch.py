@@ -208,13 +208,7 @@ class Batches:
             left = batch.call_ids - ready
             worst = batch.worst_aud * len(left) / len(batch.call_ids)
             state = "submitted" if left else "ended"
-            await self._note(
-                batch,
-                state,
-                batch_id=batch.batch_id,
-                call_ids=sorted(left or batch.call_ids),
-                worst_aud=worst,
-            )
+            await self._note(batch, state, call_ids=sorted(left or batch.call_ids), worst_aud=worst)
             self._gateway.held -= ready
             spent = total_aud(costs) + worst
         finally:
@@ -222,11 +216,12 @@ class Batches:
 
     async def _results(self, batch: OpenBatch) -> dict[str, BatchResult] | None:
         """Return what an ended batch brought by call; ``None`` where it stays open."""
-        client, looks, refusals, read = self._client(batch.key), 0, 0, dict[str, BatchResult]()
+        client, batch_id, looks, refusals = self._client(batch.key), batch.batch_id, 0, 0
+        read = dict[str, BatchResult]()
         while client and not self._stop.is_set():
             fault, may_be_open = "", False
             try:
-                batch_id = batch.batch_id or await self._found(client, batch)
+                batch_id = batch_id or await self._found(client, batch)
                 if batch_id is None:  # it never came to be
                     return {}
                 state = await client.state(batch_id)
@@ -275,7 +270,11 @@ class Batches:
         client, endpoint = self._client(batch.key), self._gateway.endpoints[batch.key]
         assert client is not None  # it read the result
         self._bar.step(self._gateway.counters)
-        claim = Claim(request, purpose, self._gateway.worst_aud(request))
+        worst = self._gateway.worst_aud(request)
+        # Claimed like a single call, so that what a dead process may have sent of it stays counted.
+        claim = await self._ledger.claim(request, purpose=purpose, worst_aud=worst, sent=False)
+        if not isinstance(claim, Claim):  # another study has it: what both paid is counted when it is written
+            claim = Claim(request, purpose, worst)
         attempt: dict[str, Any] = {"at": utc_now(), "outcome": "answered", "batch": True}
         attempt["ms"] = (time.monotonic() - started) * 1000
         try:
@@ -286,7 +285,7 @@ class Batches:
             reply = client.reply(request, result)
         except ModelError as error:
             attempt["outcome"] = error.reason
-            unsure = claim.worst_aud if error.billed or error.reason in UNSURE else 0.0
+            unsure = worst if error.billed or error.reason in UNSURE else 0.0
             await self._ledger.fail(
                 claim, reason=error.reason, message=str(error), attempts=[attempt], unsure_aud=unsure
             )
