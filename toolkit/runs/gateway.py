@@ -34,7 +34,8 @@ from toolkit.runs.limits import (
     turn_away_when,
 )
 from toolkit.runs.progress import duration
-from toolkit.store.writer import Document, utc_now
+from toolkit.store.documents import Batch
+from toolkit.store.writer import TOUCH, Document, utc_now
 from toolkit.study_models import ModelEntry
 
 
@@ -168,6 +169,10 @@ class Gateway:
         if not self._replay:
             self.ledger.owner.start()
             for batch in open_batches(self.ledger.store, self.ledger.study):
+                if not self.ledger.unpaid(batch.call_ids):  # its process died before it noted that
+                    self.ledger.store.update(
+                        Batch, {"_id": batch.name}, {"$set": {"state": "ended"}, **TOUCH}
+                    )
                 self.held |= batch.call_ids
             if self._budget_aud is not None:
                 self.account = Account(self.ledger.owner, self._budget_aud)
