@@ -80,9 +80,9 @@ class Ledger:
     def unpaid(self, call_ids: frozenset[str]) -> frozenset[str]:
         """Return which of these calls this study has no answer to that it paid for itself."""
         # What another study paid for, a batch of this one may bill all the same.
-        query = {"study": self.study, "state": "done"}
-        paid = self.store.find_by(Call, "_id", call_ids, only=("state",), query=query)
-        return call_ids - {call["_id"] for call in paid}
+        paid = {"study": self.study, "state": "done"}
+        calls = self.store.find_by(Call, "_id", call_ids, only=("state",), query=paid)
+        return call_ids - {call["_id"] for call in calls}
 
     def kept(self) -> dict[str, Answer]:
         """Return every answer this study has paid for, by call id."""

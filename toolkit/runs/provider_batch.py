@@ -64,14 +64,14 @@ class Batches:
         """Have the ledger hold the answer, or the failure, of every request that batches take."""
         waiting = {request.identity(): request for request in requests}
         while waiting and not self._stop.is_set():
-            paid = await asyncio.to_thread(self._ledger.prefetch, waiting)
-            waiting = {call_id: request for call_id, request in waiting.items() if call_id not in paid}
+            for call_id in await asyncio.to_thread(self._ledger.prefetch, waiting):
+                del waiting[call_id]
             batches = await asyncio.to_thread(open_batches, self._store, self._ledger.study)
             batches = [batch for batch in batches if batch.call_ids & waiting.keys()]
-            if self._gateway.account:  # it counted them when it began
-                self._gateway.account.adopt(total_aud(batch.worst_aud for batch in batches))
-            in_batches = {call_id for batch in batches for call_id in batch.call_ids}
-            new = {call_id: request for call_id, request in waiting.items() if call_id not in in_batches}
+            if account := self._gateway.account:  # it counted them when it began
+                account.adopt(total_aud(batch.worst_aud for batch in batches))
+            held = self._gateway.held
+            new = {call_id: request for call_id, request in waiting.items() if call_id not in held}
             batches += [batch async for batch in self._submitted(new)]
             if not batches:
                 return
@@ -264,7 +264,7 @@ class Batches:
         started: float,
     ) -> float:
         """Write what a batch brought for one call into the ledger, and return what it cost or may have cost."""
-        client, endpoint = self._client(batch.key), self._gateway.endpoints[batch.key]
+        client = self._client(batch.key)
         assert client is not None  # it read the result
         self._bar.step(self._gateway.counters)
         worst = self._gateway.worst_aud(request)
@@ -272,8 +272,8 @@ class Batches:
         claim = await self._ledger.claim(request, purpose=purpose, worst_aud=worst, sent=False)
         if not isinstance(claim, Claim):  # another study has it: what both paid is counted when it is written
             claim = Claim(request, purpose, worst)
-        attempt: dict[str, Any] = {"at": utc_now(), "outcome": "answered", "batch": True}
-        attempt["ms"] = (time.monotonic() - started) * 1000
+        ms = (time.monotonic() - started) * 1000
+        attempt: dict[str, Any] = {"at": utc_now(), "outcome": "answered", "batch": True, "ms": ms}
         try:
             if result is None:
                 raise ModelError("the batch ended without a result for this call", reason="batch_missing")
@@ -287,7 +287,7 @@ class Batches:
                 claim, reason=error.reason, message=str(error), attempts=[attempt], unsure_aud=unsure
             )
             return unsure
-        price = batch_price(endpoint.price, request.provider)
+        price = batch_price(self._gateway.endpoints[batch.key].price, request.provider)
         spent = aud_cost(reply.usage, price, attempt["at"].date())
         self._gateway.note_reply(request, reply, attempt, spent)
         await self._ledger.complete(
@@ -295,7 +295,7 @@ class Batches:
             reply,
             aud_cost=spent,
             aud_per_usd=price.aud_per_usd if spent else None,
-            latency_ms=attempt["ms"],
+            latency_ms=ms,
             attempts=[attempt],
         )
         return spent
@@ -305,8 +305,8 @@ class Batches:
         await self._store.writer.write("batches", UpdateOne({"_id": batch.name}, change), flush=True)
 
     def _settle(self, batch: OpenBatch, used_aud: float) -> None:
-        if self._gateway.account:
-            self._gateway.account.settle(batch.worst_aud, used_aud)
+        if account := self._gateway.account:
+            account.settle(batch.worst_aud, used_aud)
 
 
 def _say(batch: OpenBatch, message: str) -> None:
