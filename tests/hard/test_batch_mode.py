@@ -337,3 +337,18 @@ def test_an_answer_in_the_ledger_is_used_while_its_batch_is_open(server, load):
         {}, {"$set": {"state": "submitted"}, "$push": {"call_ids": "0" * 64}}
     )
     assert study.execute(progress=False).judged == 6
+
+
+@pytest.mark.parametrize("lost", [0, 2])
+def test_a_batch_whose_end_was_not_noted_ends_with_its_last_reply(server, load, lost):
+    """Its process was killed when it had kept all of its replies, or all but two: the next start frees its money."""
+    study = unjudged(load("openai"), 5.0)
+    study.execute(progress=False)
+    database = study.store.database
+    database["batches"].update_one({}, {"$set": {"state": "submitted", "worst_aud": 4.9}})
+    database["calls"].delete_many({"_id": {"$in": study.plan.call_ids[:lost]}})
+    database["runs"].delete_many({})
+    collect(study, server)
+    assert [batch["state"] for batch in database["batches"].find()] == ["ended"]
+    status = study.status()
+    assert status["budget_left_aud"] == pytest.approx(5.0 - status["spent_aud"])

@@ -34,7 +34,8 @@ from toolkit.runs.limits import (
     turn_away_when,
 )
 from toolkit.runs.progress import duration
-from toolkit.store.writer import Document, utc_now
+from toolkit.store.documents import Batch
+from toolkit.store.writer import TOUCH, Document, utc_now
 from toolkit.study_models import ModelEntry
 
 
@@ -167,8 +168,11 @@ class Gateway:
         """Take the study for this process alone and count what it has spent; a replay spends nothing."""
         if not self._replay:
             self.ledger.owner.start()
-            for batch in open_batches(self.ledger.store, self.ledger.study):
+            store = self.ledger.store
+            for batch in open_batches(store, self.ledger.study):
                 self.held |= batch.call_ids
+                if not self.ledger.unpaid(batch.call_ids):  # its process died before it noted that
+                    store.update(Batch, {"_id": batch.name}, {"$set": {"state": "ended"}, **TOUCH})
             if self._budget_aud is not None:
                 self.account = Account(self.ledger.owner, self._budget_aud)
                 self._overrun = self.account.overrun
@@ -244,7 +248,7 @@ class Gateway:
             raise ModelError("not in the ledger", reason="stopped")
         if self._reached:
             raise BudgetReached(str(self._reached))
-        endpoint = self.endpoints[_key_of(request)]
+        assert endpoint is not None  # only a replay has calls of other models
         self._refuse(endpoint)
         if call_id in self.held:
             message = "an open batch of its provider may answer it; run the study again later"

@@ -77,6 +77,13 @@ class Ledger:
         (document,) = self.store.find_by(Call, "_id", [call_id], leave_out=("request",))
         return answer_of(document)
 
+    def unpaid(self, call_ids: frozenset[str]) -> frozenset[str]:
+        """Return which of these calls this study has no answer to that it paid for itself."""
+        # What another study paid for, a batch of this one may bill all the same.
+        paid = {"study": self.study, "state": "done"}
+        calls = self.store.find_by(Call, "_id", call_ids, only=("state",), query=paid)
+        return call_ids - {call["_id"] for call in calls}
+
     def kept(self) -> dict[str, Answer]:
         """Return every answer this study has paid for, by call id."""
         query = {"study": self.study, "state": "done"}

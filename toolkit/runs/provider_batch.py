@@ -59,22 +59,22 @@ class Batches:
         self._shown, self._bar = shown, Progress("calls in batches", 0, shown=False)
         self._clients: dict[Key, BatchClient | None] = {}
         self._jitter = random.Random()
-        self._submitted_here: set[str] = set()  # names of batches whose money this process has set aside
 
     async def fill(self, requests: Iterable[ModelRequest], purpose: str) -> None:
         """Have the ledger hold the answer, or the failure, of every request that batches take."""
         waiting = {request.identity(): request for request in requests}
         while waiting and not self._stop.is_set():
-            paid = await asyncio.to_thread(self._ledger.prefetch, waiting)
-            waiting = {call_id: request for call_id, request in waiting.items() if call_id not in paid}
+            for call_id in await asyncio.to_thread(self._ledger.prefetch, waiting):
+                del waiting[call_id]
             batches = await asyncio.to_thread(open_batches, self._store, self._ledger.study)
-            in_batches = {call_id for batch in batches for call_id in batch.call_ids}
-            new = {call_id: request for call_id, request in waiting.items() if call_id not in in_batches}
-            batches += [batch async for batch in self._submitted(new)]
             batches = [batch for batch in batches if batch.call_ids & waiting.keys()]
+            if account := self._gateway.account:  # it counted them when it began
+                account.adopt(total_aud(batch.worst_aud for batch in batches))
+            held = self._gateway.held
+            new = {call_id: request for call_id, request in waiting.items() if call_id not in held}
+            batches += [batch async for batch in self._submitted(new)]
             if not batches:
                 return
-            self._gateway.held.update(call_id for batch in batches for call_id in batch.call_ids)
             expected = [call_id for batch in batches for call_id in batch.call_ids if call_id in waiting]
             self._bar = Progress(
                 "calls in batches",
@@ -147,16 +147,16 @@ class Batches:
             )
             document.validate()
             await self._store.writer.write("batches", InsertOne(document.to_mongo().to_dict()), flush=True)
-            self._submitted_here.add(batch.name)
+            self._gateway.held |= batch.call_ids
             try:
                 sent = {call_id: portion[call_id] for call_id in worst}
                 yield replace(batch, batch_id=await self._send(batch, sent))
             except ModelError as error:
                 if error.reason == "batch_unknown":  # it may be there, and so it stays open
-                    self._gateway.held |= batch.call_ids
                     self._settle(batch, batch.worst_aud)
                 else:  # the requests meet the same fault singly
                     await self._note(batch, "lost")
+                    self._gateway.held -= batch.call_ids
                     self._settle(batch, 0.0)
 
     async def _send(self, batch: OpenBatch, requests: Mapping[str, ModelRequest]) -> str:
@@ -193,9 +193,6 @@ class Batches:
 
     async def _collect(self, batch: OpenBatch, requests: Mapping[str, ModelRequest], purpose: str) -> None:
         """Follow a batch to its end and write what it brought for some requests into the ledger."""
-        account = self._gateway.account
-        if account and batch.name not in self._submitted_here:
-            account.adopt(batch.worst_aud)
         spent, started = batch.worst_aud, time.monotonic()  # what it may cost, where it stays open
         try:
             results = await self._results(batch)
@@ -205,7 +202,7 @@ class Batches:
             costs = await asyncio.gather(
                 *(self._keep(batch, requests[n], results.get(n), purpose, started) for n in ready)
             )
-            left = batch.call_ids - ready
+            left = await asyncio.to_thread(self._ledger.unpaid, batch.call_ids - ready)
             worst = batch.worst_aud * len(left) / len(batch.call_ids)
             state = "submitted" if left else "ended"
             await self._note(batch, state, call_ids=sorted(left or batch.call_ids), worst_aud=worst)
@@ -267,7 +264,7 @@ class Batches:
         started: float,
     ) -> float:
         """Write what a batch brought for one call into the ledger, and return what it cost or may have cost."""
-        client, endpoint = self._client(batch.key), self._gateway.endpoints[batch.key]
+        client = self._client(batch.key)
         assert client is not None  # it read the result
         self._bar.step(self._gateway.counters)
         worst = self._gateway.worst_aud(request)
@@ -275,8 +272,8 @@ class Batches:
         claim = await self._ledger.claim(request, purpose=purpose, worst_aud=worst, sent=False)
         if not isinstance(claim, Claim):  # another study has it: what both paid is counted when it is written
             claim = Claim(request, purpose, worst)
-        attempt: dict[str, Any] = {"at": utc_now(), "outcome": "answered", "batch": True}
-        attempt["ms"] = (time.monotonic() - started) * 1000
+        ms = (time.monotonic() - started) * 1000
+        attempt: dict[str, Any] = {"at": utc_now(), "outcome": "answered", "batch": True, "ms": ms}
         try:
             if result is None:
                 raise ModelError("the batch ended without a result for this call", reason="batch_missing")
@@ -290,7 +287,7 @@ class Batches:
                 claim, reason=error.reason, message=str(error), attempts=[attempt], unsure_aud=unsure
             )
             return unsure
-        price = batch_price(endpoint.price, request.provider)
+        price = batch_price(self._gateway.endpoints[batch.key].price, request.provider)
         spent = aud_cost(reply.usage, price, attempt["at"].date())
         self._gateway.note_reply(request, reply, attempt, spent)
         await self._ledger.complete(
@@ -298,7 +295,7 @@ class Batches:
             reply,
             aud_cost=spent,
             aud_per_usd=price.aud_per_usd if spent else None,
-            latency_ms=attempt["ms"],
+            latency_ms=ms,
             attempts=[attempt],
         )
         return spent
@@ -308,9 +305,8 @@ class Batches:
         await self._store.writer.write("batches", UpdateOne({"_id": batch.name}, change), flush=True)
 
     def _settle(self, batch: OpenBatch, used_aud: float) -> None:
-        self._submitted_here.discard(batch.name)
-        if self._gateway.account:
-            self._gateway.account.settle(batch.worst_aud, used_aud)
+        if account := self._gateway.account:
+            account.settle(batch.worst_aud, used_aud)
 
 
 def _say(batch: OpenBatch, message: str) -> None:
