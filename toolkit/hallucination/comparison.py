@@ -99,9 +99,9 @@ def compare_hallucination(
         # Item by item, so that a reached budget leaves all judges and modes with the same items.
         return await each([tasks], judge_one, at_once=_AHEAD * plan.study.concurrency, stop=stop)
 
-    requests, purpose = comparison_requests(tasks, k), "hallucination"
+    requests = comparison_requests(tasks, k)
     reached = ask_study(
-        plan, store, work, requests=requests, label="votes", purpose=purpose, progress=progress
+        plan, store, work, requests=requests, label="votes", purpose="hallucination", progress=progress
     )
     labelled = [item for item in dict.fromkeys(item for item, *_ in tasks) if item.hallucinated is not None]
     labels = [bool(item.hallucinated) for item in labelled]

@@ -172,8 +172,9 @@ class Gateway:
             for batch in open_batches(store, self.ledger.study):
                 self.held |= batch.call_ids
                 if not self.ledger.unpaid(batch.call_ids):  # its process died before it noted that
-                    change = {"$set": {"state": "ended", "worst_aud": 0.0}, **TOUCH}
-                    store.update(Batch, {"_id": batch.name}, change)
+                    store.update(
+                        Batch, {"_id": batch.name}, {"$set": {"state": "ended", "worst_aud": 0.0}, **TOUCH}
+                    )
             if self._budget_aud is not None:
                 self.account = Account(self.ledger.owner, self._budget_aud)
                 self._overrun = self.account.overrun

@@ -278,6 +278,5 @@ def _said_by_some(plan: Plan, store: Store, states: Mapping[str, RunState]) -> d
                 reasons = [judgement["reason"] or "unknown" for judgement in present if judgement["failed"]]
                 calls = tuple(judgement["call_id"] for judgement in present)
                 # One repeat that can be read is enough, as in the ensemble.
-                failed = len(reasons) == len(present)
-                said[run_id][role] = Said(whole, reasons[0] if failed else None, calls)
+                said[run_id][role] = Said(whole, reasons[0] if len(reasons) == len(present) else None, calls)
     return said
