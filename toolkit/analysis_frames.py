@@ -96,8 +96,6 @@ class FrameSet:
         As in ``[analysis]`` and ``[judges]`` of the study file.
     length_normalization
         Whether findings speak of reply length and score.
-    weighted
-        Whether judges count twice on the dimensions of their specialization.
     dimensions, scale
         Columns of scores besides the composite, perhaps with titles, and the ends of their scale: those of the default
         rubric by default.
@@ -127,7 +125,6 @@ class FrameSet:
         ceiling_share: float = 0.3,
         drift_tolerance: float | None = None,
         length_normalization: bool = False,
-        weighted: bool = False,
         dimensions: Sequence[str] | Mapping[str, str] = DIMENSIONS,
         scale: tuple[float, float] = SCALE,
         unanswerable: Mapping[str, str] | None = None,
@@ -146,7 +143,6 @@ class FrameSet:
         self.ceiling_share = ceiling_share
         self.drift_tolerance = drift_tolerance
         self.length_normalization = length_normalization
-        self.weighted = weighted
         self.dimensions = tuple(dimensions)
         self.titles = dict(dimensions) if isinstance(dimensions, Mapping) else {}
         self.scale = scale

@@ -190,7 +190,6 @@ def test_bases_that_lack_a_score_are_left_out_and_named(simulated):
         ({"structure": False}, 1.02, 0.93),
         ({}, 0.92, 0.80),
     ],
-    ids=["no structure", "scenarios and categories"],
 )
 def test_two_hundred_simulated_studies(bank, most, least):
     """Measured: the share of the cost of random common items, and the coverage that was promised."""
