@@ -13,12 +13,13 @@ from stub_server import Fault
 from stub_study import batch_study, is_judge, plain
 from waiting import is_heard_out, wait_for
 
+from toolkit.audit.verify import record_differences
 from toolkit.runs import provider_batch
 from toolkit.runs.limits import RetryPolicy
 from toolkit.store.documents import Call
 from toolkit.store.writer import utc_now
 from toolkit.study import Study
-from toolkit.study_file import Budget, Judges
+from toolkit.study_file import BiasControls, Budget, Judges
 
 pytestmark = pytest.mark.usefixtures("store_folder")
 
@@ -256,6 +257,35 @@ def test_answers_of_a_batch_that_cannot_be_had_are_booked_and_asked_singly(
     assert len(lines) == 2
     assert "looked at again" in lines[0]
     assert f"{missing} calls are given up" in lines[1]
+
+
+def test_what_failed_in_a_batch_is_still_to_be_asked_where_the_budget_ends(server, load):
+    """A replay gives no failed judgement for it: one would be a difference."""
+    lines: list[str] = []
+
+    def fault(custom_id):
+        lines.append(custom_id)
+        return "missing" if len(lines) > 6 and len(lines) % 2 == 0 else None
+
+    def answer(body):
+        if "findings" in str(body["messages"]):
+            return '{"findings": []}'
+        return (
+            '{"reasons": "so", "completeness": 4, "actionability": 4}' if is_judge(body) else "One sentence."
+        )
+
+    server.batch_fault, server.answer = fault, answer
+    loaded = load("openai")
+    file = loaded.file.model_copy(
+        update={
+            "budget": Budget(aud=0.025),
+            "bias_controls": BiasControls(fsp_enabled=True, fsp_mode="per_sentence"),
+        }
+    )
+    study = Study(file, loaded.path)
+    assert study.execute(progress=False).budget
+    assert study.status()["calls"]["failed"] > 0
+    assert record_differences(study) == []
 
 
 @pytest.mark.full
