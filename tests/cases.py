@@ -1,7 +1,5 @@
 """Cases of tests as data: what a module goes through stands in MODULE.toml beside it, or in data/MODULE.json."""
 
-from __future__ import annotations
-
 import functools
 import json
 import tomllib

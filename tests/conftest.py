@@ -1,7 +1,5 @@
 """Fixtures that every room shares: an open store, a study file, and nothing of the user's surroundings."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """A finished study in which prompts, replies, judges' reasons and people's remarks all try to act on the reader."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import json

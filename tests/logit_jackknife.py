@@ -1,7 +1,5 @@
 """A second calculation of the interval of a mean on a scale: the jackknife on the logit, by loops."""
 
-from __future__ import annotations
-
 import math
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """The methods section of a study as text, without the bundle around it."""
 
-from __future__ import annotations
-
 from toolkit.thesis.methods import methods_section, methods_text, what_was_done
 from toolkit.thesis.references import evidence_of
 

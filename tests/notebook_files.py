@@ -1,7 +1,5 @@
 """Trivial templates for tests of batches, written where a test says."""
 
-from __future__ import annotations
-
 import nbformat
 
 KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}

@@ -1,7 +1,5 @@
 """What is packed inside of an exported page."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

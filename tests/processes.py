@@ -1,7 +1,5 @@
 """Studies in processes of their own, which tests kill, and what the ledger and the server say of them afterwards."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import signal

@@ -1,7 +1,5 @@
 """What a user is told of bad input: the error that its caller expects, in one line."""
 
-from __future__ import annotations
-
 import pytest
 
 from toolkit.errors import InputError, ModelError

@@ -1,7 +1,5 @@
 """Tables that results are made of, published numbers, and what a test compares of a result."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 from pathlib import Path

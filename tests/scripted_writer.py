@@ -4,8 +4,6 @@ What it says of the shipped documents was written by people (`study/data/scripte
 from document to prompt works, and nothing about how well a model extracts.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -4,8 +4,6 @@ Servers are the addresses in ``TOOLKIT_TEST_MONGODB_URIS``, and mongoeco's wire 
 it is installed into ``build/mongoeco`` and ends with this script.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Banks of bases whose scores are drawn from a known truth, and designs of adaptive benchmarking tried on them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """A small study by scripted models, of six runs, or without its one scenario of thirty-six; people may rate it."""
 
-from __future__ import annotations
-
 import contextlib
 from unittest.mock import patch
 

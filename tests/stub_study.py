@@ -1,7 +1,5 @@
 """A study that asks one stub server everything, and what its judges answer there."""
 
-from __future__ import annotations
-
 import json
 
 from toolkit.words import DIMENSIONS, JUDGE_ROLES

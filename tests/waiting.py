@@ -1,7 +1,5 @@
 """What tests of processes share: whether one lives, and waiting for what will come without saying when."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

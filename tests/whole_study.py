@@ -1,7 +1,5 @@
 """A whole study in frames, from a seed: effects that show, scores that are missing, and everything drawn of it."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

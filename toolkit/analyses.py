@@ -293,8 +293,8 @@ class Analysable:
         Returns
         -------
         JudgeWeighting
-            Of each dimension and the composite the mean (points) by these weights and by equal ones, and the
-            difference, paired within runs, with its interval over bases; exploratory.
+            Of each dimension and the composite the difference from equal weights (points), paired within runs, with its
+            interval over bases; exploratory.
 
         Raises
         ------
@@ -303,7 +303,7 @@ class Analysable:
 
         Examples
         --------
-        ``study.judge_weighting().frame()`` has one row a score and kind of weights.
+        ``study.judge_weighting().frame()`` has one row a score.
         """
         return self._result("judge_weighting")
 

@@ -94,8 +94,8 @@ class FrameSet:
         Of the study.
     score, margin, primary, ceiling_share, drift_tolerance
         As in ``[analysis]`` and ``[judges]`` of the study file.
-    length_normalization
-        Whether findings speak of reply length and score.
+    length_normalization, weighted
+        Whether findings speak of reply length and score, and of weights of the judges.
     dimensions, scale
         Columns of scores besides the composite, perhaps with titles, and the ends of their scale: those of the default
         rubric by default.
@@ -125,6 +125,7 @@ class FrameSet:
         ceiling_share: float = 0.3,
         drift_tolerance: float | None = None,
         length_normalization: bool = False,
+        weighted: bool = False,
         dimensions: Sequence[str] | Mapping[str, str] = DIMENSIONS,
         scale: tuple[float, float] = SCALE,
         unanswerable: Mapping[str, str] | None = None,
@@ -143,6 +144,7 @@ class FrameSet:
         self.ceiling_share = ceiling_share
         self.drift_tolerance = drift_tolerance
         self.length_normalization = length_normalization
+        self.weighted = weighted
         self.dimensions = tuple(dimensions)
         self.titles = dict(dimensions) if isinstance(dimensions, Mapping) else {}
         self.scale = scale

@@ -397,6 +397,7 @@ class Study(Reported):
             ceiling_share=settings.ceiling_share,
             drift_tolerance=self.file.judges.drift_tolerance,
             length_normalization=self.file.bias_controls.length_normalization,
+            weighted=self.plan.weighted,
             unanswerable=self._without_judges,
             results=self._results,
         )

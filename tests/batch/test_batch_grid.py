@@ -1,7 +1,5 @@
 """Grids: what they expand to, and one line for everything that is wrong with one."""
 
-from __future__ import annotations
-
 import tomllib
 
 import numpy as np

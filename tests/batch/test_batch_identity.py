@@ -1,7 +1,5 @@
 """What makes it another notebook: template, parameters, code, data, and for one that only shows it what is stored."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Parameters of templates: found as Python finds them, and refused in one line when they do not fit."""
 
-from __future__ import annotations
-
 import datetime
 import tomllib
 from decimal import Decimal

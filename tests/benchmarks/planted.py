@@ -6,8 +6,6 @@ Each number of runs is asked, judged by three and read as frames in processes of
 of the store's server together; most memory is told of each.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import resource

@@ -1,7 +1,5 @@
 """Scripted studies whose every number is frozen: whole; with gaps, zeros, people and repeats; one-shot, typed."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

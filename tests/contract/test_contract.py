@@ -3,8 +3,6 @@
 `python tests/contract/freeze.py` freezes anew; a difference that is meant is a line in CHANGELOG with its reason.
 """
 
-from __future__ import annotations
-
 import tarfile
 
 import pytest

@@ -1,7 +1,5 @@
 """The simulations find what is wrong, their truths are true, and the page in docs is made from the stored counts."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections import Counter

@@ -1,7 +1,5 @@
 """A batch that is killed, stopped, or called twice at once: every notebook is run to its end exactly once."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The list of guarantees that are broken on purpose: each applies, and to a line that the main job runs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """No file that the toolkit writes runs a formula when a spreadsheet opens it, and its texts come back as they were."""
 
-from __future__ import annotations
-
 import ast
 import csv
 import re

@@ -1,7 +1,5 @@
 """What the ledger has is written first: after a kill a stop at the budget leaves no paid answer out of sight."""
 
-from __future__ import annotations
-
 import pytest
 from processes import in_a_process, kill_when_seen
 from stub_server import Fault

@@ -1,7 +1,5 @@
 """Replies that speak to the judge: no text closes its fence, is taken for a place in a prompt, or runs."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a killed process left is removed by the next one, and nothing else is."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

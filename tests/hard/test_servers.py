@@ -1,7 +1,5 @@
 """One whole study on each of ``TOOLKIT_TEST_MONGODB_URIS``: run, kill, resume, figures, export, verify."""
 
-from __future__ import annotations
-
 import os
 import uuid
 

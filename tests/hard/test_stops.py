@@ -1,7 +1,5 @@
 """Ctrl-C: what is in flight comes home, nothing is counted that was not sent, and a second one gives up."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

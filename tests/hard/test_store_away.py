@@ -1,7 +1,5 @@
 """A store that goes away: the replies it does not take are in a file, and the next start takes them up."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

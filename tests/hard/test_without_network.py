@@ -1,7 +1,5 @@
 """An export is verified on a machine that has no network: every frame is made again there, to the last bit."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -49,6 +49,13 @@ def requests(make_request, provider):
     return make
 
 
+async def ended(client, requests):
+    """Submit a batch, look at it once, and return its id."""
+    batch_id = await client.submit(requests, NAME)
+    await client.state(batch_id)
+    return batch_id
+
+
 async def done(client, requests):
     """Submit requests, poll to the end, and return the results."""
     batch_id = await client.submit(requests, NAME)
@@ -138,8 +145,7 @@ def test_what_goes_wrong_is_told_as_for_single_calls(provider, step, fault, reas
     with StubServer() as server:
 
         async def work(client):
-            batch_id = await client.submit(asked, NAME)
-            await client.state(batch_id)
+            batch_id = await ended(client, asked)
             server.batch_http_fault = lambda method, path: fault
             return await {
                 "submit": lambda: client.submit(asked, NAME),
@@ -167,8 +173,7 @@ def test_results_that_break_off_are_no_results(provider, fault, requests):
     with StubServer() as server:
 
         async def work(client):
-            batch_id = await client.submit(asked, NAME)
-            await client.state(batch_id)
+            batch_id = await ended(client, asked)
             server.batch_http_fault = lambda method, path: (
                 fault if path.endswith(("/content", "/results")) else None
             )
@@ -189,8 +194,7 @@ def test_an_unreadable_line_costs_no_other_line(provider, requests, monkeypatch)
     with StubServer() as server:
 
         async def work(client):
-            batch_id = await client.submit(asked, NAME)
-            await client.state(batch_id)
+            batch_id = await ended(client, asked)
             lines = stub_batches._jsonl
             monkeypatch.setattr(stub_batches, "_jsonl", lambda known: b"\xff{\n[1]\n\n{}\n" + lines(known))
             return await client.results(batch_id, NAME, asked)

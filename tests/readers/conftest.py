@@ -1,7 +1,5 @@
 """Captures for the tests of readers."""
 
-from __future__ import annotations
-
 import handmade
 import pytest
 

@@ -1,7 +1,5 @@
 """The papermill engine: whoever calls papermill gets the checks and the honest ends too."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Batches in real kernels: every end has its own status, what is done is not run again, what failed on demand."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

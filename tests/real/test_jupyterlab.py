@@ -4,8 +4,6 @@ They share one JupyterLab, one browser and one finished study by scripted models
 rating desk used; all of them are opened by `make test-all`.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

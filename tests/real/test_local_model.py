@@ -1,7 +1,5 @@
 """The local model really answers and judges: through the engine and both clients, in every mode."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 

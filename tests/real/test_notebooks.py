@@ -1,7 +1,5 @@
 """Notebooks and templates without a browser: what they say, and what papermill lets through and we refuse."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import nbformat

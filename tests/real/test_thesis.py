@@ -1,7 +1,5 @@
 """The thesis bundle: it compiles as it is, says only what was done, cites only what it used, and is sealed."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Every notebook of a fresh thesis folder runs as `toolkit lab` opens it, after the folder's `make demo` alone."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

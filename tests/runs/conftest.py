@@ -1,7 +1,5 @@
 """What the tests of runs and their cost do not wait for."""
 
-from __future__ import annotations
-
 import pytest
 
 from toolkit.study import Study

@@ -1,7 +1,5 @@
 """The budget of a study: what is set aside and what was spent never pass it together."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import random

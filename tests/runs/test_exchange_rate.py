@@ -1,7 +1,5 @@
 """A study's own exchange rate: what is asked from then on is booked with it, and what was paid stays as it was."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

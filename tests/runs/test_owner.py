@@ -1,7 +1,5 @@
 """One process at a time runs a study: who lives is seen on this host and told by the lease of another one."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Replies of another study in one results folder: said before and after, and asked anew where a study says so."""
 
-from __future__ import annotations
-
 import pytest
 from stub_study import stub_study
 

@@ -1,7 +1,5 @@
 """Who is asked how much: equal calls once, nobody who is retired, limits shared, and who answered."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -25,10 +25,10 @@ def moved(differences, confidence=0.95):
     level = (1 + confidence) / 2
     cases = count / (scipy_stats.t.ppf(level, count - 1) / scipy_stats.norm.ppf(level)) ** 2
     sides = []
+    sizes = np.sort(np.abs(differences[differences != 0]))
+    squared = np.average(sizes, weights=sizes)
+    step = squared + (sizes[-1] - squared) * (3 / len(sizes) if len(sizes) > 3 else 1)
     for moves in (differences[differences > 0], -differences[differences < 0]):
-        sizes = np.sort(moves if len(moves) else np.abs(differences[differences != 0]))
-        squared = np.average(sizes, weights=sizes)
-        step = squared + (sizes[-1] - squared) * (3 / len(sizes) if len(sizes) > 3 else 1)
         share = moves.sum() / step / count
         low, high = proportion_confint(share * cases, cases, 1 - confidence, "wilson")
         sides.append((share * step, max(low, 0.0) * step, min(high, 1.0) * step))

@@ -1,7 +1,5 @@
 """One finished study for every test of what people see and say of it."""
 
-from __future__ import annotations
-
 import pytest
 from small_study import clear_of_people, finished_study
 

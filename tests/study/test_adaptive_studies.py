@@ -1,7 +1,5 @@
 """An adaptive study: whole bases in rounds until the models are told apart, the same rounds after a kill."""
 
-from __future__ import annotations
-
 import pytest
 from stub_server import Fault
 

@@ -1,7 +1,5 @@
 """The core runs a study, its judges and its figures without the rooms that stand on top of it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

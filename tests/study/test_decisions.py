@@ -1,7 +1,5 @@
 """What was decided before the first reply is kept, and all that was changed after it is listed."""
 
-from __future__ import annotations
-
 import json
 from importlib import resources
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The demo within its time: the planted study first, then whole bases of the other; the same command goes on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Judges asked the same again on a later day: paid once a day, apart from the study, held to a tolerance."""
 
-from __future__ import annotations
-
 from datetime import date
 
 import pandas as pd

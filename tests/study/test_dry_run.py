@@ -1,7 +1,5 @@
 """What a study file asks for is run to the end on a few items, by scripts, before its estimate is believed."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import tomllib
@@ -135,7 +133,14 @@ def write_studies_of_pages(folder):
     for page in (DOCS / "how_to").glob("*.md"):
         for block in re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
             table = tomllib.loads(block)
-            if {"product", "base", "question", "dimensions", "test", "options"} & table.keys() or "reference" in block:
+            if {
+                "product",
+                "base",
+                "question",
+                "dimensions",
+                "test",
+                "options",
+            } & table.keys() or "reference" in block:
                 continue
             head = "" if "name" in table else 'name = "page"\n'
             head += "" if "models" in table else 'models = ["gpt-6-luna", "gemini-4-argon"]\n'

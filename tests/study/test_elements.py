@@ -1,7 +1,5 @@
 """Required elements of a good answer: looked for by judges, kept, read strictly, and held against the rubric."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Answers without a label: the share of yes, of files and of a study's own replies, read again from the ledger."""
 
-from __future__ import annotations
-
 import json
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Length arms: composed and asked on request, out of every other analysis, checked, and parted by one analysis."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,7 +1,5 @@
 """Looking at a study runs no code of its own: the Tab key, status, view and settle read it as data."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every public member of a study and of scores works, or says in one line why it cannot."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.study.test_scores import ratings
@@ -17,7 +15,8 @@ REFUSED = {
     "reference_effect": "not judged both with reference answers and without",
     **dict.fromkeys(("accuracy", "position_effect", "label_scores", "model_power"), "not compared with a key"),
     "keyed_answers": "has no key", "compare_pairs": "compared replies in pairs", "pair_agreement": "compared replies",
-    "adaptive": "12 are needed", "calibration": "nobody", "judge_weighting": "count alike", "required_elements": "elements", "rate": "",
+    "adaptive": "12 are needed", "calibration": "nobody", "required_elements": "elements", "rate": "",
+    "judge_weighting": "count alike",
 }  # fmt: skip
 """Members that the small study refuses, with words of the reason."""
 

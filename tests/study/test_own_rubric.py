@@ -1,7 +1,5 @@
 """A rubric of one's own, four dimensions on 1-10 with weights, goes through a whole study: nothing of 0-5 is left."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

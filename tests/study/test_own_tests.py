@@ -1,7 +1,5 @@
 """A test that a user writes in one file outside the project runs, is stored, and is drawn like the shipped ones."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

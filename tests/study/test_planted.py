@@ -1,7 +1,5 @@
 """A study whose truth is in its file: what is found has it, and a truth that is not planted is found out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

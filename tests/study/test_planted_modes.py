@@ -1,7 +1,5 @@
 """Every way of judging on the planted study that ships: all is judged, and what breaks on the way is a reason."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
@@ -92,7 +90,7 @@ def test_every_mode_judges_all_replies(begin, mode):
         means = judgements.groupby("judge", observed=True)[[*DIMENSIONS]].mean().mean(axis=1)
         if mode != "normalized":
             assert means["tertiary"] - means["primary"] == pytest.approx(-0.4, abs=0.2)
-            assert means["primary"] == pytest.approx(3.0, abs=0.6)
+            assert means["primary"] == pytest.approx(3.0, abs=0.6 if mode == "references" else 0.4)
     assert study.execute(progress=False).new_calls == 0
 
 

@@ -1,7 +1,5 @@
 """Probing the judges of a study: only the text differs, everything is paid once, and what fails is missing."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Prompts from documents: what its document does not say is dropped, hostile text is data, and it is paid for once."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The desk, without a browser: what its buttons keep, show and refuse."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Scenarios, days and money as people write them, keys in the wrong table, and the completion of the shell."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """No page, template, notebook, message, table or help names what was taken out of the package."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

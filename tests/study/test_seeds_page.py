@@ -1,7 +1,5 @@
 """Every name that the page on the seeds gives as the place of a requirement opens."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """What a study file promises beforehand, and one number in one place, as a reader of the results meets them."""
 
-from __future__ import annotations
-
 import json
 import re
 

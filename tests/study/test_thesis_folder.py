@@ -1,7 +1,5 @@
 """A thesis folder stands alone, and the wheel carries all that it is made of."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Tutorials run as they are printed: in an empty folder, block after block, and print the numbers that they show."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -1,7 +1,5 @@
 """What somebody who wrote the seeds types first runs as it stands there: items, formulas, documents, result types."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

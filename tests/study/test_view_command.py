@@ -1,7 +1,5 @@
 """`toolkit view`: a page on this machine alone, for who has its address; it changes nothing, until Ctrl-C."""
 
-from __future__ import annotations
-
 import http.client
 import re
 import signal

@@ -1,7 +1,5 @@
 """The instrument card: no figure without n and kind, none that is typed by hand, and records that do not change."""
 
-from __future__ import annotations
-
 import json
 import runpy
 from pathlib import Path

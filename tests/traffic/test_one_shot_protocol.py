@@ -1,7 +1,5 @@
 """The one-shot test end to end: known shares come back as exact counts, and what is missing says so."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from functools import partial

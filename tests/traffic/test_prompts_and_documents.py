@@ -1,7 +1,5 @@
 """Prompts and documents of a study's own: crossed, read beside the study, decided and exported with it, or refused."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """The mean over items: repeats are one cluster, what is missing is counted, and a share stays a share."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from cases import cases

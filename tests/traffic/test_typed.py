@@ -1,7 +1,5 @@
 """Typed answers: a claim holds only where its own subject and rows give its value, and nothing else is a verdict."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -154,7 +154,7 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
         "length_and_information": analyses.runs_with_arms.empty,
         "missing": not analyses.is_judged,
         "length_bias": not analyses.length_normalization,
-        "judge_weighting": "judge_weighting" in reasons,
+        "judge_weighting": not analyses.weighted,
         "hallucination": analyses.hallucination_verdicts.empty,
     }
     foreign |= {name for name, is_absent in absent.items() if is_absent}

@@ -102,16 +102,15 @@ def judge_drift(then: pd.DataFrame, now: pd.DataFrame, *, composite: str = SCORE
     standard error and degrees of freedom (`toolkit.stats.inference.means.clustered_mean`), or that of the shares of
     bases that moved up and down, where few have moved: with the mean moves :math:`m_g` of the bases and their shares
     :math:`w_g` of the differences, those upwards are taken for :math:`\sum w_g m_g / s` of the bases that move by
-    :math:`s` each, and those downwards likewise. With the mean square kept, :math:`s` is
-    :math:`c = \sum w_g m_g^2 / \sum w_g m_g` (Fay & Feuer 1997); of :math:`k` moves it is
-    :math:`c + (\max m_g - c) \min(1, 3/k)`, because few moves seldom show how far one can go. A side without a move
-    has the step of all moves. Their Wilson ends, with Kish's number
-    of bases and t for z as in `wilson_ends`, are put together (MOVER). Where every base has the same mean neither
-    exists, and the interval is :math:`\bar d \pm u`, :math:`u = z^2 / (G + z^2)`: Wilson's bound of the share of bases
-    that none of G has shown to move otherwise, by a point each. Agreement is quadratically weighted kappa of then and
-    now, nearly ICC(A,1). The share of scores that changed at all has Wilson's interval with an effective number of
-    pairs: a judge can rewrite a third of its scores at an equal mean. P values test that the shift is 0, for the
-    composite corrected by Holm over the judges.
+    :math:`s` each, and those downwards likewise. With the mean square of all moves, :math:`s` is
+    :math:`c = \sum w_g m_g^2 / \sum w_g |m_g|` (Fay & Feuer 1997); of :math:`k` bases that moved it is
+    :math:`c + (\max |m_g| - c) \min(1, 3/k)`, because few moves seldom show how far one can go (the 3 is from the
+    simulations of `make coverage`). Their Wilson ends, with Kish's number of bases and t for z as in `wilson_ends`, are
+    put together (MOVER). Where every base has the same mean neither exists, and the interval is :math:`\bar d \pm u`,
+    :math:`u = z^2 / (G + z^2)`: Wilson's bound of the share of bases that none of G has shown to move otherwise, by a
+    point each. Agreement is quadratically weighted kappa of then and now, nearly ICC(A,1). The share of scores that
+    changed at all has Wilson's interval with an effective number of pairs: a judge can rewrite a third of its scores at
+    an equal mean. P values test that the shift is 0, for the composite corrected by Holm over the judges.
 
     Parameters
     ----------
@@ -203,24 +202,17 @@ def _shift(empty: Estimate, difference: np.ndarray, bases: Sequence[Hashable]) -
         return mean.of(empty, tested=True)
     sums = sums_by(numbered(bases), np.column_stack([difference, np.ones(len(difference))]))
     moves, weights = sums[:, 0] / sums[:, 1], sums[:, 1] / len(difference)
-    sides = [(float(weights @ side), _step(side, weights)) for side in (moves.clip(0), (-moves).clip(0))]
-    any_step = _step(np.abs(moves), weights)
+    sizes = np.abs(moves)
+    square = float(weights @ sizes**2 / (weights @ sizes))
+    step = square + (float(sizes.max()) - square) * min(1.0, 3 / np.count_nonzero(sizes))
 
     def ends(confidence: float) -> tuple[float, float]:
         n, parts = 1 / float(weights @ weights) / inflation(mean.degrees, confidence), []
-        for side, step in sides:
-            step = step or any_step
-            low, high = wilson(side / step * n, n, confidence)
-            parts.append((side, (step * low, step * high)))
+        for side in (moves.clip(0), (-moves).clip(0)):
+            mean_move = float(weights @ side)
+            low, high = wilson(mean_move / step * n, n, confidence)
+            parts.append((mean_move, (step * low, step * high)))
         by_moves, by_t = mover(*parts[0], *parts[1]), mean.ends(confidence)
         return min(by_moves[0], by_t[0]), max(by_moves[1], by_t[1])
 
     return with_inversion(empty.valued(mean.mean), ends)
-
-
-def _step(moves: np.ndarray, weights: np.ndarray) -> float:
-    """Return the size of one move: the largest of three or fewer, nearer to that of equal mean square with each more."""
-    if not moves.any():
-        return 0.0
-    square = float(weights @ moves**2 / (weights @ moves))
-    return square + (float(moves.max()) - square) * min(1.0, 3 / np.count_nonzero(moves))

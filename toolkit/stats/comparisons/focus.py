@@ -20,7 +20,6 @@ from toolkit.stats.prompt_length.contrasts import (
     effect_size,
     mean_over_bases,
     on_models,
-    runs_mean,
 )
 from toolkit.stats.result import Estimate, Estimates, Result
 from toolkit.words import DIMENSIONS, SCORE, agreeing, counted
@@ -239,11 +238,9 @@ def _agreement(complete: pd.DataFrame) -> Estimates:
 
 @dataclass(frozen=True)
 class JudgeWeighting(Result):
-    """Means of each score by the judges' specialization and by equal weights, and their paired differences."""
+    """Each score by the judges' specialization less that by equal weights, paired."""
 
     differences: Estimates
-    specialization: Estimates
-    equal: Estimates
 
 
 @over_clusters
@@ -266,8 +263,8 @@ def judge_weighting(runs: pd.DataFrame, judgements: pd.DataFrame, scores: Sequen
     Returns
     -------
     JudgeWeighting
-        For each score the mean under both weights and the paired difference, with Student's t intervals over bases, or
-        over clusters of bases that share texts; P values with Holm's correction over all scores.
+        For each score the paired difference, with Student's t interval over bases, or over clusters of bases that
+        share texts; P values with Holm's correction over all scores.
 
     Raises
     ------
@@ -284,10 +281,10 @@ def judge_weighting(runs: pd.DataFrame, judgements: pd.DataFrame, scores: Sequen
     >>> runs["clarity"] = [3.0, 11 / 3, 4.0, 3.0]
     >>> said = pd.DataFrame({"run_id": [*"aabbccdd"], "clarity": [3.0, 3.0, 3.0, 4.0, 4.0, 4.0, 3.0, 3.0]})
     >>> compared = judge_weighting(runs, said, ["clarity"])
-    >>> round(compared.differences[0].estimate, 4), round(compared.equal[0].estimate, 3)
-    (0.0417, 3.375)
+    >>> round(compared.differences[0].estimate, 4)
+    0.0417
     """
-    means, rows = judgements.groupby("run_id")[list(scores)].mean(), []
+    means, differences = judgements.groupby("run_id")[list(scores)].mean(), []
     for name in scores:
         alike = runs["run_id"].map(means[name]).where(runs[name].notna())
         on = runs.assign(judge="all")
@@ -295,8 +292,6 @@ def judge_weighting(runs: pd.DataFrame, judgements: pd.DataFrame, scores: Sequen
         off[name] = alike
         pairs = paired_judgements(on, off, name, "judge weighting", "by both weights")
         difference, *_ = paired_difference(pairs, f"{name}, specialization - equal", name, runs)
-        difference = replace(difference, n={kind: difference.n[kind] for kind in ("bases", "runs")})
-        sides = (pairs.assign(score=pairs[side]) for side in ("on", "off"))
-        rows.append((difference, *(runs_mean(name, side, difference.unit) for side in sides)))
-    differences, weighted, equal = zip(*rows, strict=True)
-    return JudgeWeighting(exploratory_tests(differences, "scores"), weighted, equal)
+        counts = {kind: difference.n[kind] for kind in ("bases", "runs")}
+        differences.append(replace(difference, n=counts))
+    return JudgeWeighting(exploratory_tests(differences, "scores"))
