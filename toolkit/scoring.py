@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from toolkit.errors import InputError
-from toolkit.words import DIMENSIONS, SCALE, counted, coverage
+from toolkit.words import COMPOSITES, DIMENSIONS, SCALE, counted, coverage
 
 ENOUGH_JUDGES = 2
 """Fewer of several judges than this leave an answer unjudged (DESIGN, decision 2)."""
@@ -65,7 +65,7 @@ class Scheme:
     @property
     def columns(self) -> tuple[str, ...]:
         """The dimensions and both composites."""
-        return (*self.names, "composite", "composite_strict")
+        return (*self.names, *COMPOSITES)
 
     def strict(self, scores: Mapping[str, Any]) -> float | None:
         """Return the weighted mean of the scores, in which every score counts."""
@@ -106,7 +106,8 @@ def calculate_composite_score(dimension_scores: Mapping[str, Any]) -> float | No
     """Return the mean of the dimension scores above zero, as seed 002 (section 2.2) defines the composite.
 
     A missing score is ignored, like a zero. The seed returns 0.0 when nothing is left; the ruling here keeps
-    that for true zeros and returns None when every score is missing: no judgement is not a bad one.
+    that for true zeros and returns None when every score is missing: no judgement is not a bad one. A composite that
+    stands beside the dimensions, as in a stored run, is none of them.
 
     Parameters
     ----------
@@ -160,7 +161,8 @@ def aggregate_ensemble_scores(
     Parameters
     ----------
     judge_results
-        One result a judge: an object or a mapping with ``composite``, such as each of a run's ``judge_results``.
+        One result a judge: an object or a mapping with ``composite``, such as each of a run's ``judge_results``, or a
+        plain score.
     score
         ``composite``, as in the seed, or another member of a result or of its ``scores``.
     scale
@@ -434,7 +436,8 @@ def _check_confidence(confidence: float) -> None:
 
 
 def _present(dimension_scores: Mapping[str, Any], scale: tuple[float, float] = SCALE) -> list[float]:
-    scores = (on_scale(value, name, scale) for name, value in dimension_scores.items())
+    named = dimension_scores.items()
+    scores = [on_scale(value, name, scale) for name, value in named if name not in COMPOSITES]
     return [score for score in scores if score is not None]
 
 
@@ -442,6 +445,8 @@ def _score_of_judge(result: Any, name: str, scale: tuple[float, float]) -> float
     """Return a score of a judge, or None where it is missing or off the scale (DESIGN, decision 2)."""
     if _member(result, "evaluation_failed") or _member(result, "failed"):
         return None
+    if not isinstance(result, Mapping) and not hasattr(result, "scores") and not hasattr(result, name):
+        result = {name: result}
     value = _member(result, name)
     score = number_or_missing(_member(_member(result, "scores"), name) if value is None else value, name)
     return score if score is not None and scale[0] <= score <= scale[1] else None

@@ -24,6 +24,8 @@ DIMENSIONS = (
 )
 SCALE = (0.0, 5.0)
 """Of the default rubric's scores."""
+COMPOSITES = ("composite", "composite_strict")
+"""Without zeros, as the seed has it, and with all scores; neither is a dimension."""
 SCORE = "composite_strict"
 """What analyses compare unless a study or a caller names another column: the composite in which a true 0 counts."""
 SCENARIOS = ("SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS")

@@ -59,7 +59,7 @@ def test_a_template_runs_by_papermill_with_its_parameters(tmp_path, demo_like_st
     All templates run in `test_jupyterlab`.
     """
     given = {"study": str(demo_like_study), "figures": str(tmp_path)}
-    (path,) = run_templates([(TEMPLATES / "run_study.ipynb", tmp_path / "run_study.ipynb", given)])
+    (path,) = run_templates([(TEMPLATES / "run_study.ipynb", tmp_path / "new" / "run_study.ipynb", given)])
     notebook = nbformat.read(path, 4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
     assert all(cell.execution_count for cell in code)

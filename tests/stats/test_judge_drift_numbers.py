@@ -27,7 +27,7 @@ def moved(differences, confidence=0.95):
     sides = []
     sizes = np.sort(np.abs(differences[differences != 0]))
     squared = np.average(sizes, weights=sizes)
-    step = squared + (sizes[-1] - squared) * (3 / len(sizes) if len(sizes) > 3 else 1)
+    step = squared + (sizes[-1] - squared) * (5 / len(sizes) if len(sizes) > 5 else 1)
     for moves in (differences[differences > 0], -differences[differences < 0]):
         share = moves.sum() / step / count
         low, high = proportion_confint(share * cases, cases, 1 - confidence, "wilson")

@@ -38,6 +38,7 @@ NAN = math.nan
         ({"clarity": 0.0, "relevance": None}, 0.0, 0.0, 1),
         ({}, None, None, 0),
         (dict.fromkeys(DIMENSIONS, NAN), None, None, 0),
+        ({"clarity": 4.0, "composite": 1.0, "composite_strict": 0.0}, 4.0, 4.0, 0),
     ],
 )
 def test_the_composite_leaves_zeros_out_the_strict_one_counts_them_and_a_missing_score_is_no_zero(
@@ -57,11 +58,13 @@ def test_the_composite_leaves_zeros_out_the_strict_one_counts_them_and_a_missing
         {"composite": 0.0, "failed": True},
         {"composite": 9.0},
         {},
+        NAN,
     ],
 )
 def test_a_failed_judge_is_missing_and_never_a_zero(failed):
     aggregated = aggregate_ensemble_scores({"a": {"composite": 4.0}, "b": failed, "c": {"composite": 5.0}})
     assert (aggregated["mean"], aggregated["judge_count"]) == (4.5, 2)
+    assert aggregate_ensemble_scores([4.0, failed, 5.0]) == aggregated
     alone = aggregate_ensemble_scores([{"composite": 4.0}, failed])
     nothing = dict.fromkeys(("mean", "std", "median", "confidence_interval"))
     assert alone == {**nothing, "judge_count": 1}

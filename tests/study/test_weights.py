@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from methods_told import methods_of
 
 from tests.study.test_judges import SPEC, said
 from toolkit.audit.verify import record_differences
@@ -161,6 +162,7 @@ def test_length_normalization_of_the_seed_s_document_asks_for_the_length_bias(tm
         (sentence,) = study.findings("length_bias").sentences()
         assert sentence in study.findings().sentences()
         assert "changes no score in other modes" in sentence
+        assert "per 100 tokens" not in methods_of(study)
         slope = study.length_bias().slope
         assert slope.estimate is None or f"{slope.estimate:.2f}" in sentence
         stored = study.store.database["runs"].find_one()["bias_controls"]

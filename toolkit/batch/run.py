@@ -106,6 +106,7 @@ def run_templates(jobs: Sequence[tuple[Path, Path, Mapping[str, Any]]]) -> tuple
         plans: list[Plan] = []
         for number, (template, output, parameters) in enumerate(jobs):
             target = output.resolve()
+            target.parent.mkdir(parents=True, exist_ok=True)
             plan: Plan = {
                 "parameters": check_parameters(template, parameters),
                 "template": str(template.resolve()),

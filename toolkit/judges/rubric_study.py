@@ -34,14 +34,13 @@ from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.run_table import Points
 from toolkit.stats.prompt_length.contrasts import compare_lengths
 from toolkit.stats.result import Estimate
-from toolkit.words import LENGTH_BINS, counted
+from toolkit.words import COMPOSITES, LENGTH_BINS, counted
 
 if TYPE_CHECKING:
     from toolkit.prompts.dataset import Prompt
 
 SHARE = "share of runs"
 UNJUDGED = "unjudged share"
-COMPOSITES = ("composite", "composite_strict")
 
 
 class RubricStudy(PromptResponseTest):

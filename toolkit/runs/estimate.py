@@ -331,8 +331,8 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
     batch = fields["worst_seconds"]
     time = f"within {duration(batch)}" if batch else f"in about {duration(fields['seconds'])}"
     yield (
-        f"{fields['calls']} calls still to be asked: about {money(fields['expected_aud'])}, at least "
-        f"{money(fields['low_aud'])} and at worst {money(fields['worst_aud'])}, {time}"
+        f"{fields['calls']} calls still to be asked: about {money(fields['expected_aud'])}, "
+        f"{money(fields['low_aud'])} where replies are short and at worst {money(fields['worst_aud'])}, {time}"
     )
 
 

@@ -10,8 +10,8 @@ import pandas as pd
 from toolkit.files import digest, sha256_hex
 from toolkit.store.connection import Store
 from toolkit.store.documents import Anchor, Drift, Judgement
+from toolkit.words import COMPOSITES
 
-COMPOSITES = ("composite", "composite_strict")
 COLUMNS = ("anchor", "day", "target", "base", "cluster", "judge", "dimension", "then", "now")
 _Document = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy import special, stats
+from scipy import stats
 
 from toolkit.errors import InputError
 from toolkit.stats.adaptive.sequential import (
@@ -22,7 +22,8 @@ from toolkit.stats.adaptive.sequential import (
     read_bank,
     widest_half,
 )
-from toolkit.stats.inference.proportions import clopper_pearson
+from toolkit.stats.inference.means import mean_estimate
+from toolkit.stats.inference.proportions import clopper_pearson, rate_mean
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 
 ROUND = 2  # bases asked between two decisions, so that what is counted is the design and not the round
@@ -210,27 +211,27 @@ def _estimates(frame: pd.DataFrame, name: str, baseline: str, budget: float, uni
         n, middle = {"seeds": count}, float(np.median(x))
         return Estimate(title, middle, low, high, "binomial ranks", unit, n, statistic=statistic)
 
-    def mean(title: str, column: str, statistic: str = "") -> Estimate:
-        x = trials[column].dropna().to_numpy(float)
-        empty = Estimate(title, n={"seeds": len(x)}, missing=count - len(x), statistic=statistic)
-        if not len(x):
-            return empty.not_estimable("every ranking is of ties")
-        middle = float(x.mean())
-        if len(x) < 2:
-            return empty.valued(middle)
-        half = float(special.stdtrit(len(x) - 1, 0.975) * x.std(ddof=1) / np.sqrt(len(x)))
-        return empty.valued(middle, middle - half, middle + half, method="Student t over seeds")
+    def rate(title: str, column: str, statistic: str = "") -> Estimate:
+        empty = Estimate(title, unit="share", n={"seeds": count}, statistic=statistic)
+        return rate_mean(empty, trials[column], list(trials.index))
 
+    tau = trials["tau"].dropna()
+    ranked = Estimate(
+        f"Kendall's tau{at_cost}",
+        method="Student t over seeds",
+        n={"seeds": len(tau)},
+        missing=count - len(tau),
+    )
     joint, coverage = int(trials["all_covered"].sum()), "coverage of the differences"
     ends, n = clopper_pearson(joint, count), {"seeds": count}
     return (
         median("cost to the width", "cost", unit),
         median("bases to the width", "bases", "bases"),
         median(f"cost over that of {baseline}", "ratio", "share", "cost over the baseline"),
-        mean(coverage, "covered", coverage),
-        mean("coverage at every look", "always_covered"),
+        rate(coverage, "covered", coverage),
+        rate("coverage at every look", "always_covered"),
         Estimate("coverage of all jointly", joint / count, *ends, "Clopper-Pearson", "share", n),
         median(f"error of the means{at_cost}", "score_error", statistic="error of the means"),
         median(f"width{at_cost}", "width"),
-        mean(f"Kendall's tau{at_cost}", "tau"),
+        mean_estimate(ranked, tau, list(tau.index), "every ranking is of ties"),
     )

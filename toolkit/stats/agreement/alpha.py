@@ -15,14 +15,13 @@ from toolkit.stats.agreement.icc import FORMS, base_sums, forms_of_sums, from_lo
 from toolkit.stats.agreement.ratings import RatingMatrix, target_bases
 from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
 from toolkit.stats.result import ROUNDING, Estimate
-from toolkit.words import counted
+from toolkit.words import COMPOSITES, counted
 
 OVER_JUDGES = "alpha over judges"
 OVER_DIMENSIONS = "alpha over dimensions"
 KRIPPENDORFF = "Krippendorff's alpha (interval)"
 FELDT = "F distribution, rows independent (Feldt, Woodruff & Salih 1987)"
 JACKKNIFE = "jackknife over bases, ln F scale"
-_COMPOSITES = ("composite", "composite_strict")
 _LOG_SCALE = (lambda a: -np.log1p(-a), lambda z: -np.expm1(-z))
 """There and back: of alpha it is ln F, since alpha is 1 - 1/F."""
 
@@ -45,7 +44,7 @@ def alpha_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
     It says how far the dimensions of the rubric measure one thing. The interval is clustered by base, or by answer
     where no base is known, because several judges score one answer.
     """
-    items = ratings[~ratings["dimension"].isin(_COMPOSITES)]
+    items = ratings[~ratings["dimension"].isin(COMPOSITES)]
     if items["dimension"].nunique() < 2:
         return None
     keys = ["target", "judge", "dimension"]

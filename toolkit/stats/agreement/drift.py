@@ -104,7 +104,7 @@ def judge_drift(then: pd.DataFrame, now: pd.DataFrame, *, composite: str = SCORE
     :math:`w_g` of the differences, those upwards are taken for :math:`\sum w_g m_g / s` of the bases that move by
     :math:`s` each, and those downwards likewise. With the mean square of all moves, :math:`s` is
     :math:`c = \sum w_g m_g^2 / \sum w_g |m_g|` (Fay & Feuer 1997); of :math:`k` bases that moved it is
-    :math:`c + (\max |m_g| - c) \min(1, 3/k)`, because few moves seldom show how far one can go (the 3 is from the
+    :math:`c + (\max |m_g| - c) \min(1, 5/k)`, because few moves seldom show how far one can go (the 5 is from the
     simulations of `make coverage`). Their Wilson ends, with Kish's number of bases and t for z as in `wilson_ends`, are
     put together (MOVER). Where every base has the same mean neither exists, and the interval is :math:`\bar d \pm u`,
     :math:`u = z^2 / (G + z^2)`: Wilson's bound of the share of bases that none of G has shown to move otherwise, by a
@@ -204,7 +204,7 @@ def _shift(empty: Estimate, difference: np.ndarray, bases: Sequence[Hashable]) -
     moves, weights = sums[:, 0] / sums[:, 1], sums[:, 1] / len(difference)
     sizes = np.abs(moves)
     square = float(weights @ sizes**2 / (weights @ sizes))
-    step = square + (float(sizes.max()) - square) * min(1.0, 3 / np.count_nonzero(sizes))
+    step = square + (float(sizes.max()) - square) * min(1.0, 5 / np.count_nonzero(sizes))
 
     def ends(confidence: float) -> tuple[float, float]:
         n, parts = 1 / float(weights @ weights) / inflation(mean.degrees, confidence), []

@@ -9,10 +9,9 @@ from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.inference.means import CLUSTERED, bounded_mean
 from toolkit.stats.inference.run_table import need_columns
 from toolkit.stats.result import Estimate, Estimates, Result
-from toolkit.words import LENGTH_BINS
+from toolkit.words import COMPOSITES, LENGTH_BINS
 
 SHARE = "share of required elements"
-_RUBRICS = ("composite", "composite_strict")
 
 
 @dataclass(frozen=True)
@@ -61,10 +60,12 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> RequiredEle
     (0.5625, 0.99)
     """
     need_columns("required elements", elements, ("run_id", "cluster", "length_bin", "judge", "share"))
-    need_columns("runs", runs, ("run_id", *_RUBRICS))
+    need_columns("runs", runs, ("run_id", *COMPOSITES))
     wide = elements.pivot_table(index="run_id", columns="judge", values="share", observed=True, dropna=False)
     runs_index = elements.drop_duplicates("run_id").set_index("run_id")[["cluster", "length_bin"]]
-    means = runs_index.join(wide.mean(axis=1).rename("share")).join(runs.set_index("run_id")[list(_RUBRICS)])
+    means = runs_index.join(wide.mean(axis=1).rename("share")).join(
+        runs.set_index("run_id")[list(COMPOSITES)]
+    )
     clusters = runs_index.loc[wide.index, "cluster"].tolist()
     shares: list[Estimate] = []
     for length_bin in LENGTH_BINS:
@@ -78,7 +79,7 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> RequiredEle
         unread = share.not_estimable("no judgement could be read")
         shares.append(bounded_mean(share, read["share"], bases, (0.0, 1.0)) if len(read) else unread)
     rubric: list[Estimate] = []
-    for composite in _RUBRICS:
+    for composite in COMPOSITES:
         complete = means.dropna(subset=["share", composite])
         pair, bases = f"{SHARE} with {composite}", complete["cluster"].tolist()
         scores, missing = complete[composite].astype(float), len(means) - len(complete)

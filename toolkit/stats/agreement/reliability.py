@@ -17,11 +17,11 @@ from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
 from toolkit.stats.result import Estimate, Estimates, Result
-from toolkit.words import DIMENSIONS, SCORE
+from toolkit.words import COMPOSITES, DIMENSIONS, SCORE
 
 # Leniency of a judge is error here, so absolute agreement leads (DESIGN, section 7).
 ROW_ORDER = ("ICC(A,1)", "ICC(A,k)", "ICC(1,1)", "ICC(1,k)", "ICC(C,1)", "ICC(C,k)")
-_KEY_ORDER = (*DIMENSIONS, "composite", "composite_strict")
+_KEY_ORDER = (*DIMENSIONS, *COMPOSITES)
 
 
 @dataclass(frozen=True)
