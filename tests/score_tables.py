@@ -74,8 +74,9 @@ def numbers(estimate):
 
 
 def check_shown(*results):
-    """See that results can be shown, whatever they lack: as JSON without NaN, in a sentence and in a notebook."""
+    """See that results can be shown, whatever they lack: as JSON without NaN, a sentence, a frame, in a notebook."""
     for result in results:
         assert json.dumps(result.to_dict(), allow_nan=False)
         assert result.sentence()
         assert repr(result)
+        getattr(result, "frame", result.sentence)()  # an estimate alone has no frame

@@ -115,14 +115,14 @@ def test_nothing_to_score_is_drawn_without_a_complaint(methods):
 
 
 def test_the_table_holds_counts_scores_and_intervals(tmp_path):
-    """A group of an incomplete method has its counts and no score."""
+    """Score and raw differ where a method is below 0; a group of an incomplete method has its counts and no score."""
     methods = [
-        *scored({"a": COUNTS["hosts"], "b": COUNTS["paths"]}),
+        *scored({"a": COUNTS["hosts"], "b": COUNTS["ports"]}),
         *scored({"a": COUNTS["codes"]}, ("careful",)),
     ]
     table = one_shot_table(score_groups(methods))
     assert too_many_sentences([table, one_shot_figure(FOUR)]) == {}
-    assert "plain & 16 & 1 & 3 & 0 & 20 & 2 of 2 & 0.72 & 0.72 {[}$-$0.50, 1.00{]}" in table.latex
+    assert "plain & 10 & 2 & 8 & 0 & 20 & 2 of 2 & 0.50 & 0.30 {[}$-$0.50, 1.00{]}" in table.latex
     assert r"careful & 4 & 4 & 0 & 2 & 10 & 0 of 1 & -- & -- \\" in table.latex
     assert len(table.data) == 4
     files = ["one_shot.tex", "one_shot.csv", "one_shot.notes.txt"]

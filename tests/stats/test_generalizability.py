@@ -3,7 +3,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from score_tables import check_shown, crossed, golden, long, named
+from score_tables import check_shown, crossed, golden, long, named, numbers
 
 from toolkit.stats.generalizability.components import variance_components
 from toolkit.stats.generalizability.design import Design
@@ -114,6 +114,10 @@ def test_the_cheapest_plan_is_the_cheapest_of_all_designs():
         return raw["model"] / (raw["model"] + error)
 
     assert plan.reached == pytest.approx(phi(plan.counts))
+    frame = found.figure_frame()
+    assert frame["share"].sum() == pytest.approx(1)
+    present = frame.query("name == 'Phi' and present")[["estimate", "low", "high"]]
+    assert tuple(present.mean()) == pytest.approx(numbers(found.result.phi))
     cheaper = [
         phi({"base": base, "judge": judge, "repeat": repeat})
         for base, judge, repeat in product(range(1, 61), range(1, 11), range(1, 11))

@@ -160,6 +160,7 @@ def test_no_scores_within_the_scale_take_a_contrast_beyond_its_bounds():
     }.items():
         assert [one.estimate for one in found.contrasts[case]] == [one.estimate for one in contrasts]
     assert found.contrasts["lowest"][0].unit == "score points (0-5)"
+    assert len(found.frame()) == 15  # three contrasts under five assumptions
 
 
 def test_without_gaps_there_is_nothing_to_assume():

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from scipy.stats import kendalltau
 
+from toolkit.audit.verify import record_differences
 from toolkit.cli import cli
 from toolkit.errors import NotAnswerable, StudyError
 from toolkit.judges.pairs import Slot, draw_pairs, pair_request, parse_vote
@@ -300,6 +301,8 @@ def test_votes_and_scores_of_one_study_are_compared(tmp_path):
     tau = kendalltau(strengths.sort_index(), means.sort_index()).statistic
     assert agreement.models.estimate == pytest.approx(tau) == 1.0
     assert {"pairs", "pair_agreement", "models"} <= study.frames().analyses().keys()
+    study.store.database["pair_votes"].delete_one({})  # a vote that is taken away is found out
+    assert len(record_differences(study)) == 1
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------------
