@@ -57,8 +57,7 @@ def main_job_lines(files):
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"the main job did not come to its end\n{done.stderr[-2000:]}")
-    lines: dict[str, list[int]] = json.loads(done.stdout)
-    return lines
+    return json.loads(done.stdout)
 
 
 def is_green(checkout, tests):

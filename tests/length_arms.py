@@ -1,9 +1,5 @@
 """A folder of bases with length arms, whose facts name hosts and whose background names nobody."""
 
-from __future__ import annotations
-
-from typing import Any
-
 SIZES = {"facts_s": 6, "facts_m": 12, "facts_l": 15, "arm_neutral_m": 12, "arm_neutral_l": 15}
 _OPENINGS = ("monitors mail", "runs the network", "answers the phones", "keeps the servers", "reads the logs")
 _TASK = (
@@ -24,7 +20,7 @@ def facts_of(base):
 def base_of(base, **changes):
     """Return a base as TOML; changes give the facts of a list, or take it away."""
     long, short = zip(*facts_of(base), strict=True)
-    lists: dict[str, Any] = {}
+    lists = {}
     start = 0
     for name, count in SIZES.items():
         if name.startswith("facts"):

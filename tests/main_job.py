@@ -5,8 +5,6 @@ study is killed and taken over, stopped by Ctrl-C, refused, misunderstood by jud
 analysed, exported, imported and verified.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -125,7 +123,7 @@ def main(files):
     from toolkit.store import embedded
     from toolkit.study import Study
 
-    lines: dict[str, set[int]] = defaultdict(set)
+    lines = defaultdict(set)
     noting = trace({str(Path(name).resolve()) for name in files}, lines)
     with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(sys.stderr):
         home = Path(name)

@@ -205,7 +205,7 @@ def _form(content_type, body):
 
 
 def _openai_line(custom_id, fault, reply):
-    line: dict[str, Any] = {"id": f"req_{custom_id}", "custom_id": custom_id, "error": None}
+    line = {"id": f"req_{custom_id}", "custom_id": custom_id, "error": None}
     if fault is None:
         return {**line, "response": {"status_code": 200, "body": reply}}
     if fault == "error":

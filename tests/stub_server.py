@@ -220,7 +220,7 @@ class StubServer:
         self.cache_written += written
         if path.endswith("/messages"):
             cache = {"cache_read_input_tokens": read, "cache_creation_input_tokens": written}
-            usage: dict[str, Any] = {"input_tokens": sent - read - written, "output_tokens": got}
+            usage = {"input_tokens": sent - read - written, "output_tokens": got}
             reply = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": body["model"]}
             reply |= {"content": [{"type": "text", "text": text}], "stop_reason": "end_turn"}
             return self.change({**reply, "usage": usage | (cache if self.caches else {})})

@@ -1,16 +1,13 @@
 """What no text of a study may hold: wrong numbers of nouns, names of nothing in Python, zeros with a minus."""
 
-from __future__ import annotations
-
 import re
-from typing import Final
 
-_MANY: Final = (
+_MANY = (
     "answers|bases|bins|calls|comparisons|contrasts|designs|dimensions|experiments|items|judgements|judges|kinds|levels|methods|models|"
     "pairs|people|points|prompts|questions|ratings|repeats|replies|resamples|results|rows|runs|scores|tests|values|votes"
 )
-_SINGULARS: Final = "answer|base|experiment|item|judge|judgement|model|repeat|run|test"
-FORBIDDEN: Final = {
+_SINGULARS = "answer|base|experiment|item|judge|judgement|model|repeat|run|test"
+FORBIDDEN = {
     "one of several": re.compile(
         rf"(?<![\d.,–−+-])(?<! to )\b1 (?:(?:of 1|planned|rated|duplicate) )?(?:{_MANY})\b"
     ),

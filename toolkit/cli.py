@@ -69,7 +69,7 @@ def judges() -> None:
 
 @cli.group()
 def prompts() -> None:
-    """Check the prompts of a study, compare them, and write new ones."""
+    """Check datasets of prompts, compare them, and write new ones."""
 
 
 @cli.group()

@@ -194,7 +194,11 @@ def _copied_once(source: str, target: str) -> None:
 def similar_file(path: Path | Traversable) -> str:
     """Return "did you mean NAME? " where a file that is not there has a neighbour of nearly its name."""
     folder = Path(str(path)).parent
-    return suggestion(path.name, (entry.name for entry in folder.iterdir())) if folder.is_dir() else ""
+    return (
+        suggestion(path.name, {entry.name for entry in folder.iterdir()} - {path.name})
+        if folder.is_dir()
+        else ""
+    )
 
 
 class TooDeep(ValueError):

@@ -118,6 +118,10 @@ class TestItem:
 
     def __post_init__(self) -> None:
         prompts = tuple(self.prompts)
+        if not isinstance(self.item_id, str) or not all(isinstance(p, PromptWithContext) for p in prompts):
+            raise InputError(
+                "test item: write TestItem(prompts=[PromptWithContext(Prompt(text))], context=...)"
+            )
         item_id = self.item_id or digest(*(prompt.prompt_id for prompt in prompts))[:12]
         object.__setattr__(self, "prompts", prompts)
         object.__setattr__(self, "item_id", item_id)
@@ -165,7 +169,11 @@ class Measurement:
     reason: str | None = None
 
     def __post_init__(self) -> None:
-        if self.value is not None and not math.isfinite(self.value):
+        try:
+            is_finite = self.value is None or math.isfinite(self.value)
+        except TypeError:
+            raise InputError(f"measurement {self.name}: {self.value!r:.60} is no number") from None
+        if not is_finite:
             object.__setattr__(self, "reason", self.reason or f"not a finite number ({self.value})")
             object.__setattr__(self, "value", None)
 

@@ -1,7 +1,5 @@
 """Batches without a kernel: bad input is one line and exit code 2, JSON is one object, failures are exit code 1."""
 
-from __future__ import annotations
-
 import errno
 import json
 import shutil
@@ -124,7 +122,7 @@ def test_a_record_that_cannot_be_read_is_none(batch, tmp_path, text):
 def test_a_second_call_in_a_folder_says_that_it_waits(batch, tmp_path, capsys):
     """It says so once, and then runs what is left."""
     out = tmp_path / "out"
-    messages: list[str] = []
+    messages = []
     batch()
     with ThreadPoolExecutor() as threads:
         with locked(out / "records" / "batch.lock"):

@@ -1,7 +1,5 @@
 """A bare client and the toolkit asking the same prompts of the loopback server, for the table beside inspect_ai."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import os
@@ -9,7 +7,7 @@ import platform
 import time
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from server import JUDGE
 
@@ -52,7 +50,7 @@ async def bare(url, client, prompts, connections, *, aiohttp=False):
     """Ask with a provider's client alone: nothing is kept."""
     module = importlib.import_module(client)
     transport = module.DefaultAioHttpClient() if aiohttp else None
-    how: dict[str, Any] = {"api_key": "none", "max_retries": 0, "http_client": transport}
+    how = {"api_key": "none", "max_retries": 0, "http_client": transport}
     if client == "openai":
         asking = module.AsyncOpenAI(base_url=f"{url}/v1", **how)
         create = asking.chat.completions.create

@@ -18,7 +18,6 @@ import sys
 import tempfile
 import time
 import venv
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -127,7 +126,7 @@ def kept_by_us(where, folder):
     return f"{calls} raw replies and {runs} runs in the store, {_megabytes(folder):.1f} MB"
 
 
-CONTENDERS: Mapping[str, tuple[Callable[[Job, Sequence[str], Path], str], Callable[[str, Path], str]]] = {
+CONTENDERS = {
     BARE: (ask_bare, lambda where, folder: where),
     INSPECT: (ask_inspect, kept_by_inspect),
     OURS: (ask_ours, kept_by_us),
@@ -231,7 +230,7 @@ def main():
         prompts = Path(name, "prompts.json")
         # Made in a process of its own: what this one has in memory its children are charged with.
         prompts.write_text(json.dumps(_python(here, "--texts", str(options.samples), folder=name)))
-        results: list[Taken] = []
+        results = []
         for connections in options.connections:
             for number in range(options.rounds):
                 for contender in CONTENDERS:

@@ -1,7 +1,5 @@
 """What a study says through its public surface, as plain JSON; run as a program it freezes that anew."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import gzip
@@ -12,7 +10,6 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -36,7 +33,7 @@ GAINED = {"statistic", "facets", "role", "status", "reason"}
 
 def observed(study):
     """Return every frame and result of a study that it can give, and the line that refuses each other one."""
-    found: dict[str, Any] = {"status": plain(study.status())}
+    found = {"status": plain(study.status())}
     run_names = _names(study)
     for name in FRAMES:
         found[f"{name}()"] = _try(lambda name=name: frame(getattr(study, name)(), run_names))
@@ -129,7 +126,7 @@ def differences(then, now, place=""):
 @without_pictures()
 def make(folder, without=()):
     """Run the studies in a folder and return everything that is frozen of them; pictures are not, nor drawn."""
-    found: dict[str, Any] = {}
+    found = {}
     for name, path in write_studies(folder).items():
         if name in without:
             continue
@@ -173,7 +170,7 @@ def _call(arguments):
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
         try:
             main(arguments)
-            code: Any = 0
+            code = 0
         except SystemExit as ended:
             code = ended.code or 0
     text = out.getvalue()

@@ -1,9 +1,6 @@
 """Agreement of judges, generalizability, single judges and people, on drawn studies."""
 
-from __future__ import annotations
-
 import math
-from typing import Final
 
 import draw
 import numpy as np
@@ -43,7 +40,7 @@ from toolkit.stats.generalizability.design import Design
 from toolkit.stats.generalizability.g_study import generalizability_study
 from toolkit.stats.human.ppi import prediction_powered_contrasts, prediction_powered_mean
 
-_ITEMS: Final = 5
+_ITEMS = 5
 
 
 @check(
@@ -209,7 +206,7 @@ def _area(rng, made):
     return {"AUC": (auc(labels.tolist(), scores.tolist()), float(special.ndtr(apart / math.sqrt(2))))}
 
 
-_ALL: Final = 300
+_ALL = 300
 
 
 @check(
@@ -305,7 +302,7 @@ def _calibrated_lengths(rng, made):
     return {one.calibrated.name: (one.calibrated, truth) for one, truth in zip(found, truths, strict=True)}
 
 
-_DESIGN: Final = Design(("answer", "judge"))
+_DESIGN = Design(("answer", "judge"))
 
 
 @check(

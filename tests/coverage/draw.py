@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import combinations, product
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,9 +20,9 @@ from scipy import special
 
 from toolkit.stats.agreement.ratings import rating_matrix
 
-NOMINAL: Final = {"interval": 0.95, "test": 0.05, "power": 0.8}
+NOMINAL = {"interval": 0.95, "test": 0.05, "power": 0.8}
 """How often an interval should hold the truth, a test reject what is true, and a test find what it was promised to."""
-BAND: Final = {"interval": 0.015, "test": 0.015, "power": 0.03}
+BAND = {"interval": 0.015, "test": 0.015, "power": 0.03}
 """How far the share of simulated studies may be from nominal."""
 
 
@@ -44,8 +44,8 @@ def at(**numbers):
     return tuple(Setting(zip(numbers, values, strict=True)) for values in product(*each))
 
 
-BASES: Final = at(bases=(12, 30, 100))
-CEILING: Final = at(bases=(12, 30), mean=4.5)
+BASES = at(bases=(12, 30, 100))
+CEILING = at(bases=(12, 30), mean=4.5)
 
 Outcome = dict[str, Any]
 """Of one study: quantity to an interval with its truth, to a test, or to what became of it (None without one)."""
@@ -79,7 +79,7 @@ class Check:
         )
 
 
-CHECKS: Final[list[Check]] = []
+CHECKS = []
 
 
 def check(
@@ -119,14 +119,14 @@ def rejects(found):
     return None if found is None or found.p_value is None else bool(found.p_value <= NOMINAL["test"])
 
 
-STEP: Final = 0.5
-TOP: Final = 5.0
-_EDGES: Final = np.arange(STEP / 2, TOP, STEP)
+STEP = 0.5
+TOP = 5.0
+_EDGES = np.arange(STEP / 2, TOP, STEP)
 """What a score must exceed to be rounded one step up."""
-_LEVELS: Final = np.arange(1, len(_EDGES) + 1)
+_LEVELS = np.arange(1, len(_EDGES) + 1)
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-LENIENCY: Final = (-0.3, 0.1, 0.2, -0.1, 0.25)
+LENIENCY = (-0.3, 0.1, 0.2, -0.1, 0.25)
 """What judges that are not drawn give more or less than others, in score points."""
 
 

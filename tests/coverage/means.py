@@ -1,10 +1,7 @@
 """Means and their differences, prompt length, slopes, probes, power, and bases that share texts, on drawn studies."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
-from typing import Final
 
 import draw
 import numpy as np
@@ -35,9 +32,9 @@ from toolkit.stats.prompt_length.reply_length import length_bias
 from toolkit.stats.result import Estimate
 from toolkit.words import LENGTH_ARMS
 
-_EFFECTS: Final = (0.0, 0.2, 0.5)
+_EFFECTS = (0.0, 0.2, 0.5)
 
-_NONE: Final = (0.0, 0.0, 0.0)
+_NONE = (0.0, 0.0, 0.0)
 
 
 @cache
@@ -85,9 +82,9 @@ def _no_length_effect(rng, made):
     }
 
 
-_INFORMATION: Final = dict(zip(TEXTS, (0.0, 0.2, 0.5, 0.0, 0.0, 0.5), strict=True))
+_INFORMATION = dict(zip(TEXTS, (0.0, 0.2, 0.5, 0.0, 0.0, 0.5), strict=True))
 """What the facts of each prompt add: S, M, L, S among background in the length of M and of L, and L in that of M."""
-_LENGTH: Final = dict(zip(TEXTS, (0.0, 0.2, 0.5, 0.2, 0.5, 0.2), strict=True))
+_LENGTH = dict(zip(TEXTS, (0.0, 0.2, 0.5, 0.2, 0.5, 0.2), strict=True))
 
 
 @check(
@@ -195,11 +192,11 @@ def _probe(rng, made, shift):
     )
 
 
-_TOKENS: Final = (300.0, 500.0, 800.0)
+_TOKENS = (300.0, 500.0, 800.0)
 
-_DIRECT: Final = (0.0, 0.1, 0.2)
+_DIRECT = (0.0, 0.1, 0.2)
 
-_MARGIN: Final = 0.25
+_MARGIN = 0.25
 
 
 @check_test("any difference between lengths, none", "repeated_measures", BASES + CEILING)
@@ -282,15 +279,15 @@ def _power(rng, made):
     }
 
 
-_COPIES: Final = 100
+_COPIES = 100
 
-_TEXTS: Final = {"S": 32, "M": 60, "L": 72}
+_TEXTS = {"S": 32, "M": 60, "L": 72}
 
-_MODELS: Final = ("a", "b", "c")
+_MODELS = ("a", "b", "c")
 
-_PLUS: Final = 0.3
+_PLUS = 0.3
 
-_OF_MODEL: Final = 0.25
+_OF_MODEL = 0.25
 
 
 def layout(seed=8):

@@ -1,10 +1,7 @@
 """Rates of deciders, corrected prevalence, the one-shot test and Holm, on drawn studies."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from itertools import combinations, product
-from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -25,18 +22,18 @@ from toolkit.stats.one_shot.methods import (
 )
 from toolkit.stats.result import Estimate
 
-_COARSE: Final = (
+_COARSE = (
     "Counts take few values, so coverage jumps from share to share: an exact method covers at least 95 %, Wilson's "
     "95 % on average over shares."
 )
 
-_TEN: Final = (
+_TEN = (
     *at(experiments=10, expected=0.6, unexpected=0.2, hallucinated=0.2),
     *at(experiments=10, expected=0.95, unexpected=0.03, hallucinated=0.02),
     *at(experiments=30, expected=0.6, unexpected=0.2, hallucinated=0.2),
 )
 
-_ALIKE: Final = 0.3
+_ALIKE = 0.3
 
 
 @check("share, cases alone", "share", at(cases=(12, 36, 100), share=(0.1, 0.5, 0.9)), note=_COARSE)
@@ -142,7 +139,7 @@ def _two_methods(rng, made, shares):
     return _pair(first, second)
 
 
-_BETTER: Final = np.array([0.8, 0.1, 0.1])
+_BETTER = np.array([0.8, 0.1, 0.1])
 
 
 @check(

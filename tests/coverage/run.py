@@ -82,7 +82,7 @@ def simulate(check, setting, seed, block, studies):
     rng = np.random.default_rng(
         [seed, *(zlib.crc32(name.encode()) for name in (check.name, setting.label)), block]
     )
-    outcomes: list[dict | str] = []
+    outcomes = []
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a warning from inside a library is a defect of ours
         for _ in range(studies):
@@ -117,7 +117,7 @@ def verify(checks, studies=STUDIES, seed=SEED, processes=1):
             blocks = list(pool.map(simulate, *zip(*tasks, strict=True)))
     else:
         blocks = [simulate(*task) for task in tasks]
-    found: dict[tuple[str, str], list[dict | str]] = {}
+    found = {}
     for (check, setting, *_), block in zip(tasks, blocks, strict=True):
         found.setdefault((check.name, setting.label), []).extend(block)
     return [

@@ -1,7 +1,5 @@
 """Batch mode: half the price, one batch for each model, resumed by the next process, and nothing paid twice."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -48,7 +46,7 @@ def test_a_study_in_batches_costs_half_and_asks_nothing_singly(server, load, pro
 
 def test_what_a_batch_does_not_answer_is_asked_singly(server, load):
     """Every third line fails, is missing or expires: those calls alone are sent singly, at the full price."""
-    lines: list[str] = []
+    lines = []
 
     def fault(custom_id):
         lines.append(custom_id)
@@ -215,7 +213,7 @@ def test_a_key_that_is_refused_while_a_batch_is_open_loses_nothing(server, load)
     collect(unjudged(study, 1.1 * (5.0 - status["budget_left_aud"])), server)
 
 
-ODD: dict[str, tuple[str, object]] = {
+ODD = {
     "no results": ("batch_body", lambda body: b""),
     "half of them": ("batch_body", lambda body: b"".join(body.splitlines(keepends=True)[:3])),
     "of other calls": ("batch_body", lambda body: body.replace(b'"custom_id": "', b'"custom_id": "x')),
@@ -261,7 +259,7 @@ def test_answers_of_a_batch_that_cannot_be_had_are_booked_and_asked_singly(
 
 def test_what_failed_in_a_batch_is_still_to_be_asked_where_the_budget_ends(server, load):
     """A replay gives no failed judgement for it: one would be a difference."""
-    lines: list[str] = []
+    lines = []
 
     def fault(custom_id):
         lines.append(custom_id)
@@ -312,7 +310,7 @@ def test_a_kill_while_a_call_of_a_batch_is_asked_singly_books_both(server, load,
 def test_a_batch_that_was_looked_for_stays_known_when_its_results_fail_once(server, load, monkeypatch):
     """The reply to its submission is lost, and later one look at its results: nothing is asked or paid twice."""
     monkeypatch.setattr(provider_batch, "RETRY", RetryPolicy(attempts=1))
-    looks: list[str] = []
+    looks = []
 
     def fault(method, path):
         if path.endswith("/results"):

@@ -1,7 +1,5 @@
 """The budget is a cap by the server's own count of tokens: alone, in chaos, and over a SIGKILL."""
 
-from __future__ import annotations
-
 import signal
 import time
 from functools import partial
@@ -168,7 +166,7 @@ def test_the_cap_outlives_a_kill(server, study_at):
     server.latency = 0.05
     study = study_at()
     cap = whole_cost(study) / 2
-    acknowledged: dict[str, str] = {}
+    acknowledged = {}
     for number in range(3):
         kill_when_seen(in_a_process(capped(study, cap)), server, server.count + 10 + 7 * number)
         kept = kept_replies(study)
@@ -192,7 +190,7 @@ def test_attempts_of_a_killed_process_that_may_be_billed_count_against_the_cap(s
     server.answer, server.faults, server.bills_broken = (lambda body: words), (lambda n, body: hang), True
     study = study_at(prices=(0.01, 100.0), concurrency=50, timeout_seconds=0.1)
     cap = 150 * billed(study, 0, MAX_TOKENS)
-    ends: list[int | None] = []
+    ends = []
     for _ in range(4):
         process = in_a_process(capped(study, cap), 50)
         wait_until_seen(process, server, server.count + 60)

@@ -1,7 +1,5 @@
 """Thousands of runs against servers that refuse, hang, drop and break their replies: nothing is lost or doubled."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from contextlib import ExitStack, closing
@@ -118,7 +116,7 @@ def test_waiting_in_line_is_no_part_of_the_retry_deadline(server, tmp_path, stor
     """Twelve calls one after the other, each refused twice: the last ones wait longer than a call may be retried."""
     policy = partial(RetryPolicy, attempts=50, first_wait=0.01, longest_wait=0.02, deadline=2.0)
     monkeypatch.setattr(gateway, "RetryPolicy", policy)
-    met: Counter[str] = Counter()
+    met = Counter()
 
     def twice(_, body):
         met[str(body["messages"])] += 1

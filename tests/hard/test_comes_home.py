@@ -1,11 +1,7 @@
 """What was sent comes home and is kept, whatever fails beside it; and keys are missed before anything is sent."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 from stub_server import DrawnFaults, Fault, StubServer
@@ -269,7 +265,7 @@ def test_a_reply_by_another_model_is_said_once_and_counts(tmp_path, capsys):
 
 WORDS = "isolate " * 900  # a token each, as the server counts and as we do
 # What a provider's usage is instead of its count, and the tokens billed besides the words of a reply.
-GAPS: dict[str, tuple[Callable[[dict], Any], int]] = {
+GAPS = {
     "input alone": (lambda usage: dict(list(usage.items())[:1]), 0),
     "reasoning beside": (
         lambda usage: {**usage, "reasoning_tokens": 1500, "total_tokens": usage["total_tokens"] + 1500},

@@ -1,14 +1,11 @@
 """An export is verified with nothing else: every edited cell, record and file is named, and no damage is an error."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io
 import json
 import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -161,7 +158,7 @@ def test_an_edited_record_of_any_file_is_named(out):
     assert {line.partition(": ")[0] for line in told} == {line.partition(": ")[0] for line in expected}
 
 
-FORGED: dict[str, tuple[Callable[[Path], object], str]] = {
+FORGED = {
     "a cell": (lambda out: edit_cell(out / "runs.csv", 2, "aud_cost"), "runs.csv: row 2, column aud_cost: "),
     "a result": (
         lambda out: edit_cell(out / "results.csv", 1, "estimate"),
@@ -227,7 +224,7 @@ def test_no_key_is_exported(tmp_path, monkeypatch):
         assert KEY not in str(caught.value)
 
 
-WRITERS: dict[str, tuple[Callable[[Study, Path], object], str]] = {
+WRITERS = {
     "an export": (export_study, ""),
     "a bundle": (lambda study, folder: study.bundle(folder), ""),
     "figures": (lambda study, folder: study.figures(folder, only=["model_means"]), "figures"),

@@ -1,7 +1,5 @@
 """A reply is on the disk before anybody is told of it: seen on the wire between the toolkit and its store."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -11,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any
 
 import psutil
 import pytest
@@ -55,7 +52,7 @@ def test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it(
     tmp_path, store_folder, monkeypatch, is_embedded
 ):
     """Claim, request, flushed reply, acknowledgement, and only then the next request and the run that rests on it."""
-    events: list[tuple[str, str]] = []
+    events = []
 
     def slowly(command, reply):
         if replies_in(command) or command.get("insert") == "calls":
@@ -94,7 +91,7 @@ def test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it(
 
 def test_an_answer_is_handed_out_when_its_reply_is_acknowledged(tmp_path, store_folder, monkeypatch):
     """The ledger waits for the store, however long that takes, before anybody has the answer."""
-    events: list[str] = []
+    events = []
 
     def slowly(command, reply):
         time.sleep(0.2 * bool(replies_in(command)))
@@ -122,7 +119,7 @@ def test_an_answer_is_handed_out_when_its_reply_is_acknowledged(tmp_path, store_
 )
 def test_a_write_that_may_be_lost_is_no_success(tmp_path, store_folder, monkeypatch, capfd, what):
     """The server says ok and that the write concern failed: one line, exit code 2, and no run rests on it."""
-    told: list[str] = []
+    told = []
 
     def unsafe(command, reply):
         claims = command.get("insert") == "calls"
@@ -155,7 +152,7 @@ def test_a_store_that_dies_again_and_again_loses_nothing_and_is_asked_nothing_tw
     with StubServer(latency=0.02) as server:
         study = unjudged_study(tmp_path, server.openai_url, repeats=10, concurrency=10)
         record = study.plan.store_folder / "server.json"
-        outcomes: list[Any] = []
+        outcomes = []
         with study:
             assert study.store.folder == study.plan.store_folder
             runs = threading.Thread(target=lambda: outcomes.append(study.execute(progress=False)))

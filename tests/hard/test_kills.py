@@ -1,7 +1,5 @@
 """SIGKILL again and again, and two studies at once: every reply is kept once and nothing else is asked twice."""
 
-from __future__ import annotations
-
 import json
 import random
 import socket
@@ -40,7 +38,7 @@ def test_a_study_killed_again_and_again_is_done_once(server, tmp_path, store_fol
     """At random moments: all are kept once, and only what was in flight then is asked again."""
     times, moments = random.Random(7), random.Random(20251117)
     in_flight = 0
-    acknowledged: dict[str, str] = {}
+    acknowledged = {}
     server.latency = lambda: times.uniform(0.2, 1.8) * LATENCY
     study = unjudged_study(tmp_path, server.openai_url, repeats=42, concurrency=CONCURRENCY)
     calls = study.store.database["calls"]

@@ -1,14 +1,10 @@
 """A key that servers echo in refusals appears nowhere: no file, no output, no exception, no variable in a traceback."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import traceback
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import pytest
 import stub_batches
@@ -106,7 +102,7 @@ def test_a_key_in_a_refusal_is_in_no_file_and_no_output(
     """Both clients, single calls and batches, and what a batch brings: the runs fail with a reason."""
     said = {"type": "invalid_request_error", "message": f"unknown key {KEY}"}
     monkeypatch.setattr(stub_batches, "_ERROR", said)
-    faults: dict[str, Any] = {"batch_http_fault": lambda method, path: echo(status)}
+    faults = {"batch_http_fault": lambda method, path: echo(status)}
     if mode == "brought":
         refusal = f"not with {KEY}" if provider == "openai" else None
         faults = {"batch_fault": lambda custom_id: "error", "batch_refusal": refusal}
@@ -120,7 +116,7 @@ def test_a_key_in_a_refusal_is_in_no_file_and_no_output(
 
 
 REQUEST = ModelRequest("", "m", (Message("user", "Which port?"),), max_tokens=10)
-WAYS: dict[str, Callable[[Any, ModelRequest], Awaitable[Any]]] = {
+WAYS = {
     "asked singly": lambda model, request: model.ask(request),
     "asked in a batch": lambda client, request: client.submit({"a": request}, "name"),
     "polled": lambda client, _: client.state("batch_0"),
@@ -130,7 +126,7 @@ WAYS: dict[str, Callable[[Any, ModelRequest], Awaitable[Any]]] = {
 
 async def ask(way, spec):
     """Open a client, ask in one of the ways, and close it."""
-    client: Any = open_model(spec, seconds=5) if way == "asked singly" else open_batch_client(spec)
+    client = open_model(spec, seconds=5) if way == "asked singly" else open_batch_client(spec)
     try:
         await WAYS[way](client, replace(REQUEST, provider=spec.provider))
     finally:

@@ -1,7 +1,5 @@
 """A Dask cluster of two worker processes comes to what one process comes to, also when a worker is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -122,7 +120,7 @@ def kill_a_worker_of(records, server, killed, over):
 def test_a_cluster_comes_to_the_same_results_and_spend_also_when_a_worker_is_killed(tmp_path, cluster):
     """Each cell has its own study: two of the same calls at once and a dead worker, two with half the budget."""
     template = write_notebook(tmp_path / "ask.ipynb", "study: str", ASK)
-    killed: list[int] = []
+    killed = []
     over = threading.Event()
     with (
         StubServer(

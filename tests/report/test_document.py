@@ -35,7 +35,7 @@ def bundle(scores, tmp_path_factory):
     folder = tmp_path_factory.mktemp("document")
     render = figure.render
     once = functools.cache(lambda name, kind: render(drawn_now[name], kind))
-    drawn_now: dict[str, figure.FigureWithCaption] = {}
+    drawn_now = {}
 
     def seldom(shown, kind, **more):
         """Draw one picture each time and the others once: that they stay the same is seen by `test_figure_files`."""

@@ -122,7 +122,7 @@ def check(statement):
 )
 def test_verdict_interval_p_value_and_sentence_agree(kind, seeds):
     """With the full count more than 300 findings with a verdict."""
-    seen: Counter[str] = Counter()
+    seen = Counter()
     for seed in seeds:
         for statement in kind(np.random.default_rng(seed), seed):
             if statement.estimate is not None and statement.verdict not in ("", NOT_ANSWERED):

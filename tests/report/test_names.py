@@ -68,7 +68,7 @@ def rows(names):
 @pytest.fixture
 def pictures(monkeypatch):
     """Draw no pixels: a picture is its alt text, and what is written in it."""
-    written: dict[str, list[str]] = {}
+    written = {}
 
     def render(figure, kind, **_):
         texts = figure.figure.findobj(matplotlib.text.Text)

@@ -39,7 +39,7 @@ FOUR = scored(COUNTS)
 
 def bars_of(figure):
     """Return the drawn bars of the left axes as (left, width) by row."""
-    found: dict[int, list[tuple[float, float]]] = {}
+    found = {}
     for patch in figure.figure.axes[0].patches:
         row = round(patch.get_y() + patch.get_height() / 2)
         found.setdefault(row, []).append((patch.get_x(), patch.get_width()))

@@ -1,7 +1,5 @@
 """The estimate: what a study will cost and how long it takes, run by run, and never less at worst than it can be."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -353,7 +351,7 @@ def test_each_text_of_ten_thousand_runs_is_counted_once(opened, monkeypatch):
     """So that the time of an estimate hangs on the prompts and not on the runs."""
     study = opened("repeats = 278", changes=[('scenarios = ["CTI_ANALYSIS"]', "")])
     assert len(study.plan.runs) == 10_008
-    counted: Counter[tuple[str, ...]] = Counter()
+    counted = Counter()
     monkeypatch.setattr(estimate, "count_tokens", lambda *text: counted.update([text]) or count_tokens(*text))
     frame = study.estimate()
     assert set(counted.values()) == {1}

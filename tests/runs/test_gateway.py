@@ -387,7 +387,7 @@ def test_run_anywhere_works_where_a_loop_is_running():
 
 def test_each_begins_in_order_and_stops_when_told():
     """Items are begun in order, never more at once than allowed, none after a stop, all when a budget is reached."""
-    begun: list[int] = []
+    begun = []
     running = 0
     most = 0
     stop = threading.Event()

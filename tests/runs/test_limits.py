@@ -131,7 +131,7 @@ async def test_pauses_without_an_answer_end_after_ten_minutes():
 async def test_they_go_in_the_order_in_which_they_came_and_one_that_gives_up_holds_up_nobody():
     """Four wait for one place; the second is cancelled; the others go first to last."""
     limiter = limited(1)
-    order: list[int] = []
+    order = []
 
     async def ask(number):
         slot = await limiter.enter()

@@ -8,7 +8,6 @@ import socket
 import sys
 import time
 from functools import partial
-from typing import Any
 
 import pytest
 from processes import in_a_process, twin, unjudged_study
@@ -146,7 +145,7 @@ def test_a_notebook_gets_a_widget_and_papermill_a_log(monkeypatch):
 
     pytest.importorskip("ipykernel")
     monkeypatch.setattr(IPython, "get_ipython", lambda: Shell())
-    shown: list[Any] = []
+    shown = []
     monkeypatch.setattr("tqdm.notebook.display", shown.append)
     bar = Progress("runs", 2, shown=True)
     bar.step(Counters())

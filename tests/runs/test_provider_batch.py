@@ -1,7 +1,5 @@
 """Batches of a provider fill the ledger: each is on record before it is submitted, and paid for once."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from dataclasses import replace
@@ -170,7 +168,7 @@ def test_polling_goes_on_through_errors(provider, fault, store, server):
 @pytest.mark.parametrize("fault", [Fault("drop"), Fault("half"), Fault(status=503), Fault(status=429)])
 def test_a_submission_whose_reply_is_lost_is_not_sent_twice(provider, fault, store, server):
     """Before it is tried again the provider is asked whether it arrived."""
-    failed: list[str] = []
+    failed = []
 
     def faulty(method, path):
         if method == "POST" and path.endswith("/batches") and not failed:

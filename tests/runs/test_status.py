@@ -1,7 +1,5 @@
 """Status: what is done, under way, spent and left, read from another terminal without asking anything."""
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import timedelta
 
@@ -224,7 +222,7 @@ def test_watching_ends_when_nobody_works(study):
 
 def test_a_judge_that_judged_twice_has_scored_where_one_time_can_be_read(tmp_path, store_folder, server):
     """Also while another judge is away, so that the ensemble has no score yet; a judge fails when no time can be."""
-    times: Counter[str] = Counter()
+    times = Counter()
 
     def answer(body):
         times[body["model"]] += 1

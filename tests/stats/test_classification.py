@@ -156,7 +156,7 @@ def test_mcnemar_leaves_out_what_one_did_not_decide():
 
 def slow_length_decisions(labels, lengths):
     """Try every threshold on all other items, one item after the other."""
-    decided: list[bool | None] = []
+    decided = []
     for out in range(len(labels)):
         others = [
             (label, size) for n, (label, size) in enumerate(zip(labels, lengths, strict=True)) if n != out
@@ -165,7 +165,7 @@ def slow_length_decisions(labels, lengths):
         if len({label for label, _ in others}) < 2:
             decided.append(None)
             continue
-        best: tuple[float, float, bool] = (-1.0, 0.0, True)
+        best = (-1.0, 0.0, True)
         for longer in (True, False):
             for threshold in [-math.inf, *((a + b) / 2 for a, b in itertools.pairwise(sizes))]:
                 right = [

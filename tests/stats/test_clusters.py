@@ -1,8 +1,5 @@
 """Bases that share texts: a copy says nothing new, and studies full of copies find no more than they should."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -58,7 +55,7 @@ def ratings(runs):
     return study_generalizability(pd.concat(judged, ignore_index=True), of="base")
 
 
-ANALYSES: dict[str, Callable[[pd.DataFrame], Any]] = {
+ANALYSES = {
     "lengths": lambda runs: compare_lengths(runs, omnibus=True, margin=0.25),
     "lengths by model": lambda runs: compare_lengths_by_model(runs),
     "models": compare_models,

@@ -1,7 +1,5 @@
 """Each analysis is calculated once for the same state of the store, and again where the store has changed."""
 
-from __future__ import annotations
-
 import signal
 import traceback
 from collections import Counter
@@ -18,7 +16,7 @@ COUNTED = ("reliability", "compare_lengths", "compare_lengths_by_model", "compar
 @pytest.fixture
 def calls(monkeypatch, no_pictures):
     """Count the calculations, each by its name."""
-    calls: Counter[str] = Counter()
+    calls = Counter()
 
     def counting(name):
         calculate = getattr(stats, name)
@@ -81,7 +79,7 @@ def test_length_is_four_frames_from_its_calculation(study, monkeypatch):
     """A reader of a traceback goes from `Study.length` to `compare_lengths` without plumbing."""
     from toolkit.stats.prompt_length import contrasts
 
-    deep: list[list[str]] = []
+    deep = []
     paired = contrasts._paired
 
     def recorded(*args):

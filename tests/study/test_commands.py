@@ -1,14 +1,11 @@
 """Every command: one call of a function, one line for an error, JSON on request, the exit codes of the design."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -188,7 +185,7 @@ def test_the_lab_opens_copies_so_that_the_tree_stays_as_it_is(tmp_path):
 
 
 def test_the_lab_is_the_process_that_is_ended(monkeypatch):
-    given: list[Any] = []
+    given = []
     notebook = Path("results", "notebooks", "00.ipynb")
     monkeypatch.setattr(doctor, "copied_notebooks", lambda folder: [folder / notebook])
     monkeypatch.setattr(doctor.os, "execve", lambda *call: given.extend(call))

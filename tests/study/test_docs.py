@@ -1,7 +1,5 @@
 """What README and the guide pages tell a reader to type runs as it stands: every line of Python, every command."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import inspect
@@ -58,7 +56,7 @@ def test_the_test_in_the_guide_is_the_one_that_ships():
 @pytest.mark.usefixtures("no_pictures")
 def test_every_line_of_python_of_the_readme_runs(demo_like_study):
     """On a finished study; what the eleven lines promise to write is there."""
-    names: dict = {}
+    names = {}
     code = blocks("README.md", "python").replace("templates/demo.toml", str(demo_like_study))
     for line in code.splitlines():
         exec(compile(line, "README.md", "exec"), names)

@@ -1,7 +1,5 @@
 """Judges in a study: killed one after another, asked again, repeated, related, shuffled, expected."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 
@@ -39,7 +37,7 @@ def asked_of(server):
 
 def test_one_judge_then_two_are_killed_in_the_middle_and_the_holes_are_filled_later(server, begin):
     """Aggregates rest on three, two and one judge; `toolkit judge` fills the holes and asks nothing that is there."""
-    judged: list[str] = []
+    judged = []
 
     def faults(number, body):
         if not is_judge(body):

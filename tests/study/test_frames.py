@@ -1,7 +1,5 @@
 """The frames of a study: filtered by the store, described by the dictionary, all calls accounted for, exported."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -102,7 +100,7 @@ def test_filters_of_judgements_are_those_of_runs_and_of_judges(study):
 
 def test_what_is_not_asked_for_is_not_read(study, monkeypatch):
     """The store sends the runs that the filters name, and no other."""
-    read: list[int] = []
+    read = []
     find = type(study.store).find_by
 
     def counting(store, document, *arguments, **options):

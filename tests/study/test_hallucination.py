@@ -1,7 +1,5 @@
 """Hallucination judges: the seed's words, k votes and what they say together, and how often they are right."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json
@@ -32,7 +30,7 @@ from toolkit.hallucination.votes import (
     judge_hallucination,
 )
 from toolkit.judges.request import JudgeSpec
-from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
+from toolkit.models.base import Answer, ModelReply, Usage
 from toolkit.study import Study
 
 CASES = cases(__file__)
@@ -54,7 +52,7 @@ def requests_of(*given):
 
 def voted(*said, mode="boolean"):
     """What a judge makes of the seed's item where it answers in this order."""
-    requests: list[ModelRequest] = []
+    requests = []
 
     async def ask(request):
         requests.append(request)

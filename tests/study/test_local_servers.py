@@ -4,12 +4,9 @@ Shapes: Ollama's openai/openai.go (what it takes and answers), vLLM's "Reasoning
 report (vllm-project/vllm, issue 20409). Nothing of the shipped files is changed but the addresses.
 """
 
-from __future__ import annotations
-
 import re
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from cases import cases
 from stub_server import Fault, StubServer
@@ -130,7 +127,7 @@ def test_the_study_of_vllm_runs_as_it_is(tmp_path):
 
     def shaped(reply):
         body, text = models.seen[-1].body, reply["choices"][0]["message"]["content"]
-        message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None, "tool_calls": []}
+        message = {"role": "assistant", "content": text, "refusal": None, "tool_calls": []}
         # As it is named since v0.11, and before.
         field = "reasoning" if models.count % 2 else "reasoning_content"
         message[field] = f"{SECRET}." if thinks(body) else None

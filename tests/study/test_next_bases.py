@@ -1,7 +1,5 @@
 """Which base is asked next: a pure function of bank, scores and seed, that asks where most is learnt per AUD."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,7 +16,7 @@ def asked(bank, scores, bases):
 
 
 def run(bank, scores, seed, rounds, size=4):
-    done: list[str] = []
+    done = []
     for _ in range(rounds):
         done += next_bases(bank, asked(bank, scores, done), seed=seed, count=size)
     return done

@@ -1,7 +1,5 @@
 """Pairwise judging: drawn in balance, asked in both orders, read strictly, paid once, and never guessed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
@@ -286,7 +284,7 @@ def test_votes_and_scores_of_one_study_are_compared(tmp_path):
     agreement, runs, votes = study.pair_agreement(), study.runs(), study.pairs()
     # The same by hand: the votes of a pair, for the run whose model comes first in the alphabet.
     scores = runs.set_index("run_id")["composite_strict"]
-    sums: Counter[tuple[str, str]] = Counter()
+    sums = Counter()
     for row in votes.itertuples():
         forth = row.first < row.second
         pair = (row.first_run_id, row.second_run_id) if forth else (row.second_run_id, row.first_run_id)

@@ -1,7 +1,5 @@
 """The main job: everything is asked once, failures are recorded and missing, a killed study resumes."""
 
-from __future__ import annotations
-
 import pytest
 from stub_server import Fault
 from stub_study import REASONED, is_judge
@@ -35,7 +33,7 @@ def test_a_finished_study_makes_no_call(study_file):
 
 def test_a_failed_run_is_recorded_and_stops_nothing(server, open_study):
     """One prompt is refused: its run has a reason and no scores, the others are whole; later it is asked again."""
-    refused: list[str] = []
+    refused = []
 
     def faults(number, body):
         text = body["messages"][-1]["content"]

@@ -105,7 +105,7 @@ def resealed(change):
     return lambda document: sealed(change(document) or {})
 
 
-WHICH: Mapping[str, dict[str, Any]] = {
+WHICH = {
     "run": {"status": "succeeded"},
     "asked": {"purpose": "run"},
     "judging": {"purpose": "judge"},
@@ -117,7 +117,7 @@ WHICH: Mapping[str, dict[str, Any]] = {
 }
 ZEROS = dict.fromkeys(DIMENSIONS, 0.0)
 
-IN_STORE: Mapping[str, tuple[str, str, Change, str]] = {
+IN_STORE = {
     "a score nudged": ("judgements", "scored", sets(scores__clarity=lambda score: score + 0.1),
         r"judgement .*: scores differ"),
     "a mean nudged": ("runs", "run", sets(scores__clarity=lambda score: score + 0.1), r"run of .*: scores differ"),
@@ -218,7 +218,7 @@ def test_a_price_that_was_changed_is_one_line_a_model(place):
 END, NUMBER, SEED = (r"\Z", " "), (r"\d(?=\D*\Z)", "99"), (r'"seed": \d+', '"seed": 1')
 """What is changed in a file, and what it becomes; None takes the file away, and one that is not there comes."""
 
-IN_FILES: Mapping[str, tuple[str, Any, str]] = {
+IN_FILES = {
     "a figure's data": ("figures/quality_by_length.csv", NUMBER, "differs from what the study gives now"),
     "a figure's PNG": ("figures/cost_quality.png", END, "differs from what the study gives now"),
     "a figure's PDF": ("figures/cost_quality.pdf", END, "differs from what the study gives now"),

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from toolkit.errors import BudgetReached
+from toolkit.errors import BudgetReached, InputError
 from toolkit.prompt_test import (
     Measurement,
     Prompt,
@@ -112,3 +112,17 @@ def test_a_cancelled_annotation_is_cancelled():
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: TestItem([Prompt("x")], ["a"]), r"write TestItem\(prompts="),
+        (lambda: TestItem(prompts=["x"]), r"write TestItem\(prompts="),
+        (lambda: TestItem(prompts=[Prompt("x")]), r"write TestItem\(prompts="),
+        (lambda: Measurement("words", "high"), "measurement words: 'high' is no number"),
+    ],
+)
+def test_what_is_of_another_type_is_one_line(make, words):
+    with pytest.raises(InputError, match=words):
+        make()

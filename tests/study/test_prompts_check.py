@@ -1,7 +1,5 @@
 """``toolkit prompts check``: a line for each flaw of a dataset, the counts in the last one, JSON on request."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace
@@ -97,7 +95,7 @@ def test_each_text_of_a_large_dataset_is_counted_once(check, tmp_path, monkeypat
     from toolkit.models import tokens
 
     demo = load_dataset("demo").prompts
-    asked: list[str] = []
+    asked = []
     monkeypatch.setattr(tokens, "count_tokens", lambda text, encoding: asked.append(encoding) or 200)
     monkeypatch.setattr(tokens.platformdirs, "user_cache_dir", lambda *_: str(tmp_path / "cache"))
     many = tuple(

@@ -1,7 +1,5 @@
 """Reference answers: read, shown to judges in the fence, compared with judging without them."""
 
-from __future__ import annotations
-
 import csv
 import re
 from pathlib import Path
@@ -44,7 +42,7 @@ def write_dataset(path, **references):
 @pytest.fixture
 def begin(tmp_path, study_file):
     """Write the dataset and open a study on it that shows judges the references or not; closed at the end."""
-    opened: list[Study] = []
+    opened = []
 
     def begin(judges="", more="", **references):
         write_dataset(tmp_path / "own.csv", **references)

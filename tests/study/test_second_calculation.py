@@ -15,7 +15,6 @@ import statistics
 from itertools import combinations
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,7 +35,7 @@ USD = (1.0, 2.0)
 """Price of a million tokens in and out, for models and judges alike."""
 PRICES = Path(toolkit.__file__).parent / "models" / "prices.toml"
 HARD = "judges fail and give zeros"
-STUDIES: dict[str, dict[str, Any]] = {
+STUDIES = {
     "all judges answer": {"repeats": 2, "models": ("scripted", "scripted-b"), "hard": False},
     HARD: {"repeats": 1, "models": ("scripted",), "hard": True},
 }
@@ -150,7 +149,7 @@ RUN = ("prompt_id", "model", "repeat")
 
 def test_judgements(study):
     """Every score, composite and cost of every judgement; where it cannot be used there is none."""
-    expected: dict = {}
+    expected = {}
     for key, (scores, aud) in Facts(study).said.items():
         expected |= {(*key, name): scores and scores[name] for name in DIMENSIONS}
         expected[*key, "composite"] = scores and above_zero(scores)
@@ -191,13 +190,13 @@ def test_runs_status_and_cost(study):
 
 def expected_lengths(facts):
     """Return means of the bins, paired differences with t intervals and Holm's p values, and d_z, by scipy."""
-    cells: dict[tuple, list[float]] = {}
+    cells = {}
     for run, cell in facts.cell.items():
         if (score := facts.composite(run)) is not None:
             cells.setdefault(cell, []).append(score)
     score = {cell: statistics.fmean(scores) for cell, scores in cells.items()}
     models, bases = sorted({cell[1] for cell in score}), sorted({cell[0] for cell in score})
-    expected: dict = {}
+    expected = {}
     for name in "SML":
         per_base = [[score[b, m, name] for m in models if (b, m, name) in score] for b in bases]
         values = [statistics.fmean(one) for one in per_base if one]

@@ -1,11 +1,8 @@
 """Bases that share a text are one independent unit, transitively: in every frame, interval, test and caption."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -73,7 +70,7 @@ def shared(run):
 
 def all_estimates(study):
     """Every estimate of every analysis, with its place."""
-    found: dict[str, Any] = {name: result for name, (_, result) in study.analyses().items()}
+    found = {name: result for name, (_, result) in study.analyses().items()}
     found["agreement"] = (found["reliability"].krippendorff, found["reliability"].leniency)
     found |= {"by model": study.length_by_model(), "profile": study.dimension_profile()}
     return [(f"{name} {place}", one) for name, result in found.items() for place, one in estimates_of(result)]

@@ -115,7 +115,7 @@ def test_every_public_name_has_its_entry(reference):
 
 
 def test_docs_opens_the_site_or_says_that_there_is_none(tmp_path, monkeypatch):
-    opened: list[str] = []
+    opened = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
     monkeypatch.setattr(doctor, "shipped", lambda name: tmp_path / name)
     with pytest.raises(InputError, match=r"^the documentation is not built here; make docs builds it$"):

@@ -1,7 +1,5 @@
 """A study file means what it says, and a fault in it is one line with the file, the key and what is allowed."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import date
@@ -9,7 +7,6 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
 
 from toolkit.errors import StudyError, ToolkitError
 from toolkit.hallucination.labelled import LabelledItem
@@ -135,7 +132,7 @@ def test_all_faults_of_a_study_file_are_told_at_once(tmp_path, toolkit):
     assert (code, err.count("\n")) == (2, len(lines))
 
 
-TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
+TABLES = (
     ("", StudyFile), ("[judges]", Judges), ("[judges.primary]\nname = 'gpt-4o'", Judge), ("[replies]", Replies),
     ("[sampling]", Sampling), ("[budget]", Budget), ("[analysis]", Analysis), ("[limits.openai]", Limit),
     ("[bias_controls]", BiasControls), ("[[models]]\nname = 'x'", ModelEntry),

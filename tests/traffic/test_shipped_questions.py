@@ -1,12 +1,9 @@
 """Every expected value of the shipped questions is calculated again from the CSV with pandas alone."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
-from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, get_args
+from typing import get_args
 
 import pandas as pd
 import pytest
@@ -15,7 +12,7 @@ from toolkit.traffic.measures import Table, Type, canonical
 from toolkit.traffic.questions import SHIPPED_PROMPTS, load_questions
 from toolkit.traffic.sample import load_sample, shipped_samples
 
-QUESTIONS: Final = {question.id: question for question in load_questions()}
+QUESTIONS = {question.id: question for question in load_questions()}
 
 
 @cache
@@ -53,9 +50,9 @@ def only(column):
     return value
 
 
-SQL: Final = r"%27"
-SERVER: Final = "198.51.100.40"
-ANSWERS: Final[dict[str, Callable[[pd.DataFrame], Any]]] = {
+SQL = r"%27"
+SERVER = "198.51.100.40"
+ANSWERS = {
     "plain_gets_host": lambda f: only(f.host),
     "plain_gets_requests": lambda f: len(requests(f)),
     "plain_gets_uris": lambda f: set(f.uri.dropna()),

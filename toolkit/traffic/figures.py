@@ -71,7 +71,10 @@ def one_shot_figure(
     per_row = "" if len(rows) == 1 else f" each, {n['experiments']} in all"
     of_methods = [row for row in rows if isinstance(row, MethodScore)]
     counted_rows = counted(len(rows), "methods" if of_methods else "groups of methods")
-    points, weights = "mean raw score over methods, beside them the mean of their scores, each raw but not below 0", ""
+    points, weights = (
+        "mean raw score over methods, beside them the mean of their scores, each raw but not below 0",
+        "",
+    )
     if of_methods:
         points = "raw score, beside them the score, which is raw but not below 0"
         scores = [row.score for row in of_methods if row.score is not None]
