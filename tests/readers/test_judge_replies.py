@@ -53,7 +53,8 @@ READABLE = [
     with_raw("46e-1"), with_raw("0.46E+1"), with_raw("4.600000000000000000000"),
     GOOD.replace("clarity", "cl\\u0061rity"), "\ufeff" + GOOD, "\u200b" + GOOD + "\u200b",
     f"<think>The port is {{}} right.</think>\n{GOOD}", f"<think>4?</think>\n```json\n{GOOD}\n```",
-    *(f"{a}It says {b} {GOOD}\nno.{b}\n{GOOD}" for a, b in THOUGHTS), f"{GOOD}</think>{GOOD}",
+    *(f"{a}It says \"{b}\" {GOOD}\nno.{b}\n{GOOD}" for a, b in THOUGHTS[:-1]), f"{GOOD}\n</think>\n{GOOD}",
+    "".join([*THOUGHTS[-1], GOOD]),
     f'<think>a 19" disk, "x.</think>\n{GOOD}', f"<think>```json\n{GOOD}\n</think>\n```json\n{GOOD}\n```",
     json.dumps({"reasons": "Names the port.", **SCORES}), json.dumps({**SCORES, "reason": "Names the port."}),
     json.dumps({"reasons": 'Not {"clarity": 1} but {', **SCORES}),
@@ -61,17 +62,19 @@ READABLE = [
     json.dumps({"reasons": "回答は良い。 clarity: 1/5", **SCORES}, ensure_ascii=False),
 ]
 UNREADABLE = {
-    "empty": ["", " \n\t ", "```json\n```", "<think>The port is right.</think>\n", f"<Thought>{GOOD}</THOUGHT>"],
+    "empty": ["", " \n\t ", "```json\n```", "<think>The port is right.</think>\n", f"<Thought>{GOOD}</THOUGHT>",
+              f"<think>The port is right. {GOOD}", f"<reasoning>{GOOD}"],
     "prose": [
         "I would give it four.", f"Here are the scores:\n{GOOD}", f"```json\n{GOOD}\n```\nI hope this helps.",
         f"```json\n{GOOD}", "4 out of 5", "回答は良いです。", "I'm sorry, but I cannot evaluate this response.",
         "\n".join(f"- **{name}**: 4/5" for name in DIMENSIONS), "<scores><clarity>4</clarity></scores>",
-        f"scores = {GOOD}", f"<think>The port is right. {GOOD}", f"<|im_start|>assistant\n{GOOD}", f"`{GOOD}`",
-        f"Not {GOOD} but\n{GOOD}", f"<reasoning>{GOOD}", f"[THINK]{GOOD}[/THINK]The port.", f"> {GOOD}",
+        f"scores = {GOOD}", f"<|im_start|>assistant\n{GOOD}", f"`{GOOD}`",
+        f"Not {GOOD} but\n{GOOD}", f"[THINK]{GOOD}[/THINK]The port.", f"> {GOOD}",
         f"~~~json\n{GOOD}\n~~~", f"```python\n{GOOD}\n```", f"```json\n```json\n{GOOD}\n```\n```", "\x00" + GOOD,
     ],
     "trailing text": [
-        f"{GOOD}\nThe reply is clear.", GOOD + "}", GOOD + ",", GOOD + "]", f"{GOOD}<|im_end|>", GOOD + "\x00",
+        f"<think>It says </think> {GOOD}\nno.</think>\n{GOOD}", f"{GOOD}</think>{GOOD}", f"{GOOD}\nIt is clear.",
+        GOOD + "}", GOOD + ",", GOOD + "]", f"{GOOD}<|im_end|>", GOOD + "\x00",
         f"```json\n{GOOD}\n```\nor\n```json\n{GOOD}\n```", f"{GOOD}\n\nRevised:\n{GOOD.replace('4.6', '1')}",
     ],
     "two objects": [GOOD + GOOD, f"{GOOD}\n{GOOD.replace('4.6', '1')}"],

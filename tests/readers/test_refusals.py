@@ -66,6 +66,8 @@ def test_the_page_has_what_is_measured_on_the_labelled_replies():
         ("**I'm sorry**, but I _cannot_ assist.", True),
         ("# No\n\nI won't write this.", True),
         ('He wrote: "I cannot help you."', False),
+        ("He wrote: 'I cannot help you.' The line `I cannot help you` is new.", False),
+        ("I can't say what the users' log `x` has.", False),
         ('"I cannot help you."', True),
         ("I can't open the file, but here is a rule that finds it.", False),
         ("I can't provide an exploit, but the bug is in the parser.", False),

@@ -10,7 +10,8 @@ from toolkit.hallucination.votes import MODES, REASONS, read_vote, yes_or_no
 
 CASES = cases(__file__, "votes.toml")
 TABLES = {
-    **dict.fromkeys(("boolean", "cot-seed"), CASES["first_word"]),
+    "boolean": CASES["word"],
+    "cot-seed": CASES["word"] + CASES["word_first"],
     "cot": CASES["last_line"],
     "score": [*CASES["scores"], {"read_as": "not a score", "replies": ["9" * 400]}],
 }
@@ -20,16 +21,16 @@ OTHER = {**dict.fromkeys(("boolean", "cot-seed"), ("No", "Yes")), "cot": ("Verdi
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_last_verdict_after_the_last_thought_counts_and_never_a_quoted_one(mode):
-    """Whatever the marks of thoughts; a thought that does not end, and quotations alone, leave nothing."""
+def test_the_last_line_counts_and_nothing_that_was_thought_or_quoted_before_it(mode):
+    """Whatever the marks of thoughts; a thought that does not end leaves nothing."""
     no, yes = OTHER[mode]
     for a, b in CASES["thoughts"]["marks"]:
         for form in THINKING:
             check(form.format(a=a, b=b, no=no, yes=yes), mode, 1.0)
         for form in QUOTING:
             check(f"{a}{no}{b}\n" + form.format(no=no, yes=yes), mode, 1.0)
-        for form in NOTHING if mode != "cot" else NOTHING[:-1]:
-            vote = read_vote(form.format(a=a, b=b, no=no), mode)
+        for form in NOTHING:
+            vote = read_vote(form.format(a=a, b=b, no=no, yes=yes), mode)
             assert (vote.value, vote.reason.split(":")[0] in REASONS) == (None, True), form
     for form in QUOTING:
         check(form.format(no=no, yes=yes), mode, 1.0)
@@ -37,7 +38,10 @@ def test_the_last_verdict_after_the_last_thought_counts_and_never_a_quoted_one(m
 
 @pytest.mark.parametrize("mode", MODES)
 def test_no_material_in_a_thought_turns_a_vote(mode):
-    """Whatever marks it holds, and however the judge quotes it: its verdict is never read, and the judge's mostly."""
+    """Whatever marks it holds, and however the judge quotes it: its verdict is never read, and the judge's mostly.
+
+    Where the seed's prompt lets the explanation follow, a mark in a thought may leave it open where the reply begins.
+    """
     no, yes = OTHER[mode]
     rng = random.Random(3)
     pieces = [
@@ -58,26 +62,10 @@ def test_no_material_in_a_thought_turns_a_vote(mode):
         material = "".join(rng.choices(pieces, k=rng.randrange(1, 8)))
         quoting = rng.choice(["{}", "\n{}\n", '"{}"', "\n```\n{}\n```\n", "“{}”"])
         thought = f"<think>It says: {quoting.format(material)} It is invented.</think>"
-        reply = f"{thought}\n{yes}" if mode == "cot" else f"{thought}\n{yes}\nOr so."
+        reply = f"{thought}\n{yes}" + "\nIt is made up." * (mode == "cot-seed")
         values.append(read_vote(reply, mode).value)
     assert 0.0 not in values
-    assert values.count(1.0) > 800
-
-
-def test_what_two_readings_decide_differently_counts_for_nothing():
-    """A quotation mark of the material may hide the end of a thought: then it is open whose verdict is whose."""
-    text = '<think>It says</think>\nNo "x, but it is invented.</think>\nYes, "RFC 9999" is invented.'
-    check(text, "boolean", "two verdicts")
-    for material in (
-        "</think>\n0.0\n<<<A>>>",
-        "</think>\n0.0\n```",
-        '</think>\n0.0\n"x',
-        "> </think>\n0.0\n>",
-    ):
-        check(f'<think>It says\n{material} It is invented.</think>\n1.0\nA "name".', "score", "two verdicts")
-    check('"RFC 9999" no longer exists.', "boolean", "no verdict")
-    check('Verdict: "no"', "cot", 0.0)
-    check('Verdict: "no" is what it asks for.', "cot", "no verdict")
+    assert values.count(1.0) > (600 if mode == "cot-seed" else 950)
 
 
 def check(text, mode, expected, finish_reason="stop"):
@@ -91,7 +79,7 @@ def check(text, mode, expected, finish_reason="stop"):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_first_word_the_last_line_or_the_number_decides(mode):
+def test_the_last_line_decides(mode):
     """As the mode asked for it; what holds not to the form has its reason, and nothing is guessed."""
     for row in TABLES[mode]:
         for text in row["replies"]:
@@ -103,12 +91,12 @@ def test_the_first_word_the_last_line_or_the_number_decides(mode):
 
 @pytest.mark.parametrize(("text", "mode", "expected"), [
     ("The clause exists, and the", "cot", "truncated"), ("", "boolean", "truncated"),
-    ("<think>Let me see", "boolean", "truncated"), ("I think th", "boolean", "truncated"),
-    ("0.", "score", "truncated"), ("1", "score", "truncated"), ("x\nVerdict:", "cot", "truncated"),
-    ("0.7\nIt inv", "score", 0.7), ("yes\nIt inv", "cot-seed", 1.0), ("x\nVerdict: no", "cot", 0.0),
+    ("<think>Let me see", "boolean", "truncated"), ("<think>It says\nno", "boolean", "truncated"),
+    ("0.", "score", "truncated"), ("1", "score", "truncated"), ("x\nVerdict: no", "cot", "truncated"),
+    ("no", "cot-seed", "truncated"), ("no\nVerdict: y", "boolean", "truncated"), ("yes\nIt inv", "cot-seed", 1.0),
 ])  # fmt: skip
-def test_a_reply_cut_at_the_token_limit_counts_only_where_its_decision_stands(text, mode, expected):
-    """A number at the cut may go on; a decision before it does not change."""
+def test_a_reply_cut_at_the_token_limit_has_no_last_line(text, mode, expected):
+    """A line at the cut may go on, "no" as "not"; a word on a whole line before the explanation does not change."""
     check(text, mode, expected, "length")
 
 
@@ -116,7 +104,7 @@ def test_a_reply_cut_at_the_token_limit_counts_only_where_its_decision_stands(te
     ("yes\nIt names\na CVE.", "cot-seed", "It names\na CVE."),
     ("Yes. It names a CVE.", "boolean", "It names a CVE."), ("no", "boolean", None),
     ("The port is 22.\n\nVerdict: no", "cot", "The port is 22."), ("Verdict: no", "cot", None),
-    ("0.4\nHalf of it.", "score", "Half of it."), ("no\nhalf a pair: \ud800", "boolean", "half a pair: ?"),
+    ("Half of it.\n0.4", "score", "Half of it."), ("no\nhalf a pair: \ud800", "cot-seed", "half a pair: ?"),
 ])  # fmt: skip
 def test_what_stands_beside_the_decision_is_its_explanation(text, mode, explanation):
     """The explanation is kept in a form that every encoding can hold."""
@@ -139,7 +127,13 @@ def test_a_hostile_reply_is_read_in_no_time(mode):
     long += ["<think>" + "</think>no " * 9_000, '"</think>no ' * 9_000, "'a \"b `c \n```\n" * 5_000]
     long += ["> a\n\n" * 20_000, ' "a' * 20_000, " 'a" * 20_000, " `a``b" * 10_000, "<<<A>>>" * 9_000]
     long += ["“" * 60_000, "<think " * 9_000, "0" * 300_000, "<think>" * 50_000, "score " * 80_000 + "1"]
-    long += ["score" + " " * 300_000 + "x"]
+    long += [
+        "score" + " " * 300_000 + "x",
+        "</think>\n" * 30_000,
+        "`</think>`" * 30_000,
+        "<|channel|>final" * 20_000,
+    ]
+    long += ["Verdict: no, " + "yes " * 100_000 + "x", "yes" + "!" * 300_000 + "x", "a long line, " * 80_000]
     for text in long:
         start = time.process_time()
         read_vote(text, mode)
@@ -147,7 +141,7 @@ def test_a_hostile_reply_is_read_in_no_time(mode):
 
 
 def test_yes_or_no_says_the_same_of_a_closed_question():
-    for row in CASES["first_word"]:
+    for row in TABLES["cot-seed"]:
         expected = bool(row["read_as"]) if isinstance(row["read_as"], float) else None
         for text in row["replies"]:
-            assert "\n" in text or yes_or_no(text) is expected, text
+            assert yes_or_no(text) is expected, text

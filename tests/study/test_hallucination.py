@@ -130,14 +130,14 @@ def test_what_cannot_be_asked_is_refused():
 
 def test_the_score_is_the_share_of_yes_among_the_readable_replies():
     """Unreadable replies are missing, never a no, and their cost counts."""
-    verdict, requests = voted("no", "yes\nIt is made up.", "Hm.", "yes\nNo such port.", "")
+    verdict, requests = voted("no", "yes\nIt is made up.", "Hm.", "yes\nNo such port.", "", mode="cot-seed")
     assert (verdict.decision, verdict.metric) == (True, pytest.approx(2 / 3))
     assert verdict.votes == (0.0, 1.0, None, 1.0, None)
     assert verdict.reasons == (None, None, "no verdict: 'Hm.'", None, "empty")
     assert verdict.explanation == "It is made up."
     assert (verdict.aud_cost, verdict.reason) == (pytest.approx(0.05), None)
     about = (verdict.item_id, verdict.judge, verdict.judge_model, verdict.mode)
-    assert about == ("watermelon", "primary", "judge-a", "boolean")
+    assert about == ("watermelon", "primary", "judge-a", "cot-seed")
     assert verdict.call_ids == tuple(request.identity() for request in requests)
 
 

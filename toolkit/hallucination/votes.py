@@ -19,7 +19,7 @@ from toolkit.judges.parse import Unreadable, quoted, refuse_refusal, storable
 from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.judges.rubric import fill, shipped_words
 from toolkit.models.base import BROKE_OFF, Answer, Ask, Message, ModelRequest
-from toolkit.models.thoughts import HOLE, after_thoughts, without_quotations
+from toolkit.models.thoughts import END_OF_THOUGHT, split_thoughts
 from toolkit.words import choices, total_aud
 
 Mode = Literal["boolean", "cot-seed", "cot", "score"]
@@ -83,28 +83,21 @@ def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tup
 
 # --- what is answered -----------------------------------------------------------------------------------------------
 
-_MARKUP = dict.fromkeys(map(ord, "*_`#[](){}\"'“”‘’«»\u200b\u200c\u200d\u2060\ufeff"))
-"""What may stand around a word without changing it; quotes, Markdown, JSON, and characters that nobody sees."""
-_QUOTE_MARK = "> "  # of a quoted line in Markdown; before a number it may say "more than"
-_FIRST = re.compile(
-    r"(?i)(?:(?:final )?(?:answer|verdict|decision|hallucination) ?[:=] ?)?(?P<word>yes|no)(?![\w-])(?P<rest>.*)"
-)
-_BOTH = re.compile(r" ?(?:(?:[/|] ?|,? ?(?:and|or) )(?:yes|no)\b|, ?(?:yes|no)\W*$)", re.IGNORECASE)
-"""After one of the two words, the other; "Yes, no such RFC exists" is not of that kind."""
-_NO_NOTHING = re.compile(
-    r"(?i) (?:one|way|idea|clue|comment|opinion|verdict|decision|answer|generated|response|question|texts?|documents?|"
-    r"information|context|input|data)\b"
-)
-"""After "no", what makes it the beginning of another sentence: "No answer was given"."""
-_VERDICT = re.compile(r"(?:final )?verdict ?[:=](?P<word>.*)", re.IGNORECASE)
+_EMPHASIS = "*_#\u200b\u200c\u200d\u2060\ufeff"
+"""Marks and characters that nobody sees, which may stand anywhere in a verdict without changing it."""
+_QUOTES = "`[](){}\"'“”„‘’«»"
+"""What may stand around a verdict that is all of its line; before more words it quotes somebody else."""
+_VERDICT = r"""(?ix)
+    (?:(?:final\ )?(?:{label})\ ?[:=]\ ?){times}
+    (?P<word>yes|no) (?:$|[.,:;!—–]+|\ -) (?P<remark>.*)"""
+_WORD = re.compile(_VERDICT.format(label="answer|verdict|decision|hallucination", times="?"))
+_LABELLED_WORD = re.compile(_VERDICT.format(label="verdict", times=""))
+_SECOND_WORD = re.compile(r"(?i)\b(yes|no)\b(?=$| ?[.,:;!?/—–]| hallucination)")
+"""A word of a remark that is a verdict of its own, which the one in "Yes, no such RFC exists" is not."""
 _NUMBER = re.compile(
     r"(?i)(?:(?:hallucination )?score ?[:=] ?)?(?P<number>[-+]?(?:[0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20}))\.?"
 )
-_LABELLED = re.compile(
-    r"(?i)(?:final |hallucination )?(?:answer|verdict|decision|hallucination|score) ?[:=] ?(?:yes|no|[-+.0-9]+)\W*"
-)
-"""A verdict with its label, which is the judge's word for it: after it, quotation marks quote nothing."""
-_SHORT = 40  # characters of a line that holds a verdict and nothing else
+_FENCE = "```"
 
 
 @dataclass(frozen=True)
@@ -116,123 +109,78 @@ class Vote:
     explanation: str | None = None
 
 
-class _Line(NamedTuple):
-    text: str
-    unquoted: str  # with holes for what it quotes; empty where it quotes all
-
-
-Lines = Sequence[_Line]
+class _Verdict(NamedTuple):
+    value: float
+    remark: str = ""  # what its line says after it
 
 
 def yes_or_no(text: str) -> bool | None:
-    """Read the verdict of a judge's reply to a closed question; ``None`` when it is neither yes nor no, or both."""
-    value = read_vote(text, "boolean").value
+    """Read the reply to a closed question, the word first; ``None`` when it is neither yes nor no, or both."""
+    value = read_vote(text, "cot-seed").value
     return None if value is None else bool(value)
 
 
 def read_vote(text: str, mode: str, finish_reason: str = "stop") -> Vote:
-    r"""Read one reply: the first word, the line with the verdict, or the number, after the last thought, unquoted.
+    r"""Read one reply: its last line, after the thoughts, is the verdict in the form that the mode asks for.
 
-    >>> read_vote("<think>It says:\n</think>\nNo\n</think> is odd.</think>\nYes, it is invented.", "boolean").value
+    The prompt of ``cot-seed`` asks for the word first and for the explanation on the next line: there the first line
+    may be the verdict too. In every mode a first line that says the contrary leaves none, and no other line counts. A
+    reply that was cut has no last line.
+
+    >>> read_vote("The answer says:\nVerdict: no\nThat is an order to me.\n\n**Verdict:** yes", "cot").value
     1.0
     """
     try:
         refuse_refusal(finish_reason, _visible(text))
-        votes = [_read(part, mode, finish_reason in BROKE_OFF) for part in after_thoughts(text) or ("",)]
+        return _read(text, mode, cut=finish_reason in BROKE_OFF)
     except Unreadable as error:
         return Vote(None, str(error))
-    if len({vote.value for vote in votes} - {None}) > 1:
-        return Vote(None, str(Unreadable("two verdicts", _visible(text[-60:]))))
-    return votes[0]
 
 
-def _read(text: str, mode: str, cut: bool) -> Vote:
-    lines = []
-    for written, unquoted in zip(text.splitlines(), without_quotations(text).splitlines(), strict=True):
-        plain = _plain(unquoted)
-        if HOLE in plain and plain[0] != HOLE and _LABELLED.fullmatch(_plain(written)):
-            unquoted = written
-        elif HOLE in plain and not re.search(r"\w", plain):
-            unquoted = ""
-        if _plain(written):
-            lines.append(_Line(written.strip(), unquoted.strip()))
-    try:
-        if not lines:
-            raise Unreadable("truncated" if cut else "empty")
-        return {"score": _score, "cot": _last_line}.get(mode, _first_word)(lines, cut)
-    except Unreadable as error:
-        broke_off = cut and lines
-        reason = Unreadable("truncated", _visible(lines[-1].text[-60:])) if broke_off else error
-        return Vote(None, str(reason))
+def _read(text: str, mode: str, *, cut: bool) -> Vote:
+    reply, _ = split_thoughts(text)
+    lines = [line.strip() for line in reply.splitlines() if line.strip()]
+    if lines and lines[0].startswith(_FENCE) and lines[-1] == _FENCE and reply.count(_FENCE) == 2:
+        lines = lines[1:-1]
+    if not lines:
+        raise Unreadable("truncated" if cut else "empty")
+    last = None if cut else _verdict(lines[-1], mode)
+    first = opening = None
+    if not END_OF_THOUGHT.search(reply):  # else nobody knows where the reply begins
+        # A thought whose beginning is not shown may be a reply, of which a mark of an end was quoted.
+        opening = _verdict(text.strip().splitlines()[0], mode, dressed=False)
+        first = _verdict(lines[0], mode, dressed=False) if len(lines) > 1 else None
+    verdict = last or (first if mode == "cot-seed" else None)
+    if verdict is None:
+        lacking = "not a score" if mode == "score" else "no verdict"
+        raise Unreadable("truncated" if cut else lacking, _visible(lines[-1][-60:]))
+    if any(start and start.value != verdict.value for start in (opening, first)):
+        raise Unreadable("two verdicts", _visible(f"{text.strip()[:40]} / {lines[-1]}"))
+    if not 0 <= verdict.value <= 1:
+        raise Unreadable("out of range", _visible(f"{lines[-1]}, expected 0.0 to 1.0"))
+    reasons = [*lines[:-1], verdict.remark] if last else [verdict.remark, *lines[1:]]
+    return Vote(verdict.value, explanation=storable("\n".join(filter(None, reasons))) or None)
 
 
-def _plain(text: str) -> str:
-    """Return the words alone, one space apart: runs of spaces could make patterns over them slow."""
-    return " ".join(text.translate(_MARKUP).split())
-
-
-def _decision(text: str) -> tuple[bool, str] | None:
-    match = _FIRST.match(_plain(text).lstrip(_QUOTE_MARK))
-    if match is None or _BOTH.match(match["rest"]):
+def _verdict(line: str, mode: str, *, dressed: bool = True) -> _Verdict | None:
+    """Return the verdict that a line is, if it is one; dressed, it may stand between quotation marks or in JSON."""
+    plain, bare = _without(_EMPHASIS, line), _without(_EMPHASIS + _QUOTES, line)
+    if mode == "score":
+        number = _NUMBER.fullmatch(bare if dressed else plain)
+        return _Verdict(float(number["number"]) + 0.0) if number else None  # -0.0 becomes 0.0
+    form = _LABELLED_WORD if mode == "cot" else _WORD
+    match = form.fullmatch(plain) or (form.fullmatch(bare) if dressed else None)
+    if match is None or (match["remark"] and match.string != plain):  # '"No, it is right" is what it says'
         return None
-    no = match["word"].lower() == "no"
-    return None if no and _NO_NOTHING.match(match["rest"]) else (not no, match["rest"])
+    word = match["word"].lower()
+    if {verdict.lower() for verdict in _SECOND_WORD.findall(match["remark"])} - {word}:
+        raise Unreadable("two verdicts", _visible(line))
+    return _Verdict(float(word == "yes"), match["remark"].strip())
 
 
-def _verdict(lines: Lines, verdicts: Sequence[float | None], cut: bool, reason: str) -> tuple[int, float]:
-    """Return the verdict and its line: the first that is not quoted, or else the last, if no line announces it."""
-    # After "The answer says:" a line is the answer's; and at the token limit it may go on.
-    indices = [index for index, line in enumerate(lines) if line.unquoted]
-    if indices and (verdict := verdicts[indices[0]]) is not None:
-        return indices[0], verdict
-    last = indices[-1] if len(indices) > 1 and not cut else 0
-    if (verdict := verdicts[last]) is None or lines[last - 1].text.endswith(":"):
-        raise Unreadable(reason, _visible(lines[0].text))
-    return last, verdict
-
-
-def _first_word(lines: Lines, cut: bool) -> Vote:
-    decisions = [_decision(line.unquoted) for line in lines]
-    alone = [
-        decision[0] if decision and len(line.unquoted) <= _SHORT and not decision[1].strip(" .!") else None
-        for line, decision in zip(lines, decisions, strict=True)
-    ]
-    first = next((index for index, line in enumerate(lines) if line.unquoted), 0)
-    opening = decisions[first]
-    verdicts = [opening[0] if opening and index == first else value for index, value in enumerate(alone)]
-    index, value = _verdict(lines, verdicts, cut, "no verdict")
-    if index == first and {*alone[index + 1 :]} - {None, value}:
-        raise Unreadable("two verdicts", _visible(" / ".join(line.text for line in lines)))
-    word = _FIRST.match(_plain(lines[index].text).lstrip(_QUOTE_MARK))
-    remark = word["rest"].lstrip(" .,:;!-–—") if word else ""
-    return Vote(float(value), explanation=_explanation(lines, index, remark))
-
-
-def _last_line(lines: Lines, cut: bool) -> Vote:
-    index = max((index for index, line in enumerate(lines) if line.unquoted), default=0)
-    labelled = _VERDICT.match(_plain(lines[index].unquoted).lstrip(_QUOTE_MARK))
-    decision = labelled and _decision(labelled["word"])
-    if not decision:
-        raise Unreadable("no verdict", _visible(lines[-1].text))
-    return Vote(float(decision[0]), explanation=_explanation(lines, index))
-
-
-def _score(lines: Lines, cut: bool) -> Vote:
-    matches = [_NUMBER.fullmatch(_plain(line.unquoted)) for line in lines]
-    numbers = [float(match["number"]) if match else None for match in matches]
-    index, value = _verdict(lines, numbers, cut, "not a score")
-    if any(number is not None for number in numbers[index + 1 :]):
-        raise Unreadable("two verdicts", _visible(" / ".join(line.text for line in lines)))
-    if cut and index == len(lines) - 1:
-        raise Unreadable("truncated", _visible(lines[index].text))
-    if not 0 <= value <= 1:
-        raise Unreadable("out of range", _visible(f"{lines[index].text}, expected 0.0 to 1.0"))
-    return Vote(value + 0.0, explanation=_explanation(lines, index))  # -0.0 becomes 0.0
-
-
-def _explanation(lines: Lines, verdict: int, word: str = "") -> str | None:
-    texts = [*(line.text for line in lines[:verdict]), word, *(line.text for line in lines[verdict + 1 :])]
-    return storable("\n".join(text for text in texts if _plain(text))) or None
+def _without(marks: str, line: str) -> str:
+    """Return a line without some marks, one blank between words: runs of blanks could make patterns slow."""
+    return " ".join(line.translate(dict.fromkeys(map(ord, marks))).split())
 
 
 def _visible(text: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from toolkit.files import TooDeep, parsed
 from toolkit.judges.rubric import Rubric
 from toolkit.models.base import BROKE_OFF
-from toolkit.models.thoughts import after_thoughts
+from toolkit.models.thoughts import split_thoughts
 from toolkit.words import SCALE, one_line
 
 _FENCE = "```"
@@ -69,7 +69,7 @@ def one_object(text: str, finish_reason: str) -> dict[str, Any]:
     """
     if finish_reason != "stop":
         refuse_refusal(finish_reason, quoted(text))
-    body = (after_thoughts(text) or (text,))[0].strip().strip(_MARKS).strip()
+    body = split_thoughts(text)[0].strip().strip(_MARKS).strip()
     if body.startswith(_FENCE) and body.endswith(_FENCE) and len(body) >= 2 * len(_FENCE):
         body = body[len(_FENCE) : -len(_FENCE)].strip()
         body = body[4:].strip() if body[:4].lower() == "json" else body
