@@ -200,14 +200,16 @@ def _by_name(kept: Kept) -> dict[str, _Judged]:
 def _differing_run(plan: Plan, name: str, stored: _Judged, again: _Judged, shared: _Calls) -> Iterator[str]:
     """Yield what differs in one run and its judgements."""
     # A study that was stopped before it came to a run, or to a judge of it, may lack what the ledger gives where an
-    # equal request paid for it.
+    # equal request paid for it, and a judge that failed and is to be asked again.
     (run, judgements), (expected, rebuilt) = stored, again
     if not run and expected["call_id"] in shared():
         return
     lacking = {
         label
         for label in rebuilt.keys() - (run.get("judge_calls") or {}).keys()
-        if run and not run.get("ensemble_key") and shared().issuperset(rebuilt[label]["call_ids"])
+        if run
+        and not run.get("ensemble_key")
+        and (not rebuilt[label]["answered"] or shared().issuperset(rebuilt[label]["call_ids"]))
     }
     # A judge that refused, or was away, left no reply in the ledger.
     silent = {label for label in judgements.keys() - rebuilt.keys() if not judgements[label]["answered"]}
