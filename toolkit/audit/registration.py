@@ -28,7 +28,6 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
         raise InputError(f"study {study.name}: {message}")
     decisions = decisions_of(plan, study.store)
     content = decisions.content or decided(plan)
-    status = study.status()
     primary, margin = content.get("analysis.primary"), content.get("analysis.equivalence_margin")
     values = {
         "study": plan.study,
@@ -36,7 +35,7 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
         "digest": digest_of(content),
         "decided_at": decisions.at,
         "today": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "replies": status["runs"]["succeeded"],
+        "replies": study.status()["runs"]["succeeded"],
         # As it was decided, not as the file says it now.
         "primary": primary,
         "margin": None if margin is None else float(margin),

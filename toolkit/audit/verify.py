@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.audit.consistency import contradictions
 from toolkit.errors import InputError
-from toolkit.files import read_json
+from toolkit.files import read_json, sha256_of
 from toolkit.pipeline import run_plan
 from toolkit.plan import Plan
 from toolkit.probes.drift import changed_drifts
@@ -133,7 +132,7 @@ def _differing_inputs(study: Study, path: Path) -> Iterator[str]:
     if not is_as_sealed(manifest):
         yield "was changed after it was written"
     inputs = {
-        "study_file": hashlib.sha256(study.path.read_bytes()).hexdigest(),
+        "study_file": sha256_of(study.path),
         "dataset": study.plan.dataset.digest,
         "rubric": study.plan.rubric.digest,
     }
@@ -200,14 +199,16 @@ def _by_name(kept: Kept) -> dict[str, _Judged]:
 def _differing_run(plan: Plan, name: str, stored: _Judged, again: _Judged, shared: _Calls) -> Iterator[str]:
     """Yield what differs in one run and its judgements."""
     # A study that was stopped before it came to a run, or to a judge of it, may lack what the ledger gives where an
-    # equal request paid for it.
+    # equal request paid for it, and a judge that failed and is to be asked again.
     (run, judgements), (expected, rebuilt) = stored, again
     if not run and expected["call_id"] in shared():
         return
     lacking = {
         label
         for label in rebuilt.keys() - (run.get("judge_calls") or {}).keys()
-        if run and not run.get("ensemble_key") and shared().issuperset(rebuilt[label]["call_ids"])
+        if run
+        and not run.get("ensemble_key")
+        and (not rebuilt[label]["answered"] or shared().issuperset(rebuilt[label]["call_ids"]))
     }
     # A judge that refused, or was away, left no reply in the ledger.
     silent = {label for label in judgements.keys() - rebuilt.keys() if not judgements[label]["answered"]}
@@ -234,14 +235,8 @@ def _differing_document(name: str, stored: _Document, expected: _Document) -> It
         if stored.get("status") != "failed" and stored.get("answered", True):
             yield f"{name}: the ledger does not give it"
     else:
-        administrative = {
-            "_id",
-            "run_id",
-            "first_run_id",
-            "second_run_id",
-            *MOMENTS,
-        }  # when a record is written
-        names = {*stored, *expected} - administrative
+        # Those are given when a record is written.
+        names = {*stored, *expected} - {"_id", "run_id", "first_run_id", "second_run_id", *MOMENTS}
         if parts := differing(stored, {part: expected.get(part) for part in names}):
             yield f"{name}: {', '.join(parts)} differ from what the ledger gives"
 

@@ -19,7 +19,7 @@ from typing import Any
 from toolkit.audit.export import DICTIONARY, STUDY_FOLDER, export_study, named_inputs
 from toolkit.audit.verify import record_differences
 from toolkit.errors import InputError
-from toolkit.files import read_toml
+from toolkit.files import read_json, read_toml
 from toolkit.prompt_test import names_code
 from toolkit.report.manifest import MANIFEST, differing_files
 from toolkit.store.connection import temporary_store
@@ -94,7 +94,7 @@ def _differing_frames(folder: Path, again: Path, changed: Collection[str], versi
     names = {line.partition(": ")[0] for line in changed}
     # Other versions of packages calculate the last digits of a number otherwise.
     own = again / MANIFEST
-    is_exact = not own.is_file() or json.loads(own.read_text(encoding="utf-8"))["versions"] == versions
+    is_exact = not own.is_file() or read_json(own)["versions"] == versions
     for kind in KINDS:
         files = [folder / f"{kind}{suffix}" for suffix in FORMATS if (folder / f"{kind}{suffix}").is_file()]
         source = again / f"{kind}.csv"

@@ -31,7 +31,7 @@ from toolkit.models.tokens import ENCODINGS, count_all
 from toolkit.pipeline import ask_study
 from toolkit.plan import Plan
 from toolkit.prompts.check import check_summary
-from toolkit.prompts.dataset import CSF, FACT_KINDS, INDEX, Prompt, compose, load_dataset
+from toolkit.prompts.dataset import CSF, FACT_KINDS, INDEX, Prompt, base_files, compose, load_dataset
 from toolkit.prompts.similarity import NEAR, jaccard
 from toolkit.runs.execution import each
 from toolkit.words import LENGTH_BINS, SCENARIOS, VERSION, Summary, counted, one_line
@@ -271,8 +271,7 @@ def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
         return []
     # The index has the version of its bases; its other keys are kept.
     path, name = folder / INDEX, folder.resolve().name
-    bases = sorted(file for file in folder.glob("*.toml") if file.name != INDEX)
-    digests = b"".join(hashlib.sha256(file.read_bytes()).digest() for file in bases)
+    digests = b"".join(hashlib.sha256(file.read_bytes()).digest() for file in base_files(folder))
     version = f"{name}_{hashlib.sha256(digests).hexdigest()[:12]}"
     index = read_toml(path) if path.is_file() else {"name": name, "focus": FOCUS}
     if index.get("version") != version:
@@ -287,10 +286,16 @@ def base_toml(draft: Draft) -> str:
     """Return a base as TOML; every text is an escaped basic string."""
     extract = draft.extract
     assert extract is not None
-    fields: dict[str, str | Sequence[str]] = {"base": draft.base}
-    fields |= {name: getattr(extract, name) for name in ("scenario", "category", "csf")}
-    fields["data_sources"] = [f"document:{draft.document.name}"]
-    fields |= {name: getattr(extract, name) for name in ("opening", "task", "elements")}
+    fields: dict[str, str | Sequence[str]] = {
+        "base": draft.base,
+        "scenario": extract.scenario,
+        "category": extract.category,
+        "csf": extract.csf,
+        "data_sources": [f"document:{draft.document.name}"],
+        "opening": extract.opening,
+        "task": extract.task,
+        "elements": extract.elements,
+    }
     lines = []
     for key, value in fields.items():
         if isinstance(value, str):
@@ -347,12 +352,14 @@ def write_prompts(plan: Plan, store: Store, job: Job, out: Path, *, progress: bo
     """
     for document, base in zip(job.documents, job.bases, strict=True):
         path, provenance = out / f"{base}.toml", out / f"{base}{PROVENANCE}"
-        content = read_json(provenance) if path.exists() and provenance.exists() else None
+        if not path.exists():
+            continue
+        content = read_json(provenance) if provenance.exists() else None
         source = content.get("document") if isinstance(content, dict) else None
-        if path.exists() and not (isinstance(source, dict) and source.get("name") == document.name):
+        if not (isinstance(source, dict) and source.get("name") == document.name):
             raise InputError(f"{path}: exists and was not written from {document.name}; choose another --out")
     prompts = list(plan.dataset.prompts)
-    if any(path.name != INDEX for path in out.glob("*.toml")):
+    if base_files(out):
         prompts += load_dataset(out, check_ranges=False).prompts
     prompts = [prompt for prompt in prompts if prompt.base not in job.bases]
     drafts: dict[str, Draft] = {}

@@ -77,9 +77,10 @@ def new_manager(kernel_name: str) -> AsyncKernelManager:
 
     Jupyter's five TCP ports are chosen a second before the kernel binds them, and another process may take one.
     """
-    folder = tempfile.mkdtemp(prefix="kernel-")
+    # Short: some systems allow 103 bytes for a socket.
+    folder = tempfile.mkdtemp(prefix="kernel-", dir="/tmp" if len(tempfile.gettempdir()) > 80 else None)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    name = f"{folder}/k"  # short: some systems allow 103 bytes for a socket
+    name = f"{folder}/k"
     return AsyncKernelManager(
         kernel_name=kernel_name, transport="ipc", ip=name, connection_file=f"{name}.json"
     )

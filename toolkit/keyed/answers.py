@@ -111,6 +111,11 @@ def plain(text: str) -> str:
     return line.strip(_AROUND).removesuffix(".").strip(_AROUND)
 
 
+def plain_answer(value: Any) -> str:
+    """Return an answer that is a text as it is read; nothing where it is none."""
+    return plain(value) if isinstance(value, str) else ""
+
+
 def layers(text: str) -> Iterator[str]:
     """Yield a text, then without a full stop or a pair of marks around it, one after the other."""
     for _ in range(9):

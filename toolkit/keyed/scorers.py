@@ -19,6 +19,7 @@ from toolkit.keyed.answers import (
     listed,
     make_scorer,
     plain,
+    plain_answer,
     quoted,
     set_scores,
 )
@@ -138,7 +139,7 @@ def _options(value: Any, options: Options) -> set[int]:
 
 def _listed(value: Any, options: Options) -> set[int]:
     """Return the places of the options whose letters a text lists; none where it has anything else."""
-    text = plain(value) if isinstance(value, str) else ""
+    text = plain_answer(value)
     letters = [part.strip("()") for part in re.split(r"\s*(?:[,;/&\s]|\band\b)\s*", text) if part]
     letters = list(text) if re.fullmatch("[A-Z]{2,26}", text) else letters
     indexes = {LETTERS.find(letter.upper()) if len(letter) == 1 else -1 for letter in letters}

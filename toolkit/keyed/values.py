@@ -20,6 +20,7 @@ from toolkit.keyed.answers import (
     make_scorer,
     one_key,
     plain,
+    plain_answer,
     quoted,
     set_scores,
 )
@@ -131,7 +132,7 @@ def number_scorer(items: Items = (), tolerance: Mapping[str, float] | None = Non
 
 def _number(value: Any) -> tuple[float, str]:
     """Return a number and its unit, in the singular and with "%" for percent."""
-    text = plain(value) if isinstance(value, str) else ""
+    text = plain_answer(value)
     match = _NUMBER.fullmatch("".join(str(decimal(sign, sign)) for sign in text))
     number = number_of(match[1].replace(",", "")) if match else None
     if match is None or number is None:
@@ -198,7 +199,7 @@ def _identifiers(value: Any) -> set[str]:
     """Return the identifiers of an answer that has nothing else but their names; "or" between two is no answer."""
     if isinstance(value, list):
         return {name for part in value for name in _identifiers(part)}
-    text = plain(value).upper() if isinstance(value, str) else ""
+    text = plain_answer(value).upper()
     matches = list(_IDENTIFIER.finditer(text))
     pairs = pairwise(matches)
     clean = all(_BETWEEN.fullmatch(text[left.end() : right.start()]) for left, right in pairs)
@@ -246,7 +247,7 @@ def _vector(value: Any, key: str) -> tuple[str, float]:
     from cvss import CVSS3, CVSS4  # type: ignore[import-untyped]
     from cvss.exceptions import CVSSError  # type: ignore[import-untyped]
 
-    text = plain(value).upper() if isinstance(value, str) else ""
+    text = plain_answer(value).upper()
     if text.startswith("AV:"):
         text = f"{key.partition('/')[0] or 'CVSS:3.1'}/{text}"
     version = text[5:6]

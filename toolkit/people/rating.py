@@ -149,16 +149,16 @@ def open_round(
         raise InputError(f"study {study}: has no reply to rate yet; run it first (toolkit run)")
     stored = stored_order(store, study, rater, rubric_hash, seed)
     order, stored_size = stored or ((), None)
-    limit = stored_size if stored and size is None else size
+    limit = stored_size if size is None else size
     order_now = _extended(order, rateable, f"{seed}:{rater}:{len(order)}", limit)
     if stored is not None and (order_now != order or limit != stored_size):
-        _at_once(keep_order, store, study, rater, rubric_hash, seed, limit, order_now)
+        at_once(keep_order, store, study, rater, rubric_hash, seed, limit, order_now)
     replies = {reply.run_id: reply for _, reply in rateable}
     ordered = tuple(replies[run_id] for run_id in order_now if run_id in replies)
     blobs = {reply.run_id: reply.blob_id for reply in ordered}
     ratings = {run: rating for (_, run), rating in newest_ratings(store, blobs, rubric_hash, rater).items()}
     # A killed process may have missed this last step.
-    _at_once(keep_judgements, store, tuple(ratings.values()))
+    at_once(keep_judgements, store, tuple(ratings.values()))
     return Round(rater, seed, ordered, ratings, (limit, order_now) if stored is None else None)
 
 
@@ -168,7 +168,7 @@ def end_round(plan: Plan, store: Store, round_: Round) -> Round:
     finished = tuple(reply for reply in round_.replies if reply.run_id in scored)
     if round_.unkept is None:
         key = (plan.study.name, round_.rater, plan.rubric.digest, round_.seed)
-        _at_once(end_order, store, *key, [reply.run_id for reply in finished])
+        at_once(end_order, store, *key, [reply.run_id for reply in finished])
     ratings = {reply.run_id: round_.ratings[reply.run_id] for reply in finished}
     return replace(round_, replies=finished, ratings=ratings)
 
@@ -177,7 +177,7 @@ def throw_round_away(plan: Plan, store: Store, round_: Round) -> Round:
     """Discard a round: its ratings no longer count, and their history ends with a version without scores."""
     # Ratings from a file belong to no round.
     ratings = [rating for rating in round_.ratings.values() if rating.source == "desk"]
-    _at_once(keep_ratings, store, [replace(rating, scores={}, reasons=None) for rating in ratings])
+    at_once(keep_ratings, store, [replace(rating, scores={}, reasons=None) for rating in ratings])
     return end_round(plan, store, replace(round_, ratings={}))
 
 
@@ -202,8 +202,9 @@ def rate(
     scheme = plan.rubric.scheme
     for name in scores:
         if name not in scheme.names:
-            message = f"dimension {name!r} is unknown; {choices(name, scheme.names, 'the rubric has')}"
-            raise InputError(message)
+            raise InputError(
+                f"dimension {name!r} is unknown; {choices(name, scheme.names, 'the rubric has')}"
+            )
     values = {name: on_scale(scores.get(name), name, scheme.scale) for name in scheme.names}
     checked = {name: score for name, score in values.items() if score is not None}
     if not checked and not reasons.strip():
@@ -212,10 +213,10 @@ def rate(
     rating = Rating(*key, checked, reasons.strip() or None, scheme=scheme)
     if round_.unkept is not None:
         order_key = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
-        _at_once(keep_order, store, *order_key, *round_.unkept)
+        at_once(keep_order, store, *order_key, *round_.unkept)
     before = round_.ratings.get(reply.run_id)
     if before is None or not before.equals(rating):
-        _at_once(keep_ratings, store, [rating])
+        at_once(keep_ratings, store, [rating])
     return replace(round_, ratings=dict(round_.ratings) | {reply.run_id: rating}, unkept=None)
 
 
@@ -238,6 +239,6 @@ def _extended(
     return tuple(extended[: None if size is None else max(size, len(order))])
 
 
-def _at_once(work: Any, *arguments: Any) -> None:
+def at_once(work: Any, *arguments: Any) -> None:
     """Run a coroutine function to its end, also in a notebook."""
     run_anywhere(lambda: work(*arguments), threading.Event())

@@ -1,16 +1,14 @@
 """Imports ratings of people from a CSV file: every line is checked before anything is saved."""
 
 import re
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from toolkit.errors import InputError
-from toolkit.people.rating import checked_rater, rateable_replies, why_not
+from toolkit.people.rating import at_once, checked_rater, rateable_replies, why_not
 from toolkit.plan import Plan
-from toolkit.runs.execution import run_anywhere
 from toolkit.scoring import Scheme
 from toolkit.store.connection import Store
 from toolkit.store.ratings import Rating, keep_judgements, keep_ratings, newest_ratings
@@ -21,6 +19,8 @@ from toolkit.words import Summary, choices
 IGNORED = ("study", "prompt_id", "base", "task", "reply")
 """Columns that help a person fill in the file, and are not read."""
 _READ = ("run_id", "rater", "dimension", "score", "reasons")
+_Entries = dict[tuple[str, str], tuple[dict[str, float], list[str]]]
+"""Scores and reasons by rater and run."""
 _NUMBER = re.compile(r"[+-]?\d{1,9}(\.\d{1,18})?", re.ASCII)
 
 
@@ -61,12 +61,8 @@ def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None
     new = [rating for rating in ratings if (rating.rater, rating.run_id) not in stored]
     repeated = [rating for rating in ratings if (rating.rater, rating.run_id) in stored]
     changed = [rating for rating in repeated if not stored[rating.rater, rating.run_id].equals(rating)]
-
-    async def keep() -> None:
-        await keep_ratings(store, [*new, *changed])
-        await keep_judgements(store, ratings)  # also of an import that was killed before this step
-
-    run_anywhere(keep, threading.Event())
+    at_once(keep_ratings, store, [*new, *changed])
+    at_once(keep_judgements, store, ratings)  # also of an import that was killed before this step
     raters = sorted({name for name, _ in entries})
     unchanged, unfinished = len(repeated) - len(changed), sum(not rating.finished for rating in ratings)
     text = (
@@ -91,21 +87,21 @@ def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None
 
 def _gathered(
     plan: Plan, store: Store, lines: Iterable[_Line], rater: str | None, blobs: Mapping[str, str]
-) -> tuple[dict[tuple[str, str], tuple[dict[str, float], list[str]]], int]:
+) -> tuple[_Entries, int]:
     """Return scores and reasons by rater and run, and the number of empty lines."""
     study = plan.study.name
     refused = {run.run_id: why_not(run) for run in stored_runs(store, study, plan.call_ids).values()}
     names: dict[str, str] = {}
-    entries: dict[tuple[str, str], tuple[dict[str, float], list[str]]] = {}
+    entries: _Entries = {}
     empty = 0
     for line in lines:
         name = _line_rater(line, rater, names, store, study)
         run_id = line.cells["run_id"]
         if not run_id:
             line.refuse("run_id", "is empty; every rating needs its run")
-        if run_id not in blobs and (reason := refused.get(run_id)):
-            line.refuse("run_id", f"run {run_id} {reason}; leave the line out")
         if run_id not in blobs:
+            if reason := refused.get(run_id):
+                line.refuse("run_id", f"run {run_id} {reason}; leave the line out")
             line.refuse("run_id", f"run {run_id!r} is not one of study {study}; `study.runs()` lists the ids")
         scores = _scores(line, plan.rubric.scheme)
         reasons = line.cells.get("reasons", "")

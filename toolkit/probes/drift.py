@@ -81,8 +81,9 @@ def drift_job(plan: Plan, store: Store, size: int, day: date | None = None) -> J
     """Return what is asked anew today (UTC): the anchor set of this size as it was drawn first, or a new one."""
     name, today = plan.study.name, day or utc_now().date()
     if not (plan.test.judged and plan.judges):
-        message = f"study {name}: no judge scores its replies (test {plan.test.name}), so none can drift"
-        raise InputError(message)
+        raise InputError(
+            f"study {name}: no judge scores its replies (test {plan.test.name}), so none can drift"
+        )
     replies = usable_replies(plan, store)
     for anchor in anchors_of(store, name):
         if anchor["size"] == size and (targets := _targets_of(plan, replies, anchor)):
@@ -101,7 +102,7 @@ def drift_job(plan: Plan, store: Store, size: int, day: date | None = None) -> J
             f"study {name}: no run is scored by all judges as the study file has them now; finish it by `toolkit run`"
         )
     content = [
-        {"run_id": reply.run_id, "blob_id": _sha256(reply.text), "calls": _calls(plan, reply)}
+        {"run_id": reply.run_id, "blob_id": sha256_hex(reply.text), "calls": _calls(plan, reply)}
         for reply in chosen
     ]
     targets = tuple(target for reply in chosen for target in targets_of(plan, reply))
@@ -120,16 +121,12 @@ def _targets_of(plan: Plan, replies: Sequence[Reply], anchor: Mapping[str, Any])
         reply = by_id.get(stored["run_id"])
         if (
             reply is None
-            or _sha256(reply.text) != stored["blob_id"]
+            or sha256_hex(reply.text) != stored["blob_id"]
             or _calls(plan, reply) != stored["calls"]
         ):
             return ()
         targets += targets_of(plan, reply)
     return tuple(targets)
-
-
-def _sha256(text: str) -> str:
-    return sha256_hex(text)
 
 
 def measure_drift(study: Study, job: Job, *, progress: bool = True) -> Summary:
@@ -152,8 +149,9 @@ def measure_drift(study: Study, job: Job, *, progress: bool = True) -> Summary:
     )
     counts, line = outcome_counts(judgements)
     tolerance, label = plan.study.judges.drift_tolerance, anchor_label(job.anchor)
-    answered = counts["unanswered"] < len(judgements)
-    drift = study.judge_drift().get((label, str(job.day))) if answered else None
+    drift = None
+    if counts["unanswered"] < len(judgements):
+        drift = study.judge_drift().get((label, str(job.day)))
     outside = drift.outside(tolerance) if drift and tolerance is not None else {}
     spent = total_aud(answer.aud_cost for answer in paid)
     first_day = f"{job.anchor.get('at', job.day):%Y-%m-%d}"

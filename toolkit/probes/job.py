@@ -142,8 +142,9 @@ def probe_targets(
     """Return the replies that `probe_judges` would probe, with their altered versions; no model is called."""
     name, seed = plan.study.name, plan.study.seed
     if not (plan.test.judged and plan.judges):
-        message = f"study {name}: no judge scores its replies (test {plan.test.name}); probe a rubric study"
-        raise InputError(message)
+        raise InputError(
+            f"study {name}: no judge scores its replies (test {plan.test.name}); probe a rubric study"
+        )
     usable = [reply for reply in usable_replies(plan, store) if reply.text.strip()]
     chosen = balanced_sample(usable, replies, seed)
     if not chosen:
@@ -214,13 +215,12 @@ def probe_judges(
     targets = probe_targets(plan, store, replies=replies, attacks=attacks)
     tasks = [(target.run_id, *item) for target in targets for item in _judged_texts(plan, target)]
 
-    requests = probe_requests(plan, targets)
     judgements, paid = ask_each(
         plan,
         store,
         tasks,
         lambda task, ask: task[1].judgement(plan, task[2], ask),
-        requests,
+        probe_requests(plan, targets),
         progress=progress,
     )
     by_text = {

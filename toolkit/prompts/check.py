@@ -23,6 +23,7 @@ from toolkit.prompts.dataset import (
     digest_of,
     load_dataset,
     without_arms,
+    words_of,
 )
 from toolkit.prompts.similarity import NEAR, jaccard
 from toolkit.words import LENGTH_ARMS, LENGTH_BINS, Summary, counted, one_line
@@ -66,8 +67,9 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
     problems = check_dataset(dataset)
     plain = without_arms(dataset.prompts)
     arms = Counter(arm for prompt in dataset.prompts if (arm := prompt.metadata.get("length_arm")))
-    bin_counts = Counter(prompt.length_bin for prompt in plain)
-    bins = {length_bin: bin_counts[length_bin] for length_bin in LENGTH_BINS}
+    bins = {
+        length_bin: sum(prompt.length_bin == length_bin for prompt in plain) for length_bin in LENGTH_BINS
+    }
     clusters = clusters_of(dataset.prompts)
     fields: dict[str, Any] = {
         "dataset": dataset.name,
@@ -151,8 +153,11 @@ def _ranges(prompts: Prompts) -> Problems:
     tokens_by = {encoding: count_all([p.text for p in prompts], encoding) for encoding in ENCODINGS}
     for number, prompt in enumerate(prompts):
         low, high = LENGTH_BINS[prompt.length_bin]
-        counts = {encoding: tokens_by[encoding][number] for encoding in ENCODINGS}
-        outside = {encoding: tokens for encoding, tokens in counts.items() if not low <= tokens <= high}
+        outside = {
+            encoding: counts[number]
+            for encoding, counts in tokens_by.items()
+            if not low <= counts[number] <= high
+        }
         if outside:
             tokens = " and ".join(f"{tokens} {encoding}" for encoding, tokens in outside.items())
             verdict = "refuses" if BINNED_BY in outside else "takes"
@@ -165,13 +170,14 @@ def _ranges(prompts: Prompts) -> Problems:
 
 def _bins(prompts: Prompts) -> Problems:
     for name, base in _by_base(prompts).items():
-        counts = Counter(prompt.length_bin for prompt in base)
-        if missing := ", ".join(length_bin for length_bin in LENGTH_BINS if length_bin not in counts):
+        bins = by_bin(base)
+        if missing := ", ".join(length_bin for length_bin in LENGTH_BINS if length_bin not in bins):
             yield _problem("length_missing", base[0], base=name, missing=missing)
-        for length_bin, count in counts.items():
-            if count > 1:
-                duplicate = [prompt for prompt in base if prompt.length_bin == length_bin][1]
-                yield _problem("length_twice", duplicate, base=name, count=count, length_bin=length_bin)
+        for length_bin, members in bins.items():
+            if len(members) > 1:
+                yield _problem(
+                    "length_twice", members[1], base=name, count=len(members), length_bin=length_bin
+                )
 
 
 def _labels(prompts: Prompts) -> Problems:
@@ -211,13 +217,13 @@ def _repeated_texts(prompts: Prompts) -> Problems:
     first_base: dict[frozenset[str], str] = {}
     copies = set()
     for base, members in _by_base(prompts).items():
-        texts = frozenset(" ".join(prompt.text.split()) for prompt in members)
+        texts = frozenset(map(words_of, members))
         if len(members) > 1 and texts in first_base:
             copies.add(base)
             yield _problem("copied_base", members[0], base=base, first=first_base[texts])
         first_base.setdefault(texts, base)
     for prompt in prompts:
-        text = " ".join(prompt.text.split())
+        text = words_of(prompt)
         if text in first and prompt.base not in copies:
             yield _problem("same_text", prompt, first=first[text].prompt_id)
         first.setdefault(text, prompt)
@@ -280,7 +286,7 @@ def _content(prompts: Prompts) -> Problems:
 def _near_copies(prompts: Prompts) -> Problems:
     reported = set()
     for members in by_bin(prompts).values():
-        plain = [" ".join(prompt.text.split()) for prompt in members]
+        plain = list(map(words_of, members))
         alike = np.tril(jaccard(plain), -1)
         for number, nearest in enumerate(alike.argmax(axis=1)):
             first, second, share = members[number], members[nearest], alike[number, nearest]
@@ -343,7 +349,7 @@ def _references(prompts: Prompts) -> Problems:
         if any(reference != references[0] for reference in references):
             yield _problem("several_references", base[0], base=name)
         for prompt, reference in zip(base, references, strict=True):
-            if reference and f" {' '.join(reference)} " in f" {' '.join(prompt.text.split())} ":
+            if reference and f" {' '.join(reference)} " in f" {words_of(prompt)} ":
                 yield _problem("reference", prompt)
 
 

@@ -214,8 +214,13 @@ def _collecting(faults: list[str]) -> Iterator[None]:
         faults += error.faults
 
 
+def base_files(folder: Path) -> list[Path]:
+    """Return the files of a folder that hold a base each, by name."""
+    return sorted(path for path in folder.glob("*.toml") if path.name != INDEX)
+
+
 def _bases(folder: Path, faults: list[str]) -> Iterator[_SourcedRow]:
-    paths = sorted(path for path in folder.glob("*.toml") if path.name != INDEX)
+    paths = base_files(folder)
     bases = []
     for path in paths:
         with _collecting(faults):
@@ -350,11 +355,16 @@ def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
 
     for prompt in prompts:
         above.setdefault(prompt.base, prompt.base)
-        keys = [("text", " ".join(prompt.text.split())), ("cluster", prompt.metadata.get("cluster"))]
+        keys = [("text", words_of(prompt)), ("cluster", prompt.metadata.get("cluster"))]
         for shared in [first.setdefault(key, prompt.base) for key in keys if key[1]]:
             name, child = sorted((top(shared), top(prompt.base)))
             above[child] = name
     return {base: top(base) for base in above}
+
+
+def words_of(prompt: Prompt) -> str:
+    """Return the text of a prompt with single blanks, by which texts are told to be the same."""
+    return " ".join(prompt.text.split())
 
 
 def without_arms(prompts: Iterable[Prompt]) -> list[Prompt]:

@@ -61,6 +61,10 @@ def diff_summary(before: str | Path, after: str | Path) -> Summary:
 
 
 def _named(dataset: Dataset) -> dict[str, str]:
-    date = dataset.date.isoformat() if dataset.date else ""
-    names = ("name", "version", "digest", "date", "focus")
-    return {name: getattr(dataset, name) for name in names} | {"date": date}
+    return {
+        "name": dataset.name,
+        "version": dataset.version,
+        "digest": dataset.digest,
+        "date": dataset.date.isoformat() if dataset.date else "",
+        "focus": dataset.focus,
+    }

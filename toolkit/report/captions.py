@@ -142,9 +142,13 @@ def _ways(estimates: Iterable[Estimate]) -> dict[tuple[str, str], list[str]]:
     """Return level and method of intervals, and the results whose intervals were made so."""
     intervals = [e for e in estimates if e.estimable and e.low is not None and e.high is not None]
     ways = Counter(name for name, *_ in {(e.statistic, e.confidence, e.method) for e in intervals})
-    names = (e.statistic if e.statistic and ways[e.statistic] == 1 else e.name for e in intervals)
-    keys = ((coverage(e.confidence), e.method) for e in intervals)
-    return by_key(zip(keys, names, strict=True))
+    return by_key(
+        (
+            (coverage(e.confidence), e.method),
+            e.statistic if e.statistic and ways[e.statistic] == 1 else e.name,
+        )
+        for e in intervals
+    )
 
 
 def interval_words(estimates: Iterable[Estimate]) -> str:
@@ -176,8 +180,9 @@ def missing_before(estimates: Iterable[Estimate]) -> str:
 
 def no_interval_words(estimates: Iterable[Estimate]) -> str:
     """Say which estimates have no interval and why, each reason once."""
-    without = (e for e in estimates if e.estimable and (e.low is None or e.high is None))
-    reasons = by_key((e.reason, e.name) for e in without)
+    reasons = by_key(
+        (e.reason, e.name) for e in estimates if e.estimable and (e.low is None or e.high is None)
+    )
     return f"Without an interval: {_by_reason(reasons)}." if reasons else ""
 
 

@@ -17,17 +17,19 @@ def data_file(name: str) -> dict[str, dict[str, str]]:
 
 
 _SIGNS = data_file("latex")
-_PRINTED = {sign: f"$\\{name}$" for name, signs in _SIGNS["mathematics"].items() for sign in signs}
-_PRINTED.update(_SIGNS["text"])
+_MATHEMATICS = {sign: f"$\\{name}$" for name, signs in _SIGNS["mathematics"].items() for sign in signs}
+_PRINTED = _MATHEMATICS | _SIGNS["text"]
 _LABEL_SIGNS = frozenset(f"{string.ascii_letters}{string.digits}:.-")
 _STUDY_SIGNS = _LABEL_SIGNS - {":"} | {"_"}
 _LETTERS = "".join(chr(c) for c in range(0xC0, 0x100) if chr(c) not in "ÐðÞþ×÷")
 """Letters that pdflatex prints in every font encoding."""
 TERMS: Mapping[str, Mapping[str, str]] = data_file("terms")
-_FIELD_TERMS = {f"length_bin {name}": f"length {name}" for name in LENGTH_BINS}
-_FIELD_TERMS.update({name: name.replace("_", " ") for name in DIMENSIONS})
-_FIELD_TERMS.update({name: f"{name[:3]} {name[4:].lower()}" for name in SCENARIOS})
-_FIELD_TERMS.update(TERMS["words"])
+_FIELD_TERMS = (
+    {f"length_bin {name}": f"length {name}" for name in LENGTH_BINS}
+    | {name: name.replace("_", " ") for name in DIMENSIONS}
+    | {name: f"{name[:3]} {name[4:].lower()}" for name in SCENARIOS}
+    | dict(TERMS["words"])
+)
 """Names of the code, as a committee reads them."""
 _TERM = rf"(?<![\w-])(?:{'|'.join(map(re.escape, _FIELD_TERMS))})(?![\w-])"
 _MINUS = r"(?<![\w.)\]/-])-(?=\.?\d)|(?<=(?<![\w-])[SML])-(?=[SML](?![\w-]))|(?<=\S )-(?= \S)"

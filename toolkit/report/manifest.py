@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import subprocess
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
-from toolkit.files import parsed, write_atomically
+from toolkit.files import parsed, sha256_of, write_atomically
 from toolkit.store.writer import sealed
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def manifest(plan: Plan, path: Path, parameters: Mapping[str, Any]) -> dict[str,
     return {
         "study": plan.study.name,
         "inputs": {
-            "study_file": {"name": path.name, "sha256": _sum(path)},
+            "study_file": {"name": path.name, "sha256": sha256_of(path)},
             "dataset": {"version": plan.dataset.version, "sha256": plan.dataset.digest},
             "rubric": {"name": rubric.name, "version": rubric.version, "sha256": rubric.digest},
         },
@@ -100,12 +99,17 @@ def write_manifest(folder: Path, facts: Mapping[str, Any], files: Iterable[Path]
 
     Only what the manifest before names and nobody has changed since is removed.
     """
-    sums = {path.relative_to(folder).as_posix(): _sum(path) for path in files}
+    sums = {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
     path = folder / MANIFEST
     if path.is_file():
         for name, sha256 in read_sums(path).items():
             obsolete = _inside(folder, name)
-            if name not in sums and obsolete is not None and obsolete.is_file() and _sum(obsolete) == sha256:
+            if (
+                name not in sums
+                and obsolete is not None
+                and obsolete.is_file()
+                and sha256_of(obsolete) == sha256
+            ):
                 obsolete.unlink()
     text = json.dumps(
         sealed({**facts, "files": sums}), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False
@@ -178,7 +182,7 @@ def differing_files(folder: Path, noun: str = DOCUMENT) -> list[str]:
             lines.append(f"{name}: lies outside of the {noun}")
         elif not path.is_file():
             lines.append(f"{name}: is missing")
-        elif _sum(path) != sha256:
+        elif sha256_of(path) != sha256:
             lines.append(f"{name}: was changed after the {noun} was written")
     return lines
 
@@ -187,7 +191,3 @@ def _inside(folder: Path, name: str) -> Path | None:
     """Return a file that a manifest names; a manifest from elsewhere must not reach out of its folder."""
     path = folder / name
     return path if path.resolve().is_relative_to(folder.resolve()) else None
-
-
-def _sum(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -206,11 +206,9 @@ def result(table: pd.DataFrame | Result) -> None:
     from IPython.display import display
 
     frame = table.frame() if isinstance(table, Result) else table
-    text, html = str(frame), frame.to_html()
-    if isinstance(table, Result):
-        text, html = repr(table), table._repr_html_()
+    html = table._repr_html_() if isinstance(table, Result) else frame.to_html()
     rows = json.loads(frame.to_json(orient="records", date_format="iso"))
-    display({RESULT_TYPE: rows, "text/plain": text, "text/html": html}, raw=True)
+    display({RESULT_TYPE: rows, "text/plain": str(table), "text/html": html}, raw=True)
 
 
 _CALLS = {

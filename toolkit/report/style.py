@@ -354,9 +354,9 @@ def row_axis(axes: Axes, labels: Sequence[str], ends: tuple[float, float] | None
     axes.tick_params(axis="y", length=0)
 
 
-def column_axis(axes: Axes, names: Sequence[str], letters: int, ends: Sequence[str]) -> None:
-    """Name the columns of a panel as wide as so many letters: in some three lines, or upright where they are many."""
-    letters_a_column = letters // len(names)
+def column_axis(axes: Axes, names: Sequence[str], ends: Sequence[str]) -> None:
+    """Name the columns of a panel as wide as 42 letters: in some three lines, or upright where they are many."""
+    letters_a_column = 42 // len(names)
     labels = shortened(names, 22 if letters_a_column < _CLOSE else 3 * letters_a_column)
     lines = [
         labels[name] if letters_a_column < _CLOSE else textwrap.fill(labels[name], _letters(letters_a_column))
@@ -475,11 +475,15 @@ def data_of(parts: Iterable[tuple[Any, ...]], columns: Sequence[str], *, every: 
     return pd.DataFrame(rows, columns=list(columns)).astype(numbers)
 
 
-def values_of(data: pd.DataFrame, written: Callable[[Any], str]) -> str:
-    """Return what is written of each row, for those who do not see the figure."""
+def _named(row: Any) -> str:
+    return f"{row.name}: {decimals(row.estimate)}"
+
+
+def values_of(data: pd.DataFrame, written: Callable[[Any], str] = _named) -> str:
+    """Return what is written of each row, by default its name and estimate, for those who do not see the figure."""
     return "; ".join(map(written, rows_of(data)))
 
 
 def rows_of(frame: pd.DataFrame) -> Iterator[Any]:
     """Give the rows of a frame with their columns as attributes, which may be of any type."""
-    yield from frame.itertuples(index=False)
+    return frame.itertuples(index=False)

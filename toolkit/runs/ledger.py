@@ -91,14 +91,11 @@ class Ledger:
         return {call["_id"]: answer_of(call) for call in calls}
 
     def failures(self) -> dict[str, tuple[str, str]]:
-        """Return reason and message of every call of this study that failed, by call id.
-
-        What failed in a batch is still to be asked singly.
-        """
+        """Return reason and message of every call of this study that failed, by call id."""
         return {
             call["_id"]: (failure["reason"], failure["message"])
             for call, failure in _failures(self.store, self.study)
-            if len(failure) == 2 and not call["attempts"][-1].get("batch")
+            if len(failure) == 2
         }
 
     async def claim(
@@ -319,7 +316,7 @@ def unreachable(store: Store, study: str) -> dict[Room, str]:
 
 def _failures(store: Store, study: str) -> Iterator[tuple[Fields, Fields]]:
     """Yield the calls of a study that failed, each with its reason and message."""
-    fields = ("provider", "request.endpoint", "failure", "attempts")
+    fields = ("provider", "request.endpoint", "failure")
     for call in store.each_where(Call, {"study": study, "state": "failed"}, only=fields):
         yield call, call.get("failure") or {}
 

@@ -101,12 +101,9 @@ def _runs(
 ) -> pd.DataFrame:
     scores = [*dimensions, "composite"]
     by_judge = judgements.groupby(["run_id", "judge"])[scores].mean()
-    counts = by_judge["composite"].groupby("run_id").count()
     by_run = by_judge.groupby("run_id")
-    means, spread = (
-        by_run.mean().where(by_run.count() >= fewest),
-        by_judge["composite"].groupby("run_id").std(),
-    )
+    counts, spread = by_run["composite"].count(), by_run["composite"].std()
+    means = by_run.mean().where(by_run.count() >= fewest)
     runs = rows.drop_duplicates("run_id").set_index("run_id")[[*_RUN, *_ANSWER_COLUMNS]]
     counting = counts.reindex(runs.index).fillna(0).astype(int)
     judged = counting >= fewest

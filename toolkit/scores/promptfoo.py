@@ -96,9 +96,9 @@ def read_promptfoo(path: Path, results: Any, metric: str | None) -> Read:
         )
     if graders := sum(1 for row in rows if row["failure"] and row["failure"].startswith("the grader")):
         notes.append(f"{graders} of {len(rows)} scores are missing because their grader failed")
-    frame = pd.DataFrame(rows, index=range(1, len(rows) + 1))
-    columns = frame[["base", "model", "repeat", "score", "failure"]]
-    return Read(columns, "results of promptfoo", notes, unit="result")
+    columns = ["base", "model", "repeat", "score", "failure"]
+    frame = pd.DataFrame(rows, index=range(1, len(rows) + 1), columns=columns)
+    return Read(frame, "results of promptfoo", notes, unit="result")
 
 
 def is_promptfoo_table(header: Collection[str]) -> bool:

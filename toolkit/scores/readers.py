@@ -91,9 +91,10 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
     if suffix in ROW_FILES:
         numbered = list(read_rows(path))
         rows = [row for _, row in numbered]
-        if rows and suffix == ".jsonl" and {"doc_id", "doc"} <= rows[0].keys():
+        keys = set(rows[0]) if rows and suffix == ".jsonl" else set()
+        if {"doc_id", "doc"} <= keys:
             return _lm_eval(path, numbered, metric, values)
-        if rows and suffix == ".jsonl" and {"provider", "score", "gradingResult"} <= rows[0].keys():
+        if {"provider", "score", "gradingResult"} <= keys:
             return read_promptfoo(path, rows, metric)
         lines = [line for line, _ in numbered]
         unit = "row" if suffix == ".xlsx" else "line"
@@ -102,9 +103,9 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
         return _inspect(path, *_inspect_members(path), metric, values)
     if suffix == ".json":
         log = read_json(path)
-        if isinstance(log, Mapping) and "eval" in log and "status" in log:
+        if {"eval", "status"} <= mapping(log).keys():
             return _inspect(path, log, log.get("samples") or [], metric, values)
-        if isinstance(log, Mapping) and "results" in log:
+        if "results" in mapping(log):
             return read_promptfoo(path, log["results"], metric)
         if isinstance(log, list) and all(isinstance(row, Mapping) for row in log):
             return _table(pd.DataFrame(log))

@@ -40,17 +40,13 @@ _ROW_MM = 4.6
 _MOST_TICKS = 9
 # Blue and vermilion are nearly one grey, so what is hallucinated is hatched as well; what is unexpected is pale.
 _LOOKS: dict[str, dict[str, Any]] = {
-    "expected": {"facecolor": style.PALETTE[0], "edgecolor": "white"},
-    "unexpected": {"facecolor": "#DDDDDD", "edgecolor": "white"},
-    "hallucinated": {"facecolor": style.PALETTE[3], "edgecolor": "white", "hatch": "/////"},
-    "missing": {"facecolor": "white", "edgecolor": style.GREY, "linestyle": ":"},
-}
-_WORDS = {
-    "expected": "expected (I1)",
-    "unexpected": "unexpected (I0)",
-    "hallucinated": "hallucinated (H)",
-    "missing": "no verdict",
-}
+    "expected": {"label": "expected (I1)", "facecolor": style.PALETTE[0], "edgecolor": "white"},
+    "unexpected": {"label": "unexpected (I0)", "facecolor": "#DDDDDD", "edgecolor": "white"},
+    "hallucinated": {
+        "label": "hallucinated (H)", "facecolor": style.PALETTE[3], "edgecolor": "white", "hatch": "/////",
+    },
+    "missing": {"label": "no verdict", "facecolor": "white", "edgecolor": style.GREY, "linestyle": ":"},
+}  # fmt: skip
 
 
 def one_shot_figure(
@@ -62,8 +58,7 @@ def one_shot_figure(
     n = {key: int(data[key].sum()) for key in ("experiments", *VERDICTS, "missing")} | {"rows": len(data)}
     context = replace(context, n=n)
     if data.empty or not n["experiments"]:
-        empty = context.nothing_drawn(name, "no experiments", title)
-        return replace(empty, data=data)
+        return replace(context.nothing_drawn(name, "no experiments", title), data=data)
     with style.thesis_style():
         figure = _draw_bars(data)
     sizes = sorted({group.experiments for group in groups})
@@ -208,10 +203,11 @@ def _draw_bars(data: pd.DataFrame) -> Figure:
     bars.set_xlim(0, 1)
     bars.set_xticks([0, 0.5, 1], ["0.0", "0.5", "1.0"])
     bars.set_xlabel("Share of experiments")
-    bars.tick_params(axis="y", length=0)
-    bars.spines["left"].set_visible(False)
     _draw_scores(scores, data)
-    handles = [Patch(**_LOOKS[part], linewidth=0.5, label=_WORDS[part]) for part in parts]
+    for axes in (bars, scores):
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+    handles = [Patch(**_LOOKS[part], linewidth=0.5) for part in parts]
     style.legend(figure, handles, columns=len(handles))
     return style.settle(figure)
 
@@ -234,8 +230,6 @@ def _draw_scores(axes: Axes, data: pd.DataFrame) -> None:
         axes.text(high + 0.22 * span, position, text, ha="right", va="center")
     axes.text(high + 0.22 * span, -0.9, "score", ha="right", va="center")
     axes.set_xlabel("Raw score")
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
     axes.spines["bottom"].set_bounds(low, high)
     steps = range(round(2 * low), math.floor(2 * high) + 1)
     if len(steps) <= _MOST_TICKS:  # weights are the user's: with large ones the axis finds its own

@@ -181,7 +181,7 @@ class Table:
             ends = [None if end is None else number_in(end) for end in (low, high)]
             if not condition or set(condition) - {"min", "max"} or (ends != [low, high] and None in ends):
                 raise Unreadable(f"its filter on {name} is neither a value nor a range with min and max")
-            rows = self._between(name, ends[0], ends[1])
+            rows = self._between(name, *ends)
             return rows, "" if rows else f"{name} from {low} to {high}"
         if condition == "*":
             rows = frozenset(range(self.size)) - by_value.get(None, frozenset())

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,9 @@ from toolkit.words import choices, counted
 if TYPE_CHECKING:
     import pandas as pd
 
-TABLE = read_toml(Path(__file__).parent / "columns.toml")
+_FOLDER = Path(__file__).parent
+_SHIPPED = _FOLDER / "data"
+TABLE = read_toml(_FOLDER / "columns.toml")
 COLUMNS = TABLE["sample"]
 """Name and dtype; time in s since the first packet, lengths in bytes, addresses and ports of the innermost packet."""
 NAMES = tuple(COLUMNS)
@@ -70,15 +71,14 @@ class Sample:
 @cache
 def shipped_samples() -> tuple[str, ...]:
     """Return the names of the samples that come with the toolkit, sorted."""
-    folder = files("toolkit.traffic") / "data"
-    return tuple(sorted(entry.name[:-4] for entry in folder.iterdir() if entry.name.endswith(".csv")))
+    return tuple(sorted(path.stem for path in _SHIPPED.glob("*.csv")))
 
 
 def shipped_capture(name: str) -> Path:
     """Return the capture that a sample of this name was made from."""
     if name not in shipped_samples():
         raise InputError(f"sample {name!r}: does not ship; name one of {', '.join(shipped_samples())}")
-    return Path(str(files("toolkit.traffic") / "data" / f"{name}.pcapng"))
+    return _SHIPPED / f"{name}.pcapng"
 
 
 def load_sample(path_or_name: str | Path) -> Sample:
@@ -86,7 +86,7 @@ def load_sample(path_or_name: str | Path) -> Sample:
     import pandas as pd
 
     if isinstance(path_or_name, str) and path_or_name in shipped_samples():
-        path = Path(str(files("toolkit.traffic") / "data" / f"{path_or_name}.csv"))
+        path = _SHIPPED / f"{path_or_name}.csv"
     else:
         path = Path(path_or_name)
     shipped = f"; or name one of {', '.join(shipped_samples())}" if not path.suffix else ""

@@ -55,14 +55,14 @@ def row_cells(record: Record) -> tuple[str, ...]:
     special, cut = peculiarities(record), set()
     if "cut" in special:
         cut.add("protocol")  # it rests on all layers
-    # Of several messages the row shows the first, which is complete.
-    if "cut" in special and "several" not in special:
-        lines = record[_AT["http.request.line"]] or record[_AT["http.response.line"]]
-        last = lines.split(SEVERAL)[-1]
-        if not lines and not record[_AT["http.request.version"]]:
-            cut.add("uri")
-        elif not last.endswith("\\n"):
-            cut.add(_HEADERS.get(last.partition(":")[0].strip().lower(), "protocol"))
+        # Of several messages the row shows the first, which is complete.
+        if "several" not in special:
+            lines = record[_AT["http.request.line"]] or record[_AT["http.response.line"]]
+            last = lines.split(SEVERAL)[-1]
+            if not lines and not record[_AT["http.request.version"]]:
+                cut.add("uri")
+            elif not last.endswith("\\n"):
+                cut.add(_HEADERS.get(last.partition(":")[0].strip().lower(), "protocol"))
     named = zip(NAMES, _cells(record), strict=True)
     return tuple(f"{cell}{CUT}" if cell and name in cut else cell for name, cell in named)
 

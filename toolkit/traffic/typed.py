@@ -61,6 +61,11 @@ class TypedClaim:
     rows: Ranges | None
 
     @cached_property
+    def values(self) -> list[Any]:
+        """What it states, one value too as a list."""
+        return self.value if isinstance(self.value, list) else [self.value]
+
+    @cached_property
     def kind(self) -> str:
         """The kind of quantity that the claim states."""
         return dimension(self.measure, self.column)
@@ -69,8 +74,7 @@ class TypedClaim:
     def scale(self) -> Decimal:
         """How many seconds, bytes or parts of 1 its unit is; raises `Refuted` for a unit of another kind."""
         kind, factor = unit_of(self.unit)
-        values = self.value if isinstance(self.value, list) else [self.value]
-        text = self.kind == "text" or (self.kind == "number" and None in map(number_in, values))
+        text = self.kind == "text" or (self.kind == "number" and None in map(number_in, self.values))
         if kind and kind != self.kind and not text:
             raise Refuted(f"{self.unit} is no unit of {self.measure} {self.column or ''}".rstrip())
         return factor if kind == self.kind else Decimal(1)
@@ -211,7 +215,7 @@ def equal(claim: TypedClaim, truth: Any, slack: Decimal = Decimal(0)) -> bool:
     """Say whether a claim's value is a value of a sample, both in its unit and to half a unit of its last digit."""
     if isinstance(truth, bool):
         return truth_of(claim.value) is truth
-    values = claim.value if isinstance(claim.value, list) else [claim.value]
+    values = claim.values
     if isinstance(truth, list):
         if claim.measure == "set":
             values, truth = (_sorted_set(claim.column, members) for members in (values, truth))
@@ -223,8 +227,7 @@ def equal(claim: TypedClaim, truth: Any, slack: Decimal = Decimal(0)) -> bool:
 
 def with_uris(claim: TypedClaim, table: Table) -> TypedClaim:
     """Return a claim about URIs with the URI of its rows in place of each URL that names their host too."""
-    values = claim.value if isinstance(claim.value, list) else [claim.value]
-    if claim.column != "uri" or not any(map(table.rows_of_url, values)):
+    if claim.column != "uri" or not any(map(table.rows_of_url, claim.values)):
         return claim
     try:
         rows = table.select(claim.filter)[0]
@@ -232,7 +235,8 @@ def with_uris(claim: TypedClaim, table: Table) -> TypedClaim:
     except (Refuted, Unreadable):  # which the check tells of
         return claim
     uris = [
-        next((table.cells["uri"][row] for row in table.rows_of_url(value) & rows), value) for value in values
+        next((table.cells["uri"][row] for row in table.rows_of_url(value) & rows), value)
+        for value in claim.values
     ]
     return replace(claim, value=uris if isinstance(claim.value, list) else uris[0])
 

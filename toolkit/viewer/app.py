@@ -67,17 +67,16 @@ class Viewer(anywidget.AnyWidget):
         return search_texts(self.plan, self.store, self.runs)
 
     def _on_message(self, _widget: object, request: Mapping[str, Any], _buffers: object) -> None:
-        if request["ask"] == self.answered.get("to"):  # a repeated request: the answer was lost
-            return self.send(self.answered)
-        try:
-            work = getattr(self, f"_on_{request['what']}")
-            answer = {"value": work(**request.get("with", {}))}
-        except InputError as error:
-            answer = {"error": str(error)}
-        except Exception as error:
-            answer = {"error": f"Not shown ({type(error).__name__}: {error})."}
-        self.answered = {"to": request["ask"], **answer}
-        return self.send(self.answered)
+        if request["ask"] != self.answered.get("to"):  # else it is repeated: the answer was lost
+            try:
+                work = getattr(self, f"_on_{request['what']}")
+                answer = {"value": work(**request.get("with", {}))}
+            except InputError as error:
+                answer = {"error": str(error)}
+            except Exception as error:
+                answer = {"error": f"Not shown ({type(error).__name__}: {error})."}
+            self.answered = {"to": request["ask"], **answer}
+        self.send(self.answered)
 
     def _on_rows(self, *, blind: bool) -> dict[str, Any]:
         if self.displayed or blind != self.blind:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
 from toolkit.judges.focus import focus_sentences
@@ -18,6 +18,7 @@ from toolkit.models.thoughts import split_thoughts, written_in
 from toolkit.people.rating import running_rounds, why_not
 from toolkit.plan import Plan
 from toolkit.scoring import Scheme
+from toolkit.stats.result import plain
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, OutputBlob
 from toolkit.store.ratings import Rating, known_raters, newest_ratings
@@ -62,8 +63,8 @@ def search_texts(plan: Plan, store: Store, runs: pd.DataFrame) -> dict[str, str]
     replies = {blob["blob_id"]: blob["content"].casefold() for blob in blobs}
     prompts = {prompt.prompt_id: prompt.text.casefold() for _, prompt in plan.runs.prompts}
     texts = {}
-    columns = (runs[name] for name in ("run_id", "prompt_id", "model", "output_blob_id"))
-    for run_id, prompt_id, model, blob_id in zip(*columns, strict=True):
+    columns = runs[["run_id", "prompt_id", "model", "output_blob_id"]]
+    for run_id, prompt_id, model, blob_id in columns.itertuples(index=False):
         ids = f"{run_id} {prompt_id} {model}".casefold()
         texts[run_id] = "\n".join((ids, prompts.get(prompt_id, ""), replies.get(blob_id, "")))
     return texts
@@ -80,13 +81,11 @@ def rows_of(plan: Plan, runs: pd.DataFrame, run_ids: Sequence[str]) -> pd.DataFr
 def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[str]) -> list[OpenRun]:
     """Read runs with all their parts, in the order of the ids."""
     chosen = rows_of(plan, runs, run_ids)
-    cleaned = chosen.astype(object).where(chosen.notna(), None)
-    rows = {str(row["run_id"]): cast("dict[str, Any]", row) for row in cleaned.to_dict("records")}
+    rows = {str(row["run_id"]): row for row in plain(chosen)}
     planned = {run.key: run for run in plan.runs}
     keys = {run_id: (row["prompt_id"], row["model"], row["repeat"]) for run_id, row in rows.items()}
     call_ids = [row["call_id"] for row in rows.values()]
-    by_key = stored_runs(store, plan.study.name, call_ids)
-    stored = {run.run_id: run for run in by_key.values()}
+    stored = {run.run_id: run for run in stored_runs(store, plan.study.name, call_ids).values()}
     replies = reply_texts(store, stored.values())
     judgements_by_run = stored_judgements(store, stored.values(), plan.rubric.digest)
     rateable = {run.run_id: run.blob_id for run in stored.values() if why_not(run) is None and run.blob_id}
@@ -162,11 +161,14 @@ def with_people(plan: Plan, store: Store, runs: pd.DataFrame, *, blind: bool = T
     has_raters = known_raters(store, plan.study.name)
     ratings = ratings_by_run(plan, store, blobs) if has_raters else {}
     running = running_rounds(plan, store) if has_raters and blind else {}
-    finished = [
-        [rating.judgement().composite for rating in ratings.get(run, ()) if rating.finished]
+    composites = [
+        [
+            composite
+            for rating in ratings.get(run, ())
+            if rating.finished and (composite := rating.judgement().composite) is not None
+        ]
         for run in runs["run_id"]
     ]
-    composites = [[score for score in scores if score is not None] for scores in finished]
     hidden = [", ".join(running.get(run, ())) or None for run in runs["run_id"]]
     columns: dict[str, Any] = {
         "people_composite": pd.array(

@@ -251,14 +251,13 @@ def box(summary: str, content: str, *, opened: bool = False) -> str:
 
 def rows(runs: pd.DataFrame) -> dict[str, list[Any]]:
     """Return the table of runs by column, with ``None`` for missing values and text made visible."""
+    present = runs.astype(object).where(runs.notna(), None)
     columns = {}
     dimensions = runs.attrs.get("dimensions", DIMENSIONS)
     for name, column in {**COLUMNS, **dict(zip(dimensions, dimensions, strict=True))}.items():
-        values = runs[column].astype(object).where(runs[column].notna(), None).tolist()
-        columns[name] = [visible(value) if isinstance(value, str) else value for value in values]
-    states = runs[["status", "excluded", "defect", "judged", HIDDEN]]
-    states = states.astype(object).where(states.notna(), None)
-    columns["state"] = [visible(state(row)) for row in states.to_dict("records")]
+        columns[name] = [visible(value) if isinstance(value, str) else value for value in present[column]]
+    states = present[["status", "excluded", "defect", "judged", HIDDEN]].to_dict("records")
+    columns["state"] = [visible(state(row)) for row in states]
     return columns
 
 

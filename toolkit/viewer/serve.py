@@ -37,18 +37,18 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             path, right = urlsplit(self.path).path.encode(), f"/{self.token}/".encode()
         except ValueError:  # brackets that hold no address
-            return self._send(400, b"Bad request.", "text/plain")
+            return self._send(400, b"Bad request.")
         is_local = self.headers.get("Host") in {f"{LOOPBACK}:{port}", f"localhost:{port}"}
         if not is_local or not secrets.compare_digest(path, right):
-            return self._send(404, b"Not found.", "text/plain")
+            return self._send(404, b"Not found.")
         try:
             content = self.make()
         except Exception as error:  # the store may be away for a while; the page can be loaded again
             line = f"The page was not made ({type(error).__name__}). Load it again."
-            return self._send(500, line.encode(), "text/plain")
+            return self._send(500, line.encode())
         return self._send(200, content, "text/html")
 
-    def _send(self, status: int, content: bytes, kind: str) -> None:
+    def _send(self, status: int, content: bytes, kind: str = "text/plain") -> None:
         policy = f"{script_and_policy()[1]}; frame-ancestors 'none'"
         headers = {
             "Content-Type": f"{kind}; charset=utf-8",

@@ -36,7 +36,7 @@ def variance_components(analyses: Analyses, context: About) -> FigureWithCaption
     frame = study.figure_frame()
     data = frame.loc[frame["part"] == "component", list(_COMPONENTS)].reset_index(drop=True)
     figure, cut = _draw_components(data)
-    negative = [_effect(str(name)) for name in data.loc[data["raw"] < 0, "name"]]
+    negative = list(data.loc[data["raw"] < 0, "name"].map(_effect))
     estimates, factors = components.components, TERMS["factors"]
     names = sorted(factors.keys() & components.table.design.factors)
     values = style.values_of(data, lambda row: f"{_effect(row.name)} {row.estimate:.3f} ({row.share:.0%})")
@@ -76,7 +76,7 @@ def _draw_components(data: pd.DataFrame) -> tuple[Figure, list[str]]:
                 axes.text(0.99 * end, up + 0.1, f"to {row.high:.3g}", ha="right", va="bottom")
                 cut.insert(0, f"{_effect(row.name)} to {row.high:.3g}")
         style.beside(axes, up, f"{row.share:.0%}" if pd.notna(row.share) else "not estimable")
-    style.row_axis(axes, [_effect(str(name)) for name in data["name"]][::-1])
+    style.row_axis(axes, list(data["name"].map(_effect))[::-1])
     axes.set_xlim(0, end)
     axes.set_xlabel("Variance component (squared score points)")
     return style.settle(figure), cut

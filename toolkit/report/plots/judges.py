@@ -253,8 +253,11 @@ def _icc_mark(
 def judges(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw leniency, agreement and slope on the length of the reply of each judge, a panel for each."""
     result, text = analyses.compare_judges(), captions.TEXTS["judges"]
-    parts = {part: result.select(part) for part in ("leniency", "correlation", "slope")}
-    parts = {part: group for part, group in parts.items() if any(e.estimable for e in group)}
+    parts = {
+        part: result.select(part)
+        for part in ("leniency", "correlation", "slope")
+        if any(e.estimable for e in result.select(part))
+    }
     estimates = [estimate for part in parts.values() for estimate in part]
     named = ((e.statistic, context.judge(e.facets["judge"]), e) for e in estimates)
     data = style.data_of(named, _JUDGES, every=True)
@@ -284,8 +287,8 @@ def judges(analyses: Analyses, context: About) -> FigureWithCaption:
 
 def judge_drift(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the mean shift of each judge's composite on every day on which it was asked anew."""
-    days = analyses.judge_drift()
-    parts = [(*key, drift) for key, measured in days.items() for drift in measured.composites.values()]
+    measured = analyses.judge_drift().items()
+    parts = [(*key, drift) for key, day in measured for drift in day.composites.values()]
     data = style.data_of(((*key, drift.judge, drift.shift) for *key, drift in parts), _DRIFT)
     if data.empty:
         raise NothingToDraw("no judge was asked anew on a later day")

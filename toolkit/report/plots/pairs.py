@@ -68,7 +68,7 @@ def _figure(
         looks = [styles.get(model, style.PLAIN) for model in drawn["name"]]
         style.forest_panel(axes, drawn, drawn["name"].map(names), labels[part], looks=looks, at=at)
     estimates, text = [estimate for _, estimate in parts], captions.TEXTS[name]
-    values = style.values_of(data, lambda row: f"{row.name}: {style.decimals(row.estimate)}")
+    values = style.values_of(data)
     return context.figure(
         name, style.settle(figure), data, f"{text['alt']}: {values}.",
         text["seen"],

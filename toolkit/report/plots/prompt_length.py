@@ -54,7 +54,7 @@ def length_effects(analyses: Analyses, context: About) -> FigureWithCaption:
         raise NothingToDraw("no two prompt lengths have scores of two bases")
     margin = analyses.margin
     figure, cut = _draw_effects(data, margin, context.scale)
-    values = style.values_of(data, lambda row: f"{row.name}: {style.decimals(row.estimate)}")
+    values = style.values_of(data)
     role = "named" if "confirmatory" in set(data["role"]) else "exploratory"
     second = captions.composites_words(analyses)  # where scores of 0 make it another one
     if second:
@@ -77,14 +77,14 @@ def _draw_effects(data: pd.DataFrame, margin: float | None, scale: tuple[float, 
     heights = (8 * len(effects), 38)
     figure, (above, below) = style.stacked(heights, 1, 16)
     texts = [f"{style.interval(row)} {row.role}" for row in style.rows_of(effects)]
-    names = [str(name).replace("-", "−") for name in effects["name"]]
+    names = effects["name"].str.replace("-", "−")
     hollow = list(effects["role"] != "confirmatory")
     label = "Difference of the mean composite score (points)"
     style.forest_panel(above, effects, names, label, texts=texts, hollow=hollow)
     if margin:
         above.axvspan(-margin, margin, color=style.GREY, alpha=0.22, linewidth=0, zorder=0)
         style.threshold(above, 0, f"counts as equal: ±{margin:g}")
-    x = [_BINS.index(name) for name in means["name"]]
+    x = means["name"].map(_BINS.index)
     below.vlines(x, means["low"], means["high"], color=style.INK, linewidth=1.6)
     below.plot(x, means["estimate"], "o-", color=style.INK, linewidth=0.8, markersize=5)
     below.set_xticks(x, list(means["name"]))
@@ -270,7 +270,7 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> Figu
         rows = tests.rename(columns={"difference": "estimate"})
         texts = [f"{row.verdict}: {style.interval(row)}" for row in style.rows_of(rows)]
         looks = [styles.get(name, style.PLAIN)] * len(tests)
-        names = [str(contrast).replace("-", "−") for contrast in tests["contrast"]]
+        names = tests["contrast"].str.replace("-", "−")
         style.forest_panel(axes, rows, names, "", looks=looks, texts=texts)
         axes.set_title(heads[name], loc="left", fontweight="bold")
         axes.set_xlim(-reach, reach)
@@ -317,7 +317,7 @@ def _draw_profile(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
             marks = data[(data["length_bin"] == name) & (data["model"] == model)]
             marks = marks.rename(columns={"mean": "estimate"})
             shift = ((len(styles) - 1) / 2 - number) * step
-            up = [dimensions.index(dimension) + shift for dimension in marks["dimension"]]
+            up = marks["dimension"].map(dimensions.index) + shift
             style.forest(axes, marks, up, look, size=4.2, clip=False)
         for row in range(1, len(dimensions)):
             axes.axhline(row - 0.5, color=style.GREY, linewidth=0.3, zorder=0)

@@ -32,8 +32,7 @@ def results_figure(
     estimates = [replace(result, name=f"{result.name} of {model}") for model, result in results]
     data = style.data_of(((model, r.name, r) for model, r in results), _COLUMNS, every=True)
     estimated = data[data["estimate"].notna()]
-    n = {"results": len(estimated), "models": int(data["model"].nunique())}
-    context = replace(context, n=n)
+    context = replace(context, n={"results": len(estimated), "models": int(data["model"].nunique())})
     if estimated.empty:
         nothing = context.nothing_drawn(NAME, "no result could be estimated", f"Results of {test}")
         return replace(nothing, data=data, notes=captions.not_estimable_words(estimates))
@@ -116,7 +115,7 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     visible = data[(data["part"] != "difference") | data.index.isin(widest.index[:_MOST])]
     text = dict(captions.TEXTS["model_means"]) | dict(captions.TEXTS["accuracy"] if keyed else {})
     lines = _lines(analyses.keyed_answers) if keyed else {}
-    values = style.values_of(data, lambda row: f"{row.name}: {style.decimals(row.estimate)}")
+    values = style.values_of(data)
     compared, many = len(differences) > 0, len(differences) > _MOST
     largest = text["largest"].format(most=_MOST, count=len(differences)) if many else ""
     pairs = combinations((model for model, _ in result.models), 2)

@@ -68,9 +68,7 @@ def _draw_distribution(data: pd.DataFrame, context: About) -> tuple[Figure, bool
             )
             style.boxes(axes, [rows.loc[rows["name"] == name, "score"] for name in names], 0.14)
         counts = rows["name"].value_counts()
-        style.column_axis(
-            axes, list(map(context.judge, names)), 42, [f"n = {counts[name]:,}" for name in names]
-        )
+        style.column_axis(axes, list(map(context.judge, names)), [f"n = {counts[name]:,}" for name in names])
         axes.set_xlabel(part)
         style.score_axis(axes, context.scale, "Composite score" if axes is panels[0] else "")
     return style.settle(figure), few
