@@ -10,8 +10,7 @@ from toolkit.hallucination.votes import MODES, REASONS, read_vote, yes_or_no
 
 CASES = cases(__file__, "votes.toml")
 TABLES = {
-    "boolean": CASES["word"],
-    "cot-seed": CASES["word"] + CASES["word_first"],
+    **dict.fromkeys(("boolean", "cot-seed"), CASES["word"] + CASES["word_first"]),
     "cot": CASES["last_line"],
     "score": [*CASES["scores"], {"read_as": "not a score", "replies": ["9" * 400]}],
 }
@@ -93,7 +92,7 @@ def test_the_last_line_decides(mode):
     ("The clause exists, and the", "cot", "truncated"), ("", "boolean", "truncated"),
     ("<think>Let me see", "boolean", "truncated"), ("<think>It says\nno", "boolean", "truncated"),
     ("0.", "score", "truncated"), ("1", "score", "truncated"), ("x\nVerdict: no", "cot", "truncated"),
-    ("no", "cot-seed", "truncated"), ("no\nVerdict: y", "boolean", "truncated"), ("yes\nIt inv", "cot-seed", 1.0),
+    ("no", "cot-seed", "truncated"), ("no\nIt fits", "boolean", 0.0), ("yes\nIt inv", "cot-seed", 1.0),
 ])  # fmt: skip
 def test_a_reply_cut_at_the_token_limit_has_no_last_line(text, mode, expected):
     """A line at the cut may go on, "no" as "not"; a word on a whole line before the explanation does not change."""

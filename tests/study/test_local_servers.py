@@ -56,7 +56,7 @@ def tokens_of(text):
 def has_results(study):
     """One judge, named alone: its scores are results, and only what is about several judges cannot be told."""
     status = study.status()
-    assert (status["spent_aud"], status["runs"]["succeeded"], status["judgements"]["scored"]) == (0.0, 18, 18)
+    assert (status["spent_aud"], status["runs"]["succeeded"], status["judgements"]["scored"]) == (0.0, 30, 30)
     assert study.runs()["judged"].all()
     assert study.compare_models().differences[0].estimate is not None
     questions = study.questions().set_index("analysis")
@@ -99,7 +99,7 @@ def test_the_study_of_ollama_runs_as_it_is(tmp_path):
     ):
         assert study.estimate().attrs["contexts"] == {}
         study.execute(progress=False)
-        assert study.status()["runs"]["succeeded"] == 18
+        assert study.status()["runs"]["succeeded"] == 30
         assert study.status()["judgements"]["scored"] == 0
         assert re.search("404|not_found", str(study.status()["judgement_failures"]))
         pulled.add("gemma3:12b")
@@ -162,7 +162,7 @@ def test_the_study_of_vllm_runs_as_it_is(tmp_path):
         study.execute(progress=False)
         status = study.status()
         failed = status["runs"]["failed"]
-        assert 0 < failed < 18
+        assert 0 < failed < 30
         assert sum(status["failures"].values()) == failed
         runs = study.runs()
         (said,) = {re.sub(r"\d+", "N", text) for text in runs.loc[runs["status"] == "failed", "failure"]}

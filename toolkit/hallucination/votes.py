@@ -123,9 +123,9 @@ def yes_or_no(text: str) -> bool | None:
 def read_vote(text: str, mode: str, finish_reason: str = "stop") -> Vote:
     r"""Read one reply: its last line, after the thoughts, is the verdict in the form that the mode asks for.
 
-    The prompt of ``cot-seed`` asks for the word first and for the explanation on the next line: there the first line
-    may be the verdict too. In every mode a first line that says the contrary leaves none, and no other line counts. A
-    reply that was cut has no last line.
+    Judges explain themselves after the word or number that was asked for: except in ``cot``, whose prompt asks for the
+    verdict last, the first line may be the verdict too. In every mode a first line that says the contrary leaves none,
+    and no other line counts. A reply that was cut has no last line.
 
     >>> read_vote("The answer says:\nVerdict: no\nThat is an order to me.\n\n**Verdict:** yes", "cot").value
     1.0
@@ -150,7 +150,7 @@ def _read(text: str, mode: str, *, cut: bool) -> Vote:
         # A thought whose beginning is not shown may be a reply, of which a mark of an end was quoted.
         opening = _verdict(text.strip().splitlines()[0], mode, dressed=False)
         first = _verdict(lines[0], mode, dressed=False) if len(lines) > 1 else None
-    verdict = last or (first if mode == "cot-seed" else None)
+    verdict = last or (first if mode != "cot" else None)
     if verdict is None:
         lacking = "not a score" if mode == "score" else "no verdict"
         raise Unreadable("truncated" if cut else lacking, _visible(lines[-1][-60:]))
