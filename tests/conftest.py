@@ -24,6 +24,11 @@ from toolkit.study import Study
 settings.load_profile("ci")
 
 
+def pytest_collection_modifyitems(items):
+    """The site takes more than a minute: it comes first, or all others wait for it at the end."""
+    items.sort(key=lambda item: item.path.name != "test_site.py")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_surroundings():
     """Keep the user's server, keys, batch mode and environment out of the tests, of fixtures of the session too."""
