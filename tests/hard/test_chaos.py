@@ -75,13 +75,13 @@ def test_in_chaos_every_run_ends_and_the_ledger_knows_every_request(
         assert {call.call_id: call.failure["reason"] for call in failed} == last
 
         # What the servers saw is what the ledger says, in sum and by what became of it; only a busy machine may take
-        # what came for what did not come in time: one stall of that length meets all 50 calls that are under way.
+        # what came for what did not come in time.
         met = Counter(reason_of(fault) for one in faults for fault in one.drawn.values())
         noted = Counter(attempt["outcome"] for call in calls for attempt in call.attempts)
         assert met.total() == sum(server.count for server in servers)
         unseen = noted.total() - met.total()  # given up before a server read them
         late = noted["timeout"] - met["timeout"]
-        assert 0 <= unseen <= late <= 50 + total / 100
+        assert 0 <= unseen <= late <= total / 100
         assert (met - noted).total() == late - unseen
         assert set(noted) == set(met)
 
