@@ -63,4 +63,4 @@ def clear_of_people(study):
     """Take everything that people said out of the store."""
     for name in ("human_ratings", "rating_rounds"):
         study.store.database[name].delete_many({})
-    study.store.database["judgements"].delete_many({"model": "human"})
+    study.store.database["annotations"].delete_many({"model": "human"})

@@ -454,10 +454,10 @@ def probe(study: Study, replies: int, attacks: int, yes: bool) -> Summary:
 @_YES
 def elements(study: Study, yes: bool) -> Summary:
     """Look for the required elements of a good answer. The judges of STUDY do in each reply: a second instrument."""
-    from toolkit.probes.job import ask_elements, element_requests, element_targets, elements_summary
+    from toolkit.probes.job import ask_elements, element_requests, elements_summary
 
     plan, store = study.plan, study.store
-    _confirm(study, yes, lambda: element_requests(element_targets(plan, store)))
+    _confirm(study, yes, lambda: element_requests(plan, store))
     return elements_summary(study, ask_elements(plan, store))
 
 

@@ -24,15 +24,15 @@ from toolkit.prompt_test import (
     code_of_users,
 )
 from toolkit.runs.ledger import Ledger
-from toolkit.runs.pairs import vote_counts, votes_line
 from toolkit.runs.provenance import answered_by_others, others_lines, shared_lines, shared_replies
-from toolkit.runs.status import waiting_lines, waiting_work
+from toolkit.runs.stages import count_line
+from toolkit.runs.status import stage_counts, waiting_lines, waiting_work
 from toolkit.stats.result import Estimate
 from toolkit.store.connection import Store
 from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
 from toolkit.words import Summary, counted, money, reason_key
 
-_OPTIONAL = ("final", "votes", "waiting", "shared")
+_OPTIONAL = ("final", "stages", "waiting", "shared")
 WINDOW = 1000  # runs that are measured together
 
 
@@ -57,7 +57,7 @@ class Outcome:
     to_judge: int
     final: Mapping[str, int] = field(default_factory=dict)  # replies of judges that cannot be read, by reason
     repair: bool = True
-    votes: Mapping[str, Any] | None = None
+    stages: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # counts by stage
     waiting: Sequence[Mapping[str, Any]] = ()
     shared: Mapping[str, int] = field(default_factory=dict)
 
@@ -86,7 +86,7 @@ class Outcome:
             step = "`toolkit run STUDY` asks what failed again; `toolkit status STUDY` says why it did"
         elif self.not_begun:
             step = f"`toolkit run STUDY` without --limit asks the other {counted(self.not_begun, 'runs')}"
-        elif self.to_judge or (self.votes and self.votes["missing"]):
+        elif self.to_judge or any(counts["missing"] for counts in self.stages.values()):
             step = "`toolkit judge STUDY` asks the judges again"
             if not self.new_calls:  # it has just done so
                 step = "name another judge for those that failed again; `toolkit status STUDY` says why"
@@ -96,8 +96,7 @@ class Outcome:
         if self.judged is not None:
             failed = f"{self.judgements_failed} judgements failed"
             lines.append(f"judged  {self.judged} with a score, {failed}")
-        if self.votes is not None:
-            lines.append(f"votes   {votes_line(self.votes)}")
+        lines += [f"{name:<7} {count_line(counts)}" for name, counts in self.stages.items()]
         lines.append(f"calls   {self.new_calls} asked now, {money(self.spent_aud)} spent now")
         for reason, count in self.failures.items():
             before = self.failed_before.get(reason, 0)  # the same run failed for the same reason: no news
@@ -257,8 +256,9 @@ async def measure(
             to_judge += plan.scored and not run.excluded and run.ensemble_key is None
     if model is not None:
         results += [(model, result) for result in results_of_model(plan.test, measured)]
-    votes = vote_counts(plan, store) if plan.compared else None
-    unread.update(votes["unread"] if votes else {})
+    stages = stage_counts(plan, store)
+    for counts in stages.values():
+        unread.update(counts["unread"])
     return Outcome(
         planned=len(runs),
         succeeded=succeeded,
@@ -278,7 +278,7 @@ async def measure(
         to_judge=to_judge,
         final=dict(unread),
         repair=plan.manner.repair,
-        votes=votes,
+        stages=stages,
         waiting=waiting_work(plan, store, len(runs)),
         shared=shared_replies(plan, store),
     )

@@ -13,7 +13,8 @@ from functools import cache, partial
 from typing import Any, TypeVar
 
 from toolkit.errors import BudgetReached, InputError, ModelError
-from toolkit.judges.pairs import compare
+from toolkit.judges.judgement import Judgement
+from toolkit.judges.request import all_of
 from toolkit.measure import Outcome, annotated_by, measure
 from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.models.registry import open_batch_client
@@ -25,12 +26,13 @@ from toolkit.runs.decisions import keep_decision
 from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, share_of, worst_aud
+from toolkit.runs.instruments import automatic_stages
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.limits import UNREACHABLE
-from toolkit.runs.pairs import Comparison, comparisons
 from toolkit.runs.progress import Progress
 from toolkit.runs.provider_batch import Batches
 from toolkit.runs.run_state import is_answered, judge_calls, states_ahead, stored_by_index
+from toolkit.runs.stages import Pending, Stage, unpaid
 from toolkit.runs.unsaved import take_up
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
@@ -38,10 +40,10 @@ from toolkit.store.records import (
     NOTHING_KEPT,
     Kept,
     Stored,
+    annotation_record,
     completed,
     evaluation_fields,
     failed_run_record,
-    judgement_record,
     kept_documents,
     reply_texts,
     run_documents,
@@ -104,8 +106,9 @@ def run_plan(
                 await _write_free(free())
             reached = reached or await work.run(shown=progress)
             failed_before = failed_before or work.failed_before
-            if not (reached or stop.is_set()):
-                reached = await _compare(work, batches, shown=progress)
+            for stage in automatic_stages():
+                if not (reached or stop.is_set()):
+                    reached = await _ask_stage(stage, work, batches, shown=progress)
         finally:
             await gateway.close()
             if batches:
@@ -337,7 +340,7 @@ class _Execution:
             is_whole = all(judgement.answered and not judgement.interrupted for judgement in judgements)
             judgements = completed(self.store, stored, judgements)
             for judgement in judgements:
-                self._post(judgement_record(stored.run_id, self.plan.study.name, judgement))
+                self._post(annotation_record(stored.run_id, self.plan.study.name, judgement))
             if judgements:
                 key = self.plan.ensemble_key if is_whole else None
                 scheme, judges = self.plan.rubric.scheme, self.plan.judges.values()
@@ -361,40 +364,34 @@ async def _write_free(execution: _Execution) -> None:
     execution.gateway.free = True
     try:
         await execution.run(shown=False)
-        await _compare(execution, None, shown=False)
+        for stage in automatic_stages():
+            await _ask_stage(stage, execution, None, shown=False)
     finally:
         execution.gateway.free = False
 
 
-async def _compare(execution: _Execution, batches: Batches | None, *, shown: bool) -> BudgetReached | None:
-    """Have judges compare the pairs of replies that they have not compared yet, and save each vote."""
+async def _ask_stage(
+    stage: Stage, execution: _Execution, batches: Batches | None, *, shown: bool
+) -> BudgetReached | None:
+    """Have judges answer what a stage has still to ask of the replies that are there, and save each answer."""
     plan, store, gateway = execution.plan, execution.store, execution.gateway
-    ahead = comparisons(plan, store, execution.runs.call_ids, again=execution.replay)
-    if not ahead:
+    tasks = unpaid(stage, plan, store, execution.runs.call_ids, again=execution.replay)
+    if not tasks:
         return None
+    requests = [request for task in tasks for request in task.requests]
     if batches:
-        await batches.fill([comparison.request for comparison in ahead], "judge")
+        await batches.fill(requests, stage.purpose)
     if batches or gateway.free:
-        await gateway.prefetch(comparison.request for comparison in ahead)
-    bar = Progress("votes", len(ahead), shown=shown, since=gateway.counters, waiting=gateway.waiting)
-    groups: dict[Any, list[Comparison]] = defaultdict(list)
-    for comparison in ahead:
-        groups[comparison.judge.provider, comparison.judge.endpoint].append(comparison)
+        await gateway.prefetch(requests)
+    bar = Progress(stage.name, len(tasks), shown=shown, since=gateway.counters, waiting=gateway.waiting)
+    groups: dict[Any, list[Pending]] = defaultdict(list)
+    for task in tasks:
+        groups[task.task.judge.provider, task.task.judge.endpoint].append(task)
 
-    async def work(comparison: Comparison) -> None:
-        judgement = await compare(
-            comparison.request,
-            judge=comparison.judge,
-            ask=partial(gateway.ask, purpose="judge"),
-            repair=plan.manner.repair,
-            related=comparison.related,
-        )
-        if not judgement.interrupted:
-            record, earlier = comparison.record(plan, judgement), comparison.earlier
-            if earlier is None or record.changes(earlier):
-                store.writer.post(record, earlier)
+    async def work(task: Pending) -> None:
+        judgement = await task.answered(plan, store, partial(gateway.ask, purpose=stage.purpose))
         store.writer.check()
-        bar.fail("votes", int(judgement.failed and not judgement.interrupted))
+        bar.fail(stage.name, int(judgement.failed and not judgement.interrupted))
         if judgement.answered or not execution.stop.is_set():
             bar.step(gateway.counters)
 
@@ -403,6 +400,25 @@ async def _compare(execution: _Execution, batches: Batches | None, *, shown: boo
     finally:
         bar.close()
         await store.writer.settled()
+
+
+def ask_stage(
+    stage: Stage, plan: Plan, store: Store, *, progress: bool = True
+) -> tuple[list[Judgement], list[Answer]]:
+    """Ask all of a stage that is no part of a run; return its judgements, and the answers that were paid for now.
+
+    What the ledger has is not asked again.
+    """
+    tasks = unpaid(stage, plan, store, plan.call_ids, again=True)
+
+    async def work(ask: Ask, stop: threading.Event) -> list[Judgement]:
+        return await all_of(task.answered(plan, store, ask) for task in tasks)
+
+    requests = [request for task in tasks for request in task.requests]
+    label = "judge calls" if stage.purpose == "judge" else stage.name
+    return ask_study(
+        plan, store, work, requests=requests, label=label, purpose=stage.purpose, progress=progress
+    )
 
 
 def ask_study(
@@ -414,15 +430,16 @@ def ask_study(
     label: str = "judge calls",
     purpose: str = "judge",
     progress: bool = True,
-) -> R:
+) -> tuple[R, list[Answer]]:
     """Do work that asks judges of a study beside its runs: through its gateway, into its ledger, under its budget.
 
-    What the ledger has is not asked again. With the ``purpose`` "write" any of its models may be asked.
+    What the ledger has is not asked again. With the ``purpose`` "write" any of its models may be asked. Returned are
+    what the work returns, and the answers that were paid for now.
     """
     if purpose != "write" and not plan.judges:
         raise InputError(f"study {plan.study.name}: has no judges to ask; name them under [judges]")
     keys = {(request.provider, request.model, request.endpoint) for request in _unpaid(plan, store, requests)}
-    stop, endpoints = threading.Event(), endpoints_of(plan)
+    stop, endpoints, paid = threading.Event(), endpoints_of(plan), list[Answer]()
     refuse_keyless((end.spec for end in endpoints if end.key in keys), plan.folder)
 
     async def execute() -> R:
@@ -435,6 +452,8 @@ def ask_study(
             except ModelError as error:
                 bar.fail(label, int(error.reason != "stopped"))
                 raise
+            if not answer.from_ledger:
+                paid.append(answer)
             bar.step(gateway.counters)
             return answer
 
@@ -447,7 +466,7 @@ def ask_study(
             bar.close()
             await store.writer.settled()
 
-    return run_anywhere(execute, stop)
+    return run_anywhere(execute, stop), paid
 
 
 def _batches(plan: Plan, gateway: Gateway, stop: threading.Event, *, shown: bool) -> Batches | None:

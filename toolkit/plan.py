@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 from toolkit.errors import StudyError
 from toolkit.files import sha256_hex
 from toolkit.judges.judgement import judgement_requests
-from toolkit.judges.pairs import Pair, Slot, draw_pairs, vote_key
+from toolkit.judges.pairs import Pair, Slot, draw_pairs
 from toolkit.judges.request import JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric, load_rubric
 from toolkit.models.base import Message, ModelRequest
@@ -294,12 +294,14 @@ class Plan:
         return draw_pairs(slots, list(self.models), self.study.judges.pairs, self.study.seed)
 
     @cached_property
-    def vote_keys(self) -> dict[str, str]:
-        """What the votes of each judge depend on besides the replies, by role."""
-        return {
-            role: vote_key(judge, self.rubric, repair=self.manner.repair)
-            for role, judge in self.judges.items()
-        }
+    def prompts(self) -> dict[str, PromptWithContext]:
+        """The prompts that are asked, by id."""
+        return {prompt.prompt_id: prompt for _, prompt in self.runs.prompts}
+
+    @cached_property
+    def sources(self) -> dict[str, Prompt]:
+        """The prompts of the dataset, by id."""
+        return {prompt.prompt_id: prompt for prompt in self.dataset.prompts}
 
     def judges_of(self, model: str) -> dict[str, JudgeSpec]:
         """Return the judges that judge a model, by role: those of its own family do not where they are excluded."""

@@ -36,6 +36,7 @@ from toolkit.reporting import Reported, rooms_on_top
 from toolkit.runs.decisions import decisions_of
 from toolkit.runs.estimate import estimate_frame
 from toolkit.runs.execution import run_anywhere
+from toolkit.runs.instruments import pairs_frame
 from toolkit.runs.status import study_status
 from toolkit.stats.comparisons.models import ModelComparison, compare_models
 from toolkit.stats.inference.run_table import WHOLE
@@ -48,7 +49,6 @@ from toolkit.store.drifts import drift_frame
 from toolkit.store.filters import planned_calls, planned_judgements, planned_runs
 from toolkit.store.frame_files import as_kind, describe, typed, types_of
 from toolkit.store.records import reply_text
-from toolkit.store.votes import pairs_frame
 from toolkit.study_file import StudyFile
 from toolkit.study_loading import load_study_file
 from toolkit.table_files import csv_bytes

@@ -13,7 +13,7 @@ from toolkit.batch import run_batch
 from toolkit.batch.plan import plan_batch
 from toolkit.errors import InputError, StoreError
 from toolkit.runs.provenance import held_of
-from toolkit.store.documents import Call, HumanRating, Judgement, Run
+from toolkit.store.documents import Annotation, Call, HumanRating, Run
 from toolkit.store.writer import utc_now
 from toolkit.study import Study
 
@@ -63,7 +63,7 @@ def test_every_kind_of_document_counts_and_a_clock_set_back_hides_none(store):
         lambda: runs.insert_one({"study": "s", "call_id": "a", "updated_at": moment}),
         lambda: runs.insert_one({"study": "s", "call_id": "b", "updated_at": moment - 2 * hour}),
         lambda: runs.update_one({"call_id": "b"}, {"$set": {"updated_at": moment - hour}}),
-        *(partial(_insert, store, kind) for kind in (Judgement, HumanRating, Call)),
+        *(partial(_insert, store, kind) for kind in (Annotation, HumanRating, Call)),
     ]
     for change in changes:
         change()

@@ -196,7 +196,7 @@ def test_keys_are_missed_before_the_first_request(
         database["calls"].delete_many({"model": "second"})
         database["runs"].delete_many({"model": "second"})
         database["runs"].update_many({}, {"$set": {"ensemble_key": None}})
-        database["judgements"].delete_many({})
+        database["annotations"].delete_many({})
         study.store.close()
         _, _, err = toolkit("run", str(path))
         assert [key for key in keys if f"compatible needs {key}" in err] == ["SECOND_KEY"]

@@ -136,9 +136,9 @@ def test_an_edited_record_of_any_file_is_named(out):
     edit_record(out / "runs.jsonl", 2, lambda record: record["scores"].update(clarity=4.9))
     edit_record(out / "human_ratings.jsonl", 1, lambda record: record.pop("reasons"))
     edit_record(out / "prompts.jsonl", 1, lambda record: record.update(note="mine"))
-    lines = (out / "judgements.jsonl").read_text().splitlines(keepends=True)
+    lines = (out / "annotations.jsonl").read_text().splitlines(keepends=True)
     gone = json.loads(lines.pop(4))
-    (out / "judgements.jsonl").write_text("".join([*lines, lines[0]]))
+    (out / "annotations.jsonl").write_text("".join([*lines, lines[0]]))
     (out / "rubrics.jsonl").unlink()
     (out / "mine.csv").write_text("1")
     (out / MANIFEST).write_text((out / MANIFEST).read_text().replace('"seed": 2', '"seed": 3'))
@@ -147,8 +147,8 @@ def test_an_edited_record_of_any_file_is_named(out):
         "runs.jsonl: line 2, field scores: was changed",
         "human_ratings.jsonl: line 1, field reasons: was removed",
         "prompts.jsonl: line 1, field note: was added",
-        f"judgements.jsonl: the record {gone['run_id']} {gone['judge']} {gone['call_id']} is missing",
-        f"judgements.jsonl: line {len(lines) + 1} is no record of the export, or is there twice",
+        f"annotations.jsonl: the record {gone['run_id']} {gone['judge']} {gone['call_id']} is missing",
+        f"annotations.jsonl: line {len(lines) + 1} is no record of the export, or is there twice",
         "rubrics.jsonl: is missing",
         "mine.csv: is no file of the export",
         "manifest.json: was changed after it was written",
@@ -165,7 +165,7 @@ FORGED = {
         "results.csv: row 1, column estimate: ",
     ),
     "a score": (
-        lambda out: edit_record(out / "judgements.jsonl", 1, lambda one: one["scores"].update(clarity=4.9)),
+        lambda out: edit_record(out / "annotations.jsonl", 1, lambda one: one["scores"].update(clarity=4.9)),
         "judgement by ",
     ),
     "a sealed call": (

@@ -7,7 +7,7 @@ from stub_study import stub_study
 from waiting import is_heard_out, wait_for
 
 from toolkit.audit.verify import record_differences
-from toolkit.store.documents import Call, Judgement, Run
+from toolkit.store.documents import Annotation, Call, Run
 from toolkit.study import Study
 from toolkit.study_file import Budget
 
@@ -16,7 +16,7 @@ def unwritten(study):
     """Return the calls in the ledger whose reply or judgement is in no record."""
     records = [*study.store.objects(Run)]
     written = {record.call_id for record in records}
-    for judgement in study.store.objects(Judgement):
+    for judgement in study.store.objects(Annotation):
         written.update(judgement.call_ids)
     return [
         call.call_id
@@ -85,7 +85,7 @@ def test_what_the_ledger_has_is_written_whatever_stops_the_rest(
         database = study.store.database
         lost = [run.call_id for run in study.plan.runs][:2]
         database["calls"].delete_many({"_id": {"$in": lost}})
-        for name in ("runs", "judgements", "pair_votes"):
+        for name in ("runs", "annotations"):
             database[name].delete_many({})
         count = server.count
         if stops == "refused":

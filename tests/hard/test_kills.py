@@ -22,7 +22,7 @@ from waiting import is_heard_out, wait_for
 
 from toolkit.cli import main
 from toolkit.runs.status import status_summary
-from toolkit.store.documents import Call, Judgement, Run
+from toolkit.store.documents import Annotation, Call, Run
 from toolkit.study import Study
 from toolkit.study_file import Budget, Limit
 
@@ -94,7 +94,7 @@ def test_a_study_killed_while_judges_are_asked_is_done_once(server, tmp_path, st
         outcome = study.execute(progress=False)
         assert (outcome.succeeded, outcome.failed, outcome.judged) == (4, 0, 4)
         assert calls.count_documents({"state": "done"}) == 16
-        assert (study.store.objects(Run).count(), study.store.objects(Judgement).count()) == (4, 12)
+        assert (study.store.objects(Run).count(), study.store.objects(Annotation).count()) == (4, 12)
         assert server.count == 16 + lost
 
 

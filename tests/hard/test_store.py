@@ -42,7 +42,7 @@ from toolkit.scoring import SEED_SCHEME
 from toolkit.store import connection, documents, embedded, frames, writer
 from toolkit.store.connection import LAYOUT, Store, open_store
 from toolkit.store.documents import Call, OutputBlob, Prompt, Run
-from toolkit.store.records import evaluation_fields, failed_run_record, judgement_record, run_records
+from toolkit.store.records import annotation_record, evaluation_fields, failed_run_record, run_records
 from toolkit.store.writer import LARGEST_BULK, Duplicate, Record, Unmatched, utc_now
 
 KEY = {"study": "s", "test": "t", "prompt_id": "p", "model": "m", "repeat": 0, "call_id": "c"}
@@ -316,9 +316,10 @@ def test_sums_of_money_are_those_of_the_values_to_the_last_bit(store):
         about = {"study": "s", "state": states[number % 3], "attempts": [{}] * (number % 4)}
         call = {"_id": f"{number:064d}", **about, "aud_cost": aud, "unsure_aud": aud / 3, "worst_aud": 1.0}
         store.database["calls"].insert_one(call)
-        said = {"study": "s", "run_id": f"run {number % 200}", "call_id": str(number), "aud_cost": aud}
-        store.database["judgements"].insert_one(said)
-    store.database["judgements"].insert_one({"study": "s", "run_id": "run 0", "aud_cost": None})
+        about = {"kind": "judgement", "study": "s", "run_id": f"run {number % 200}"}
+        said = {**about, "call_id": str(number), "aud_cost": aud}
+        store.database["annotations"].insert_one(said)
+    store.database["annotations"].insert_one({**about, "run_id": "run 0", "aud_cost": None})
     by_state = calls_by_state(store, "s")
     for first, state in enumerate(states):
         own, calls = costs[first::3], by_state[state]
@@ -384,7 +385,7 @@ from neosqlite.collection.query_helper import QueryHelper
 from toolkit.store import embedded_server
 embedded_server.use_indexes()
 database = embedded_server.Handler(data_dir=sys.argv[1]).get_database("toolkit")
-for name, field in (("runs", "call_id"), ("judgements", "run_id"), ("judgements", "study"), ("calls", "study")):
+for name, field in (("runs", "call_id"), ("annotations", "run_id"), ("annotations", "study"), ("calls", "study")):
     for condition in ({"$in": ["a", "b"]}, "a"):
         collection = database[name]
         where, values, _ = collection.query_engine.helpers._build_simple_where_clause({field: condition})
@@ -600,7 +601,7 @@ def test_records_built_by_hand_are_what_the_document_classes_say():
     failed = failed_run_record(KEY, {**about, "prompt_length_bin": None}, "timeout: no reply")
     bad = Judgement("primary", "m", "default", "h", reason="prose: no numbers", zeros=0, call_id="c")
     good = replace(bad, reason=None, scores={"clarity": 4.0}, composite=4.0, composite_strict=4.0)
-    said = [(judgement_record("r", "s", one), documents.Judgement) for one in (good, bad)]
+    said = [(annotation_record("r", "s", one), documents.Annotation) for one in (good, bad)]
     for record, document in [(blob, OutputBlob), (run, Run), (failed, Run), *said]:
         assert record.collection == document._meta["collection"]
         assert set(record.document) - {"_id"} <= set(document._fields)

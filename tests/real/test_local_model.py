@@ -74,7 +74,7 @@ def test_through_both_clients_every_reply_is_a_judgement_or_missing_with_its_rea
     with judged_by(tmp_path, through(client, address), top=top, judges=judges, max_tokens=long) as study:
         study.execute(progress=False, limit=1)
         judgements = study.judgements()
-        (kept,) = study.store.database["judgements"].find()
+        (kept,) = study.store.database["annotations"].find()
     assert len(judgements) == 1
     assert (judgements["composite"].notna() != judgements["failure"].notna()).all()
     assert (

@@ -224,7 +224,7 @@ def test_what_is_paid_is_known_for_every_run(opened):
     database = study.store.database
     run = database["runs"].find_one({"prompt_id": study.plan.runs[4].prompt.prompt_id})
     database["runs"].update_one({"_id": run["_id"]}, {"$set": {"ensemble_key": None}})
-    lost = database["judgements"].find_one_and_delete({"run_id": run["run_id"], "judge": "secondary"})
+    lost = database["annotations"].find_one_and_delete({"run_id": run["run_id"], "judge": "secondary"})
     # Its call is in the ledger, so that making the judgement again costs nothing; without that it is asked.
     assert open_calls(study) == dict.fromkeys(("model", *JUDGE_ROLES), (0, 6))
     database["calls"].delete_one({"_id": lost["call_id"]})
@@ -268,7 +268,7 @@ def test_a_truncated_reply_is_followed_as_the_study_will(opened, policy, calls):
     study = opened(judges=f'[replies]\ntruncated = "{policy}"\nretries = 1')
     study.execute(progress=False)
     study.store.database["runs"].delete_many({})
-    study.store.database["judgements"].delete_many({})
+    study.store.database["annotations"].delete_many({})
     study.store.database["calls"].delete_many({"purpose": "judge"})
     study.store.database["calls"].update_many({"purpose": "run"}, {"$set": {"finish_reason": "length"}})
     frame = study.estimate()

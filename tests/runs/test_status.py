@@ -164,7 +164,7 @@ def test_a_policy_that_changed_counts_before_the_study_runs_again(study_file):
     study = Study.load(study_file())
     study.execute(progress=False)
     database = study.store.database
-    run, said = database["runs"].find_one({}), list(database["judgements"].find({}))
+    run, said = database["runs"].find_one({}), list(database["annotations"].find({}))
     call = database["calls"].find_one({"_id": run["call_id"]})
     for case, ((defect, then, now), (planned, done, left_out), calls) in POLICIES.items():
         cut = {"finish_reason": "length"} if defect == "truncated" else {"text": " "}
@@ -173,11 +173,11 @@ def test_a_policy_that_changed_counts_before_the_study_runs_again(study_file):
         if then != "keep":  # then no judge has seen it
             kept = {name: kept[name] for name in kept if not name.startswith(("ensemble", "judge"))}
         database["runs"].replace_one({"_id": run["_id"]}, kept)
-        database["judgements"].delete_many({"run_id": run["run_id"]})
+        database["annotations"].delete_many({"run_id": run["run_id"]})
         of_run = [one["call_id"] for one in said if one["run_id"] == run["run_id"]]
         database["calls"].delete_many({"_id": {"$in": of_run}})  # or making them again would cost nothing
         if then == "keep":
-            database["judgements"].insert_many([one for one in said if one["run_id"] == run["run_id"]])
+            database["annotations"].insert_many([one for one in said if one["run_id"] == run["run_id"]])
         again = Study.load(study_file(judges=f'[replies]\n{defect} = "{now}"'))
         found = again.status()["judgements"]
         assert (found["planned"], found["done"], found["left_out"]) == (planned, done, left_out), case

@@ -93,7 +93,7 @@ def test_replies_of_a_study_that_was_stopped_are_judged_first(home, passing):
     path = home / "templates" / "demo.toml"
     with Study.load(path) as study:
         study.execute(progress=False, limit=7)
-        study.store.database["judgements"].delete_many({})
+        study.store.database["annotations"].delete_many({})
         study.store.database["calls"].delete_many({"purpose": "judge"})
         unset = {"$unset": dict.fromkeys(("ensemble_key", "judge_calls", "judged"), "")}
         study.store.database["runs"].update_many({}, unset)

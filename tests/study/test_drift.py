@@ -1,5 +1,6 @@
 """Judges asked the same again on a later day: paid once a day, apart from the study, held to a tolerance."""
 
+from dataclasses import replace
 from datetime import date
 
 import pandas as pd
@@ -9,7 +10,10 @@ from stub_study import REASONED, is_judge, stub_study
 from toolkit import Study, stats
 from toolkit.audit.verify import verify_study
 from toolkit.errors import BudgetReached
+from toolkit.pipeline import ask_stage
 from toolkit.probes.drift import drift_job, measure_drift
+from toolkit.store.documents import Anchor
+from toolkit.store.writer import utc_now
 from toolkit.thesis.methods import methods_section, methods_text, what_was_done
 from toolkit.words import cents
 
@@ -147,7 +151,9 @@ def test_shift_agreement_and_changed_scores_by_hand():
 def test_what_was_asked_before_a_kill_is_not_asked_again(judged, monkeypatch):
     """Of a day that was cut off after some replies the next start asks the rest."""
     job = drift_job(judged.plan, judged.store, 5)
-    part = type(job)(job.plan, job.anchor, job.targets[:4], job.day)
-    assert measure_drift(judged, part, progress=False).fields["new_calls"] == 4
+    judged.store.insert(Anchor, {"at": utc_now(), **job.anchor})
+    first = [*job.stage.tasks(judged.plan, judged.store)][:4]
+    part = replace(job.stage, tasks=lambda plan, store: first)
+    assert len(ask_stage(part, judged.plan, judged.store, progress=False)[1]) == 4
     rest = measure_drift(judged, drift_job(judged.plan, judged.store, 5), progress=False)
     assert (rest.fields["new_calls"], rest.fields["unanswered"]) == (6, 0)

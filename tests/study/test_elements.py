@@ -73,7 +73,7 @@ def test_judges_find_elements_and_are_asked_once(server, study, toolkit):
     code, out, _ = toolkit("judges", "elements", study.path)
     assert code == 0
     assert out.startswith("elements  18 judgements, 6 unreadable, 0 unanswered")
-    study.store.database["judgements"].update_many({"rubric": "elements"}, {"$set": {"scores": None}})
+    study.store.database["annotations"].update_many({"rubric": "elements"}, {"$set": {"scores": None}})
     assert (
         "elements, S: not estimable (no judgement could be read); n" in study.required_elements().sentence()
     )

@@ -7,7 +7,7 @@ import pytest
 from stub_server import Fault
 from stub_study import REASONED, is_judge
 
-from toolkit.store.documents import Judgement, Rubric, Run
+from toolkit.store.documents import Annotation, Rubric, Run
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
@@ -135,7 +135,7 @@ def test_another_way_of_judging_judges_the_stored_replies_again_and_both_stay(se
     server.answer = lambda body: json.dumps(two if "judges" in other else {"reasons": "So.", **two})
     assert (changed.execute(progress=False).new_calls, asked_of(server)["answerer"]) == (18, 6)
     assert (changed.runs()["composite"] == 2).all()
-    assert study.store.objects(Judgement).count() == 36
+    assert study.store.objects(Annotation).count() == 36
     contents = {rubric.name: json.loads(rubric.content) for rubric in study.store.objects(Rubric)}
     assert contents["default"]["version"] == study.plan.rubric.version
     assert set(contents) == {"default", changed.plan.rubric.name}
@@ -166,7 +166,7 @@ def test_segment_by_segment_every_length_gets_the_same_requests_and_the_same_err
     study = begin(more=f'{FOCUS}fsp_mode = "per_sentence"')
     assert study.execute(progress=False).judged == 6
     judgements = study.judgements()
-    details = {one["call_id"]: one["detail"] for one in study.store.database["judgements"].find()}
+    details = {one["call_id"]: one["detail"] for one in study.store.database["annotations"].find()}
     segments = judgements["call_id"].map(lambda call: details[call]["segments"])
     assert set(segments) == {4, 10}
     requests = [seen.body["messages"] for seen in server.seen if is_judge(seen.body)]
@@ -193,7 +193,7 @@ def test_expected_scores_stand_beside_the_sampled_ones_also_when_they_come_from_
     assert judgements["expected_mass"].tolist() == pytest.approx([0.9] * 6)
     schema = next(seen.body for seen in server.seen if is_judge(seen.body))["response_format"]
     assert schema["json_schema"]["schema"]["properties"]["clarity"]["enum"] == [0, 1, 2, 3, 4, 5]
-    study.store.database["judgements"].delete_many({})
+    study.store.database["annotations"].delete_many({})
     study.execute(progress=False, replay=True)
     again = study.judgements()
     assert again["expected_composite"].tolist() == judgements["expected_composite"].tolist()

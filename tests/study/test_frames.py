@@ -10,7 +10,7 @@ from pandas.testing import assert_frame_equal
 
 from toolkit.errors import InputError
 from toolkit.store import embedded
-from toolkit.store.documents import Judgement, Run
+from toolkit.store.documents import Annotation, Run
 from toolkit.store.frame_files import KINDS, describe, dictionary_text, dtype_of, dtype_words
 from toolkit.store.frames import runs_frame, with_replies
 from toolkit.study import Study
@@ -263,5 +263,5 @@ def test_scores_and_costs_are_those_that_were_stored_to_the_last_bit(study):
         assert row["aud_cost"] == document.economics.aud_cost
         assert row["judge_count"] == found["judge_count"] == 3
         assert row["created_at"] == document.created_at
-        of_run = study.store.objects(Judgement).filter(run_id=document.run_id)
+        of_run = study.store.objects(Annotation).filter(run_id=document.run_id)
         assert row["judge_aud_cost"] == pytest.approx(sum(one.aud_cost for one in of_run), rel=1e-14)

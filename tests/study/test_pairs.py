@@ -213,12 +213,12 @@ def test_a_study_of_pairs_from_estimate_to_bundle(tmp_path, capsys, monkeypatch)
     rows = {row["who"]: row for row in fields("estimate", path)["rows"] if row["who"] != "model"}
     assert {role: row["calls"] for role, row in rows.items()} == {"primary": 36, "secondary": 36}
     done = fields("run", path)
-    votes = {"planned": 72, "left_out": 0, "answered": 72, "cast": 72, "missing": 0}
+    votes = {"planned": 72, "left_out": 0, "answered": 72, "read": 72, "missing": 0}
     assert (done["new_calls"], done["judged"], done["results"]) == (18 + 72, None, [])
-    assert votes.items() <= done["votes"].items()
+    assert votes.items() <= done["stages"]["votes"].items()
     assert fields("run", path)["new_calls"] == fields("judge", path)["new_calls"] == 0
     status = fields("status", path)
-    assert votes.items() <= status["votes"].items()
+    assert votes.items() <= status["stages"]["votes"].items()
     assert {*status["judgements"].values()} == {0}
     assert fields("estimate", path)["calls"] == 0
 
@@ -264,13 +264,13 @@ def test_a_study_of_pairs_from_estimate_to_bundle(tmp_path, capsys, monkeypatch)
     assert fields("verify", str(out))["differences"] == []
 
     # Whoever changes a vote, or takes one away, is found out; a run brings it back unpaid.
-    collection = study.store.database["pair_votes"]
-    collection.update_one({"vote": "first"}, {"$set": {"vote": "second"}})
-    collection.delete_one({"vote": "tie"})
+    collection = study.store.database["annotations"]
+    collection.update_one({"detail.vote": "first"}, {"$set": {"detail.vote": "second"}})
+    collection.delete_one({"detail.vote": "tie"})
     study.close()
     assert command("verify", path) == 1
     lines = json.loads(capsys.readouterr().out)["differences"]
-    said = ("vote differ from what the ledger gives", "is missing, and the ledger gives it")
+    said = ("detail differ from what the ledger gives", "is missing, and the ledger gives it")
     assert [sum(words in line for line in lines) for words in said] == [1, 1]
     assert len(lines) == 2
     assert fields("run", path, "--replay")["new_calls"] == 0
@@ -280,7 +280,7 @@ def test_a_study_of_pairs_from_estimate_to_bundle(tmp_path, capsys, monkeypatch)
 def test_votes_and_scores_of_one_study_are_compared(tmp_path):
     study = study_in(tmp_path, mode="both")
     done = study.execute(progress=False)
-    assert (done.judged, done.votes["cast"]) == (36, 144)
+    assert (done.judged, done.stages["votes"]["read"]) == (36, 144)
     agreement, runs, votes = study.pair_agreement(), study.runs(), study.pairs()
     # The same by hand: the votes of a pair, for the run whose model comes first in the alphabet.
     scores = runs.set_index("run_id")["composite_strict"]
@@ -299,7 +299,9 @@ def test_votes_and_scores_of_one_study_are_compared(tmp_path):
     tau = kendalltau(strengths.sort_index(), means.sort_index()).statistic
     assert agreement.models.estimate == pytest.approx(tau) == 1.0
     assert {"pairs", "pair_agreement", "models"} <= study.frames().analyses().keys()
-    study.store.database["pair_votes"].delete_one({})  # a vote that is taken away is found out
+    study.store.database["annotations"].delete_one(
+        {"kind": "votes"}
+    )  # a vote that is taken away is found out
     assert len(record_differences(study)) == 1
 
 
@@ -321,7 +323,7 @@ tertiary = false
 def test_excluded_replies_are_not_paired_and_votes_that_are_none_are_missing_with_their_reason(tmp_path):
     study = study_in(tmp_path, models=TWO, judges=PROSE, more="repair = false\n")
     done = study.execute(progress=False)
-    votes, runs = done.votes, study.runs()
+    votes, runs = done.stages["votes"], study.runs()
     empty = int(runs["excluded"].sum())
     assert 0 < empty < 12
     assert done.excluded == {"empty": empty}
@@ -330,7 +332,7 @@ def test_excluded_replies_are_not_paired_and_votes_that_are_none_are_missing_wit
     assert not set(runs.loc[runs["excluded"], "run_id"]) & {*frame["first_run_id"], *frame["second_run_id"]}
     assert len(frame) == 48 - 4 * empty
     assert set(study.calls(purpose="judge")["call_id"]) == set(frame["call_id"])  # nothing else was asked
-    assert frame["vote"].notna().sum() == votes["cast"]
+    assert frame["vote"].notna().sum() == votes["read"]
     assert (frame["vote"].isna() == frame["reason"].notna()).all()
     unread = frame[(frame["judge"] == "primary") & frame["vote"].isna()]
     assert len(unread) == votes["unread"]["prose"] > 0
@@ -358,17 +360,17 @@ def test_a_study_that_its_budget_stops_goes_on_and_pays_no_vote_twice(tmp_path):
     budget = f"\n[budget]\naud = {worst / 40:.2f}\nconfirm_above_aud = 1000\n"
     study = study_in(tmp_path, **parts | {"judges": PAID + budget})
     first = study.execute(progress=False)
-    assert (first.exit_code, 0 < first.votes["answered"] < 36) == (3, True)
+    assert (first.exit_code, 0 < first.stages["votes"]["answered"] < 36) == (3, True)
     assert first.spent_aud <= worst / 40
     study = study_in(tmp_path, **parts)
     half = study.pairs()
     ahead = study.estimate()
     assert ahead["calls"].sum() == 36 - len(half)
     # A process may be killed between a reply, which the ledger has, and its vote.
-    study.store.database["pair_votes"].delete_many({"judge": "primary"})
+    study.store.database["annotations"].delete_many({"judge": "primary", "kind": "votes"})
     assert study.estimate()["calls"].sum() == 36 - len(half)
     second = study.execute(progress=False, only_judge=True)
-    assert (second.new_calls, second.votes["cast"]) == (36 - len(half), 36)
+    assert (second.new_calls, second.stages["votes"]["read"]) == (36 - len(half), 36)
     whole = study.pairs()
     assert whole["call_id"].is_unique
     calls = study.calls(purpose="judge").set_index("call_id")
@@ -394,7 +396,7 @@ def test_a_vote_is_of_one_text_one_judge_and_one_wording(tmp_path):
     study.close()
     cooler = study_in(tmp_path, top="bases = 2\n", more="temperature = 0.0\n")
     assert cooler.pairs().empty
-    assert cooler.status()["votes"]["missing"] == 24
+    assert cooler.status()["stages"]["votes"]["missing"] == 24
     assert cooler.execute(progress=False).new_calls == 24
     fewer = study_in(tmp_path, top="bases = 2\n", more="pairs = 1\n")
     assert fewer.execute(progress=False).new_calls == 0

@@ -51,7 +51,7 @@ def history_of(study):
 
 
 def of_people(study):
-    return study.store.database["judgements"].find({"model": "human"})
+    return study.store.database["annotations"].find({"model": "human"})
 
 
 def imported(study, *given):
@@ -175,7 +175,7 @@ def test_the_newest_version_counts_and_the_earlier_one_is_kept(study):
 
 def test_killed_between_rating_and_judgement_the_next_round_makes_the_judgement(study):
     rated(study, opened(study))
-    study.store.database["judgements"].delete_many({"model": "human"})
+    study.store.database["annotations"].delete_many({"model": "human"})
     assert counts(study) == (1, 0)
     opened(study)
     assert counts(study) == (1, 1)
@@ -285,7 +285,7 @@ def test_an_import_that_was_killed_half_way_is_completed_by_the_same_command(stu
     path = a_file(tmp_path, WIDE, f"{first},anna,4", f"{second},anna,3")
     imported(study, path)
     study.store.database["human_ratings"].delete_many({"run_id": second})
-    study.store.database["judgements"].delete_many({"model": "human"})
+    study.store.database["annotations"].delete_many({"model": "human"})
     done = imported(study, path)
     assert (done.fields["new"], done.fields["unchanged"]) == (1, 1)
     assert counts(study) == (2, 2)

@@ -83,7 +83,7 @@ def test_every_mode_judges_all_replies(begin, mode):
     assert (outcome.succeeded, outcome.failed, outcome.final, outcome.to_judge) == (18, 0, {}, 0)
     assert (outcome.judged, outcome.judgements_failed) == ((None, None) if mode == "pairs" else (18, 0))
     if mode in ("pairs", "both"):
-        assert outcome.votes["cast"] == outcome.votes["planned"] > 0
+        assert outcome.stages["votes"]["read"] == outcome.stages["votes"]["planned"] > 0
     if mode != "pairs":
         judgements = study.judgements()
         assert len(judgements) == 18 * 3 * (2 if mode == "repeats" else 1)

@@ -14,7 +14,7 @@ from toolkit.plan import make_plan
 from toolkit.prompts.check import check_dataset
 from toolkit.prompts.dataset import load_dataset
 from toolkit.prompts.diff import diff_datasets
-from toolkit.store.documents import Judgement
+from toolkit.store.documents import Annotation
 from toolkit.study import Study
 from toolkit.study_loading import load_study_file
 
@@ -79,7 +79,7 @@ def test_the_same_replies_are_graded_with_and_without_and_both_stay(begin):
     assert "reference_effect" not in shown.unanswerable
     with pytest.raises(InputError, match="fsp_enabled"):
         shown.focus()
-    assert shown.store.objects(Judgement).count() == 36
+    assert shown.store.objects(Annotation).count() == 36
     assert "The judges saw the reference answer of each base." in shown.plan.manner.sentence()
     back = begin()
     assert back.execute(progress=False).new_calls == 0

@@ -143,7 +143,7 @@ def press():
 
 def records(study):
     """Return the documents of a study as they are, moments of change too."""
-    names = ("calls", "runs", "judgements")
+    names = ("calls", "runs", "annotations")
     return {name: list(study.store.database[name].find(sort=[("_id", 1)])) for name in names}
 
 
@@ -173,11 +173,11 @@ def test_a_study_that_was_stopped_is_what_its_ledger_gives_then_and_at_its_end(
         status = study.status()
         assert 0 < status["judgements"]["done"] < status["judgements"]["planned"]
         assert status["judgement_failures"] == {}
-        assert study.store.database["judgements"].count_documents({"failed": True}) == 0
+        assert study.store.database["annotations"].count_documents({"failed": True}) == 0
         assert not study.judgements()["failed"].any()
         before = records(study)
         assert verify_study(study).fields["differences"] == []
-        judgement, judgements = before["judgements"][0], study.store.database["judgements"]
+        judgement, judgements = before["annotations"][0], study.store.database["annotations"]
         key = {"_id": judgement["_id"]}
         judgements.update_one(key, {"$set": {"composite": 0.5}})
         assert any("composite differ" in line for line in verify_study(study).fields["differences"])
@@ -186,8 +186,8 @@ def test_a_study_that_was_stopped_is_what_its_ledger_gives_then_and_at_its_end(
     path.write_text(path.read_text().replace("aud = 0.03", "aud = 9.0"))
     with Study.load(path) as study:
         assert study.execute(progress=False).judged == 12
-        after = {one["_id"]: one for one in records(study)["judgements"]}
-        assert [after[one["_id"]] for one in before["judgements"]] == before["judgements"]
+        after = {one["_id"]: one for one in records(study)["annotations"]}
+        assert [after[one["_id"]] for one in before["annotations"]] == before["annotations"]
         assert verify_study(study).fields["differences"] == []
 
 
@@ -197,7 +197,7 @@ def test_nothing_that_is_so_already_is_written_again(study_file):
     path.write_text(FAILING)
     with Study.load(path) as study:
         study.execute(progress=False)
-        assert study.store.database["judgements"].count_documents({"answered": False})
+        assert study.store.database["annotations"].count_documents({"answered": False})
         before = records(study)
         for replay in (False, True):
             study.run(progress=False, replay=replay)

@@ -20,7 +20,7 @@ from toolkit.models.prices import Price, aud_cost, batch_price
 from toolkit.plan import Plan
 from toolkit.runs.gateway import endpoints_of
 from toolkit.store.connection import Store, windows
-from toolkit.store.documents import Anchor, Call, Drift, HumanRating, Judgement, PairVote, Run
+from toolkit.store.documents import JUDGEMENT, Anchor, Annotation, Call, HumanRating, Run
 from toolkit.store.drifts import anchor_document
 from toolkit.store.ratings import HUMAN, Rating, all_ratings
 from toolkit.store.writer import is_as_sealed
@@ -28,12 +28,6 @@ from toolkit.store.writer import is_as_sealed
 _CLOCKS = timedelta(days=1)  # by which the clocks of two machines may differ, and nobody has noticed
 _PAID = ("aud_cost", "input_tokens", "output_tokens", "latency_ms")
 _RUN = ("prompt_id", "model", "repeat", "call_id")
-_RUN_IDS = ("run_id", "first_run_id", "second_run_id")
-_LABELS = {
-    Judgement: "judgement by {judge} of run {run_id}",
-    Drift: "judgement by {judge} of run {run_id}",
-    PairVote: "vote of {judge} on runs {first_run_id} and {second_run_id}",
-}
 _Document = Mapping[str, Any]
 
 
@@ -43,7 +37,7 @@ def contradictions(plan: Plan, store: Store) -> Iterator[str]:
     yield from _calls(plan, store.each_where(Call, study))
     # Studies of one results folder share calls: another one may have paid for an answer that this one rests on.
     shared: set[str] = set()
-    lines = [*_runs(plan, store, study, shared), *_judgements(store, study, shared)]
+    lines = [*_runs(plan, store, study, shared), *_annotations(store, study, shared)]
     yield from _calls(
         plan, store.find_by(Call, "_id", sorted(shared), query={"study": {"$ne": plan.study.name}})
     )
@@ -132,34 +126,33 @@ def _runs(plan: Plan, store: Store, study: _Document, shared: set[str]) -> Itera
                 yield f"{name}: created_at is not the moment that its run id has"
 
 
-def _judgements(store: Store, study: _Document, shared: set[str]) -> Iterator[str]:
-    """Yield which judgements and votes are of runs that are not there, or rest on calls that do not give them."""
-    for kind, label in _LABELS.items():
-        for documents in windows(store.each_where(kind, study, ("reasons", "detail"))):
-            rests = (call_id for document in documents for call_id in document["call_ids"])
-            answered = _answered(store, study, rests, shared)
-            ids = [[document[name] for name in _RUN_IDS if name in document] for document in documents]
-            stored = store.find_by(
-                Run, "run_id", chain(*ids), query=study, only=("run_id", *_RUN, "created_at")
-            )
-            runs = {run["run_id"]: run for run in stored}
-            for document, run_ids in zip(documents, ids, strict=True):
-                name = label.format_map(document)
-                judged = [runs[run_id] for run_id in run_ids if run_id in runs]
-                pair = {(run["prompt_id"], run["repeat"]) for run in judged}
-                if len(judged) < len(run_ids):
-                    yield f"{name}: its run is not in the store"
-                elif kind is PairVote and pair != {(document["prompt_id"], document["repeat"])}:
-                    yield f"{name}: they are not two runs of its prompt"
-                elif document["created_at"] < max(run["created_at"] for run in judged) - _CLOCKS:
-                    yield f"{name}: created_at is before that of its run"
-                paid = [answered.get(call_id, {}) for call_id in document["call_ids"]]
-                if not all(paid):
-                    yield f"{name}: rests on a call that the ledger does not have"
-                elif paid and not all(
-                    _is_close(document.get(part), sum(call[part] or 0 for call in paid)) for part in _PAID
-                ):
-                    yield f"{name}: its cost, tokens or latency are not those of its calls"
+def _annotations(store: Store, study: _Document, shared: set[str]) -> Iterator[str]:
+    """Yield which annotations are of runs that are not there, or rest on calls that do not give them."""
+    for documents in windows(store.each_where(Annotation, study, ("reasons", "detail"))):
+        rests = (call_id for document in documents for call_id in document["call_ids"])
+        answered = _answered(store, study, rests, shared)
+        ids = [
+            [reply["run_id"] for reply in document.get("shown") or ()] or [document["run_id"]]
+            for document in documents
+        ]
+        stored = store.find_by(Run, "run_id", chain(*ids), query=study, only=("run_id", *_RUN, "created_at"))
+        runs = {run["run_id"]: run for run in stored}
+        for document, run_ids in zip(documents, ids, strict=True):
+            name = f"{document['kind']} by {document['judge']} of run {' and '.join(run_ids)}"
+            judged = [runs[run_id] for run_id in run_ids if run_id in runs]
+            if len(judged) < len(run_ids):
+                yield f"{name}: its run is not in the store"
+            elif len({(run["prompt_id"], run["repeat"]) for run in judged}) > 1:
+                yield f"{name}: its runs are not of one prompt"
+            elif document["created_at"] < max(run["created_at"] for run in judged) - _CLOCKS:
+                yield f"{name}: created_at is before that of its run"
+            paid = [answered.get(call_id, {}) for call_id in document["call_ids"]]
+            if not all(paid):
+                yield f"{name}: rests on a call that the ledger does not have"
+            elif paid and not all(
+                _is_close(document.get(part), sum(call[part] or 0 for call in paid)) for part in _PAID
+            ):
+                yield f"{name}: its cost, tokens or latency are not those of its calls"
 
 
 def _anchors(store: Store, study: _Document) -> Iterator[str]:
@@ -169,9 +162,8 @@ def _anchors(store: Store, study: _Document) -> Iterator[str]:
         parts = (anchor[part] for part in ("study", "size", "rubric_hash", "replies"))
         if not anchor_document(*parts).items() <= anchor.items():
             yield f"anchor set {name[:8]}: was changed after it was drawn"
-    for name in {
-        drift["anchor"] for drift in store.find_where(Drift, study, only=("anchor",))
-    } - anchors.keys():
+    later = store.each_where(Annotation, {**study, "kind": "drift"}, only=("context",))
+    for name in {annotation["context"] for annotation in later} - anchors.keys():
         yield f"anchor set {name[:8]}: is missing, and judgements of later days are of it"
 
 
@@ -186,7 +178,7 @@ def _people(store: Store, study: _Document) -> Iterator[str]:
     for digest in {rating["rubric_hash"] for rating in ratings}:
         versions = all_ratings(store, (rating["run_id"] for rating in ratings), digest)
         newest |= {(version.run_id, str(version.judgement().call_id)): version for version in versions}
-    for judgement in store.each_where(Judgement, {**study, "model": HUMAN}):
+    for judgement in store.each_where(Annotation, {**study, "kind": JUDGEMENT, "model": HUMAN}):
         expected = newest.pop((judgement["run_id"], judgement["call_id"]), None)
         if expected is None or (judgement["scores"] or {}) != (expected.judgement().scores or {}):
             yield f"judgement by {judgement['judge']} of run {judgement['run_id']}: is not what the person rated"

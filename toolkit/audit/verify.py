@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
@@ -15,9 +16,10 @@ from toolkit.errors import InputError
 from toolkit.files import read_json, sha256_of
 from toolkit.pipeline import run_plan
 from toolkit.plan import Plan
-from toolkit.probes.drift import changed_drifts
 from toolkit.report.manifest import MANIFEST, differing_files
 from toolkit.report.show import NothingToShow
+from toolkit.runs.instruments import STAGES
+from toolkit.runs.stages import differences as stage_differences
 from toolkit.store import documents
 from toolkit.store.connection import Store, temporary_store, windows
 from toolkit.store.records import (
@@ -28,9 +30,7 @@ from toolkit.store.records import (
     judgement_of,
     kept_documents,
     stored_run,
-    stored_runs,
 )
-from toolkit.store.votes import stored_votes
 from toolkit.store.writer import differing, is_as_sealed
 from toolkit.words import Summary, counted, one_line
 
@@ -51,10 +51,12 @@ def verify_study(study: Study) -> Summary:
     Nobody is asked and nothing is changed. The ledger is compared with itself, figures and tables are drawn again and
     compared byte by byte, and a bundle also with the SHA-256 of its manifest.
     """
-    runs, judgements = (
-        len(study.store.find_where(kind, {"study": study.name}, only=("study",)))
-        for kind in (documents.Run, documents.Judgement)
+    own = {"study": study.name}
+    runs = len(study.store.find_where(documents.Run, own, only=("study",)))
+    said = Counter(
+        annotation["kind"] for annotation in study.store.each_where(documents.Annotation, own, only=("kind",))
     )
+    judgements = said.pop(documents.JUDGEMENT, 0)
     if not runs:
         message = "has no run in its store, so there is nothing to verify; run it first"
         raise InputError(f"study {study.name}: {message}")
@@ -76,7 +78,7 @@ def verify_study(study: Study) -> Summary:
         inputs = _differing_inputs(study, bundle / MANIFEST)
         differences += [f"{_BUNDLE}/{MANIFEST}: {line}" for line in inputs]
     compared = f"{runs} runs and {judgements} judgements"
-    compared += f", {counted(len(study.pairs()), 'votes')}" if study.plan.pairs else ""
+    compared += "".join(f", {counted(number, name)}" for name, number in sorted(said.items()))
     compared += f", {files} files of figures and tables" if files else ", no figures there"
     compared += ", and the bundle" if has_bundle else ""
     verdict = counted(len(differences), "differences") if differences else "all as the ledger gives"
@@ -94,7 +96,7 @@ def record_differences(study: Study) -> list[str]:
         store.copy_into(rebuilt, documents.Call, {"state": {"$in": ["done", "failed"]}})
         run_plan(plan, rebuilt, progress=False, replay=True)
         differences = [*_differing_records(plan, store, rebuilt)]
-    return [*differences, *contradictions(plan, store), *changed_drifts(plan, store)]
+    return [*differences, *contradictions(plan, store)]
 
 
 def _output_folders(study: Study) -> list[Path]:
@@ -168,7 +170,8 @@ def _differing_records(plan: Plan, store: Store, rebuilt: Store) -> Iterator[str
             if instrument or document[key[0]] in prompts or kind is documents.Rubric:
                 yield from _differing_document(f"{name} {document[key[0]]}", instrument, document)
     yield from reply_lines
-    yield from _differing_votes(plan, store, rebuilt, shared)
+    for stage in STAGES:
+        yield from stage_differences(stage, plan, store, shared)
 
 
 def _shared_calls(plan: Plan, store: Store, rebuilt: Store) -> set[str]:
@@ -177,9 +180,8 @@ def _shared_calls(plan: Plan, store: Store, rebuilt: Store) -> set[str]:
     others = rebuilt.each_where(documents.Call, {"study": {"$ne": plan.study.name}}, only=("study",))
     calls = {call["_id"] for call in others}
     calls.update(run["call_id"] for run in store.each_where(documents.Run, study, only=fields[:1]))
-    for kind in (documents.Judgement, documents.PairVote):
-        for record in store.each_where(kind, study, only=fields):
-            calls.update(record["call_ids"])
+    for record in store.each_where(documents.Annotation, study, only=fields):
+        calls.update(record["call_ids"])
     return calls
 
 
@@ -236,25 +238,9 @@ def _differing_document(name: str, stored: _Document, expected: _Document) -> It
             yield f"{name}: the ledger does not give it"
     else:
         # Those are given when a record is written.
-        names = {*stored, *expected} - {"_id", "run_id", "first_run_id", "second_run_id", *MOMENTS}
+        names = {*stored, *expected} - {"_id", "run_id", *MOMENTS}
         if parts := differing(stored, {part: expected.get(part) for part in names}):
             yield f"{name}: {', '.join(parts)} differ from what the ledger gives"
-
-
-def _differing_votes(plan: Plan, store: Store, rebuilt: Store, shared: _Calls) -> Iterator[str]:
-    """Yield what differs in the votes on pairs: by models and prompt, because run ids are given anew."""
-    votes, expected = (
-        stored_votes(plan, source, stored_runs(source, plan.study.name, plan.call_ids))
-        for source in (store, rebuilt)
-    )
-    for ballot in sorted({*votes, *expected}):
-        (first, second), pair = ballot.shown, ballot.pair
-        name = f"vote of {ballot.role} on {pair.prompt_id} by {first} and {second}, repeat {pair.repeat}"
-        vote, again = votes.get(ballot, {}), expected.get(ballot, {})
-        if not vote and (not again["answered"] or shared().issuperset(again["call_ids"])):
-            continue
-        if not vote or vote["answered"]:
-            yield from _differing_document(name, vote, again)
 
 
 def _differing_replies(stored: Kept) -> Iterator[str]:

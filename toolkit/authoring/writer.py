@@ -371,7 +371,7 @@ def write_prompts(plan: Plan, store: Store, job: Job, out: Path, *, progress: bo
         pairs = zip(job.documents, job.bases, strict=True)
         return await each([pairs], write, at_once=plan.study.concurrency, stop=stop)
 
-    reached = ask_study(
+    reached, _ = ask_study(
         plan, store, work, requests=job.requests(), label="documents", purpose="write", progress=progress
     )
     # In the order of the documents and not of the replies, so that always the same one of two copies is kept.

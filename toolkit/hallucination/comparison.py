@@ -100,7 +100,7 @@ def compare_hallucination(
         return await each([tasks], judge_one, at_once=_AHEAD * plan.study.concurrency, stop=stop)
 
     requests = comparison_requests(tasks, k)
-    reached = ask_study(
+    reached, _ = ask_study(
         plan, store, work, requests=requests, label="votes", purpose="hallucination", progress=progress
     )
     labelled = [item for item in dict.fromkeys(item for item, *_ in tasks) if item.hallucinated is not None]

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Literal, NamedTuple
 
-from toolkit.files import sha256_hex
 from toolkit.judges.judgement import Judgement, judgement_of
 from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, quoted, storable
 from toolkit.judges.request import (
@@ -103,12 +102,6 @@ def pair_request(judge: JudgeSpec, rubric: Rubric, task: str, first: str, second
         "criteria": rubric.criteria,
     }
     return judge.worded(_WORDS, values, _SCHEMA)
-
-
-def vote_key(judge: JudgeSpec, rubric: Rubric, *, repair: bool) -> str:
-    """Return what a vote depends on besides the replies: another judge, wording or setting is another key."""
-    identity = pair_request(judge, rubric, "Task.", "One reply.", "Another reply.").identity()
-    return sha256_hex(json.dumps([identity, judge.role, judge.name, repair]))
 
 
 def parse_vote(text: str, finish_reason: str) -> Parsed:

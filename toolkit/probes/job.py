@@ -8,22 +8,24 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.judges.elements import CONTENT, DIGEST, INSTRUMENT, elements_request, find_elements
+from toolkit.judges.elements import CONTENT, DIGEST, INSTRUMENT
 from toolkit.judges.judgement import Judgement, judge, judgement_requests
 from toolkit.judges.request import JudgeSpec, all_of, fence_code, shown_before
-from toolkit.models.base import Answer, Ask, ModelRequest
-from toolkit.pipeline import ask_study
+from toolkit.models.base import Ask, ModelRequest
+from toolkit.pipeline import ask_stage, ask_study
 from toolkit.plan import Plan, PlannedRun
 from toolkit.probes.alterations import Altering, Probe, deal, probes_of, shipped_attacks
+from toolkit.runs.instruments import ELEMENTS
+from toolkit.runs.stages import unpaid
 from toolkit.stats.agreement.probe_shift import CONTROL, ProbeShifts, probe_shifts
-from toolkit.store.records import judgement_record, reply_texts, stored_runs
+from toolkit.store.records import reply_texts, stored_runs
 from toolkit.words import SCORE, Summary, counted, money, total_aud
 
 if TYPE_CHECKING:
@@ -85,38 +87,6 @@ class Target(Reply):
     """One probed reply with its altered versions and the control."""
 
     probes: tuple[Probe, ...]
-
-
-T = TypeVar("T")
-
-
-def ask_each(
-    plan: Plan,
-    store: Store,
-    targets: Sequence[T],
-    look: Callable[[T, Ask], Coroutine[Any, Any, Judgement]],
-    requests: Sequence[ModelRequest],
-    *,
-    label: str = "judge calls",
-    purpose: str = "judge",
-    progress: bool,
-) -> tuple[list[Judgement], list[Answer]]:
-    """Have ``look`` make a judgement of each target; return them with the answers that were paid for now."""
-    paid: list[Answer] = []
-
-    async def work(ask: Ask, stop: threading.Event) -> list[Judgement]:
-        async def counted(request: ModelRequest) -> Answer:
-            answer = await ask(request)
-            if not answer.from_ledger:
-                paid.append(answer)
-            return answer
-
-        return await all_of(look(target, counted) for target in targets)  # the gateway enforces the limits
-
-    judgements = ask_study(
-        plan, store, work, requests=requests, label=label, purpose=purpose, progress=progress
-    )
-    return judgements, paid
 
 
 def outcome_counts(judgements: Sequence[Judgement]) -> tuple[dict[str, int], str]:
@@ -215,14 +185,11 @@ def probe_judges(
     targets = probe_targets(plan, store, replies=replies, attacks=attacks)
     tasks = [(target.run_id, *item) for target in targets for item in _judged_texts(plan, target)]
 
-    judgements, paid = ask_each(
-        plan,
-        store,
-        tasks,
-        lambda task, ask: task[1].judgement(plan, task[2], ask),
-        probe_requests(plan, targets),
-        progress=progress,
-    )
+    async def work(ask: Ask, stop: threading.Event) -> list[Judgement]:
+        return await all_of(reply.judgement(plan, spec, ask) for _, reply, spec, *_ in tasks)
+
+    requests = probe_requests(plan, targets)
+    judgements, paid = ask_study(plan, store, work, requests=requests, progress=progress)
     by_text = {
         (run_id, role, probe): judgement
         for (run_id, _, _, role, probe), judgement in zip(tasks, judgements, strict=True)
@@ -329,49 +296,21 @@ class ProbeResult:
 # --- required elements, a second instrument beside the rubric ---------------------------------------------------------
 
 
-def targets_of(plan: Plan, reply: Reply) -> list[tuple[Reply, JudgeSpec]]:
-    """Return a reply once for each of its judges, each as it was asked first."""
-    return [(reply, spec.of_run(reply.run.repeat)) for spec in plan.judges_of(reply.run.model).values()]
-
-
-def element_targets(plan: Plan, store: Store) -> list[tuple[Reply, JudgeSpec]]:
-    """Return every stored reply of a base with elements, once for each judge; no model is called."""
-    replies = filter(_elements, usable_replies(plan, store))
-    targets = [target for reply in replies for target in targets_of(plan, reply)]
-    if not (targets or any(prompt.metadata.get("elements") for prompt in plan.dataset.prompts)):
+def element_requests(plan: Plan, store: Store) -> list[ModelRequest]:
+    """Return every request to a judge about the elements of a stored reply, to estimate the cost."""
+    if not any(prompt.metadata.get("elements") for prompt in plan.dataset.prompts):
         raise InputError(
             f"study {plan.study.name}: dataset {plan.dataset.name} names no required elements; give its bases the key "
             'elements, or take dataset = "rq1_controlled"'
         )
-    return targets
-
-
-def _elements(reply: Reply) -> Sequence[str]:
-    metadata: Mapping[str, Any] = getattr(reply.run.item.context, "metadata", {})
-    return metadata.get("elements") or ()
-
-
-def element_requests(targets: Sequence[tuple[Reply, JudgeSpec]]) -> list[ModelRequest]:
-    """Return the request to each judge about each reply, to estimate the cost."""
-    return [elements_request(spec, _elements(reply), reply.task, reply.text) for reply, spec in targets]
+    tasks = unpaid(ELEMENTS, plan, store, plan.call_ids, again=True)
+    return [request for task in tasks for request in task.requests]
 
 
 def ask_elements(plan: Plan, store: Store, *, progress: bool = True) -> list[Judgement]:
     """Have every judge look for the required elements in every reply; replies in the ledger are used again."""
-    targets = element_targets(plan, store)
     store.add_rubric(DIGEST, INSTRUMENT, DIGEST[:12], CONTENT)
-
-    async def look(target: tuple[Reply, JudgeSpec], ask: Ask) -> Judgement:
-        reply, spec = target
-        related = reply.run.model in spec.related
-        judgement = await find_elements(
-            reply.text, reply.task, _elements(reply), judge=spec, ask=ask, related=related
-        )
-        if judgement.answered:
-            store.writer.post(judgement_record(reply.run_id, plan.study.name, judgement))
-        return judgement
-
-    return ask_each(plan, store, targets, look, element_requests(targets), progress=progress)[0]
+    return ask_stage(ELEMENTS, plan, store, progress=progress)[0]
 
 
 def elements_summary(study: Study, judgements: Sequence[Judgement]) -> Summary:

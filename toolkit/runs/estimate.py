@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError, StudyError
-from toolkit.judges.pairs import pair_request
 from toolkit.judges.request import shown_before
 from toolkit.models.base import ModelRequest, Usage
 from toolkit.models.catalogue import OTHER_TOKENIZER, ModelSpec
@@ -25,7 +24,7 @@ from toolkit.plan import Plan
 from toolkit.runs.budget import spent_and_held
 from toolkit.runs.execution import IN_ORDER_UP_TO
 from toolkit.runs.gateway import at_once_of, named_models
-from toolkit.runs.pairs import pairs_ahead
+from toolkit.runs.instruments import automatic_stages
 from toolkit.runs.progress import duration
 from toolkit.runs.provenance import shared_lines, shared_replies
 from toolkit.runs.run_state import (
@@ -37,6 +36,7 @@ from toolkit.runs.run_state import (
     states_ahead,
     states_of_judge,
 )
+from toolkit.runs.stages import Stage, Task, unpaid_by_role
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.writer import utc_now
@@ -115,25 +115,30 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
                 experiences[name] if to_ask else None,
             )
         )
-    pairs, paid_pairs = pairs_ahead(plan, store, ahead)
+    stages = [(stage, *unpaid_by_role(stage, plan, store, ahead)) for stage in automatic_stages()]
     for role, judge in plan.judges.items():
         spec, experience = plan.judge_models[role], None
         judged = states_of_judge(plan, ahead, role)
         shares, paid = judge_shares(plan, store, role, judged)
         tokens = []
-        if shares or pairs[role]:
+        further = [(stage, tasks[role]) for stage, tasks, _ in stages if tasks[role]]
+        if shares or further:
             experience = experience_of(plan, store, spec, "judge")
             tokens = list(judge_tokens(plan, role, shares, experiences, experience, count))
-            tokens += pair_tokens(plan, role, pairs[role], experiences, experience, count)
+            for stage, tasks in further:
+                tokens += task_tokens(plan, stage, role, tasks, experiences, experience, count)
             needs |= _too_long(judge.name, spec, tokens, plan.judges[role].max_tokens)
             # What a judge will read is a part of the basis too.
-            shown = chain((state for state, _ in shares), *pairs[role])
+            shown = chain(
+                (state for state, _ in shares), *(states for _, tasks in further for _, states in tasks)
+            )
             unread = (state.run.model for state in shown if state.request is not None)
             read = all(experiences[name].measured for name in unread)
             experience = replace(experience, measured=experience.measured and read)
         named = {call_id for state in judged if state.answered_by(role) for call_id in state.said[role].calls}
         calls_each = len(judge_requests(plan, role)[0])
-        paid_calls = len(paid - named) + len(named) * calls_each + paid_pairs[role]
+        paid_calls = len(paid - named) + len(named) * calls_each
+        paid_calls += sum(paid[role] for _, _, paid in stages)
         rows.append(_row(plan, role, judge.name, spec, tokens, paid_calls, experience))
     frame = pd.DataFrame(rows).drop(columns="busy").astype({"seconds": float, "worst_seconds": float})
     spent, reserved = spent_and_held(store, plan.study.name)
@@ -414,29 +419,34 @@ def judge_tokens(
         yield some, sent, (few * got_low, some * got, many * got_most), prompts
 
 
-def pair_tokens(
+def task_tokens(
     plan: Plan,
+    stage: Stage,
     role: str,
-    pairs: Iterable[tuple[RunState, RunState]],
+    tasks: Iterable[tuple[Task, tuple[RunState, ...]]],
     replies: Mapping[str, Experience],
     experience: Experience,
     count: Callable[[str, str], int],
 ) -> Iterator[Expected]:
-    """Yield the same of one judge's calls about each two replies."""
+    """Yield the same of what a stage asks one judge about replies."""
     spec = plan.judge_models[role]
-    encoding, times = spec.counted_by
-    request = pair_request(plan.judges[role], plan.rubric, "", "", "")
-    words, extra = _fixed_tokens(request, spec, count)
     repair = int(plan.manner.repair)
-    got = (*experience.limited(request.max_tokens), request.max_tokens * (1.0 + repair))
-    again = repair * (request.max_tokens + REPAIR_TOKENS)  # a repair shows all of it once more
-    for pair in pairs:
-        task = words + times * count(pair[0].run.prompt.text, encoding)
+
+    @cache
+    def fixed(prompts: tuple[str, ...]) -> tuple[ModelRequest, float, float]:
+        runs = tuple((prompt_id, "", 0) for prompt_id in prompts)
+        request = stage.requests(plan, Task(plan.judges[role], runs), [""] * len(runs))[0]
+        return request, *_fixed_tokens(request, spec, count)
+
+    for task, states in tasks:
+        request, words, extra = fixed(tuple(prompt_id for prompt_id, _, _ in task.runs))
+        got = (*experience.limited(request.max_tokens), request.max_tokens * (1.0 + repair))
+        again = repair * (request.max_tokens + REPAIR_TOKENS)  # a repair shows all of it once more
         parts = [
-            (_reply_tokens(state, replies), *_shares(plan.models[state.run.model], spec)) for state in pair
+            (_reply_tokens(state, replies), *_shares(plan.models[state.run.model], spec)) for state in states
         ]
-        low, likely = (task + sum(tokens[at] * share for tokens, share, _ in parts) for at in (0, 1))
-        once = task + extra + sum(tokens[2] * share for tokens, _, share in parts)
+        low, likely = (words + sum(tokens[at] * share for tokens, share, _ in parts) for at in (0, 1))
+        once = words + extra + sum(tokens[2] * share for tokens, _, share in parts)
         sent = (low, likely, (once * (1 + repair) + again) * spec.doubt)
         yield 1.0, sent, got, (low, likely, (once + again) * spec.doubt)
 

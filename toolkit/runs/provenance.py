@@ -14,7 +14,7 @@ from toolkit.models.catalogue import Exchange
 from toolkit.plan import Plan
 from toolkit.runs.ledger import calls_by_state
 from toolkit.store.connection import Store, open_store
-from toolkit.store.documents import Call, Drift, HumanRating, Judgement, PairVote, Run
+from toolkit.store.documents import Annotation, Call, HumanRating, Run
 from toolkit.store.filters import leads_and_shared
 from toolkit.store.writer import Fields
 from toolkit.words import counted, total_aud
@@ -30,7 +30,7 @@ def held_of(study: str, folder: Path) -> str:
             parts += [["calls", state, str(calls.count)] for state, calls in states]
             # Every document, and not the last change only: a clock that was set back must not hide one.
             # Of a rating every version is one.
-            for document in (Run, Judgement, HumanRating, PairVote, Drift):
+            for document in (Run, Annotation, HumanRating):
                 for stored in store.find_where(document, {"study": study}, only=("updated_at",)):
                     parts.append([document.__name__, str(stored["_id"]), str(stored.get("updated_at", ""))])
         finally:

@@ -12,8 +12,8 @@ from toolkit.models.base import ModelRequest
 from toolkit.plan import Plan, PlannedRun, PlannedRuns, RunKey
 from toolkit.runs.ledger import Ledger
 from toolkit.store.connection import Store
-from toolkit.store.documents import Judgement, Run
-from toolkit.store.records import Stored, reply_texts, run_documents, stored_run
+from toolkit.store.documents import JUDGEMENT, Annotation, Run
+from toolkit.store.records import Stored, judgements_of, reply_texts, run_documents, stored_run
 
 WINDOW = 1000  # runs whose judgements are read together
 _OF_JUDGEMENT = ("run_id", "judge", "model", "rubric_hash", "call_id", "answered", "failed", "reason")
@@ -238,8 +238,8 @@ def _failure_reasons(plan: Plan, store: Store) -> dict[str, dict[str, str]]:
     """Return why judges gave no scores, by run id and role, as the ensembles of the runs have it."""
     # Only runs with a judgement that failed, under whatever settings, are read: reading every ensemble takes as long as
     # everything else together.
-    key = {"study": plan.study.name, "rubric_hash": plan.rubric.digest, "failed": True}
-    failed = store.each_where(Judgement, key, only=("run_id",))
+    key = {"study": plan.study.name, "kind": JUDGEMENT, "rubric_hash": plan.rubric.digest, "failed": True}
+    failed = store.each_where(Annotation, key, only=("run_id",))
     ids = [judgement["run_id"] for judgement in failed]
     return {
         run["run_id"]: {
@@ -257,7 +257,7 @@ def _said_by_some(plan: Plan, store: Store, states: Mapping[str, RunState]) -> d
     # asked, and paid for, again.
     names = {role: judge.name for role, judge in plan.judges.items()}
     documents_by_run: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
-    for document in store.find_by(Judgement, "run_id", states, only=_OF_JUDGEMENT):
+    for document in judgements_of(store, states, only=_OF_JUDGEMENT):
         same = document["rubric_hash"] == plan.rubric.digest
         if same and names.get(document["judge"]) == document["model"]:
             documents_by_run[document["run_id"]][document["call_id"]] = document

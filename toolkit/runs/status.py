@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from toolkit.plan import Plan
 from toolkit.runs.budget import settled_aud, settlements, unsure_calls
+from toolkit.runs.instruments import automatic_stages
 from toolkit.runs.ledger import calls_by_state, claimed_calls, open_batches, unreachable, was_sent
 from toolkit.runs.owner import living_owner
-from toolkit.runs.pairs import vote_counts, votes_line
 from toolkit.runs.progress import duration
 from toolkit.runs.provenance import (
     booked_rate,
@@ -22,6 +22,7 @@ from toolkit.runs.provenance import (
     shared_replies,
 )
 from toolkit.runs.run_state import RunState, each_state
+from toolkit.runs.stages import count, count_line
 from toolkit.store.connection import Store
 from toolkit.store.writer import Document, Fields, utc_now
 from toolkit.words import Summary, counted, money, reason_key, total_aud
@@ -125,6 +126,12 @@ def waiting_lines(waiting: Sequence[Fields]) -> list[str]:
     return lines
 
 
+def stage_counts(plan: Plan, store: Store) -> dict[str, Document]:
+    """Return how far each stage is that a run of the study has, by its name."""
+    counts = {stage.name: count(stage, plan, store) for stage in automatic_stages()}
+    return {name: numbers for name, numbers in counts.items() if numbers["planned"]}
+
+
 def study_status(plan: Plan, store: Store) -> Document:
     """Return how far a study is, what it has spent, what is under way and what keeps failing."""
     name, budget = plan.study.name, plan.study.budget.aud
@@ -137,7 +144,7 @@ def study_status(plan: Plan, store: Store) -> Document:
     planned = -tally.left_out
     if plan.scored:
         planned += sum(len(plan.judges_of(model)) for model in plan.models) * plan.runs.per_model
-    votes = vote_counts(plan, store) if plan.compared else None
+    stages = stage_counts(plan, store)
     ended = _EndedCalls()
     calls = calls_by_state(store, name, _EndedCalls.FIELDS, ended.add)
     owner = living_owner(store, name)
@@ -156,7 +163,7 @@ def study_status(plan: Plan, store: Store) -> Document:
         [*(call["worst_aud"] for call in open_claims if was_sent(call)), *(b.worst_aud for b in batches)]
     )
     per_minute = ended.per_minute()
-    calls_left = tally.runs[None] + planned - judged + (votes["missing"] if votes else 0)
+    calls_left = tally.runs[None] + planned - judged + sum(counts["missing"] for counts in stages.values())
     calls_left -= failed * len(plan.judges) if plan.scored else 0  # what failed is left to the next execution
     return {
         "study": name,
@@ -209,26 +216,26 @@ def study_status(plan: Plan, store: Store) -> Document:
         "judgement_failures": dict(unscored),
         "answered_by_others": other_models(ended.pairs),
         "output": str(plan.output),
-        **({"votes": votes} if votes else {}),
+        **({"stages": stages} if stages else {}),
         **({"shared": shared} if (shared := shared_replies(plan, store)) else {}),
         **({"waiting": waiting} if (waiting := waiting_work(plan, store)) else {}),
     }
 
 
 def status_sentence(status: Fields) -> str:
-    """Return in one sentence how many runs, judgements and votes of a study there are, how many failed, and the cost.
+    """Return in one sentence how many runs, judgements and other answers there are, how many failed, and the cost.
 
     >>> status = {"runs": {"planned": 9, "succeeded": 7, "failed": 2}, "judgements": {"planned": 0}, "spent_aud": 1.5}
     >>> status_sentence(status)
     '7 of 9 runs succeeded, 2 failed; AUD 1.50 spent.'
     """
-    runs, judgements, votes = status["runs"], status["judgements"], status.get("votes")
+    runs, judgements = status["runs"], status["judgements"]
     parts = [f"{runs['succeeded']} of {counted(runs['planned'], 'runs')} succeeded" + _failed(runs)]
     if judgements["planned"]:
         scored = f"{judgements['scored']} of {counted(judgements['planned'], 'judgements')} have a score"
         parts.append(scored + _failed(judgements))
-    if votes:
-        parts.append(f"{votes['cast']} of {counted(votes['planned'], 'votes')} cast")
+    for name, counts in status.get("stages", {}).items():
+        parts.append(f"{counts['read']} of {counted(counts['planned'], name)} can be read")
     return f"{'; '.join([*parts, money(status['spent_aud'])])} spent."
 
 
@@ -259,11 +266,10 @@ def status_summary(status: Fields) -> Summary:
     ]
     if status["distinct_calls"] != runs["planned"]:
         lines.append(("", f"{runs['planned']} runs, {status['distinct_calls']} distinct calls"))
-    if votes := status.get("votes"):
-        lines += judged if judgements["planned"] else []
-        lines += [("votes", votes_line(votes)), ("spent", spent)]
-    else:
-        lines += [*judged, ("spent", spent)]
+    stages = status.get("stages", {})
+    lines += judged if judgements["planned"] or not stages else []
+    lines += [(name, count_line(counts)) for name, counts in stages.items()]
+    lines.append(("spent", spent))
     lines += [("", status["exchange"])] if status["exchange"] else []
     if status["unsure_aud"] and not status["at_work"]:
         command = "`toolkit settle STUDY --billed --note TEXT`, or with --not-billed"

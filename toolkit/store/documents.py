@@ -1,4 +1,4 @@
-"""The documents of the store: Prompt, Run and OutputBlob as seed 002 section 3.1 has them, Judgement and Call.
+"""The documents of the store: Prompt, Run and OutputBlob as seed 002 section 3.1 has them, Annotation and Call.
 
 The field names of the first three are kept to the letter; what the toolkit adds stands below a comment.
 Nothing else in the toolkit handles these objects: plain frozen objects and frames travel between rooms. A notebook
@@ -30,6 +30,8 @@ from toolkit.scoring import number_or_missing
 from toolkit.store.writer import utc_now
 from toolkit.words import LENGTH_BINS
 
+JUDGEMENT = "judgement"
+"""Kind of the annotations that score a reply by the rubric of the study, whether a judge or a person gave them."""
 _text = partial(StringField, required=True)
 _count = partial(IntField, required=True)
 _number = partial(FloatField, required=True)
@@ -190,34 +192,43 @@ class Run(_Changing):
             number_or_missing(score, f"Run, scores, {name}")
 
 
-class _Answered(_Changing):
+class Annotation(_Changing):
+    """What an annotator said of the reply to a run, or of several, with the calls it rests on, or why there is nothing.
+
+    Judging anew under another version adds one and overwrites none.
+    """
+
+    kind = _text(default=JUDGEMENT)  # the stage that asked for it
     study = _text()
+    run_id = _text()
+    # what names it besides: the second run of a pair, or the anchor set of a judgement that is asked anew
+    context = _text()
+    day = StringField()  # UTC, as 2026-11-25, of a judgement that is asked anew
+    # the runs and texts that were shown, in their order: of other texts nothing is known
+    shown = ListField(DictField())
+    # what it depends on besides the texts: another judge, wording or setting is another question
+    question = StringField()
     judge = _text()
     model = _text()
+    rubric = _text()
     rubric_hash = _text()
     call_id = _text()
     # all that were answered, that one first
     call_ids = ListField(StringField())
-    reason = StringField(null=True)  # why there is no score, or no vote
+    reason = StringField(null=True)  # why nothing was said that can be read
     reasons = StringField(null=True)  # the judge's own
     answered = _truth()
+    failed = _truth()
     related = _truth(default=False)
     repaired = _truth(default=False)
     aud_cost = FloatField(null=True)
     latency_ms = FloatField(null=True)
     input_tokens = IntField(null=True)
     output_tokens = IntField(null=True)
-    meta = {"abstract": True}
-
-
-class _Judged(_Answered):
-    run_id = _text()
-    rubric = _text()
     scores = DictField(null=True)
     composite = FloatField(null=True)
     composite_strict = FloatField(null=True)
     zeros = IntField(null=True)
-    failed = _truth()
     # how it was asked, and what came beside the scores; see toolkit.judges.judgement
     judge_repeat = _count(default=0)
     focus = _text(choices=("off", "listed", "per_sentence"), default="off")
@@ -225,30 +236,7 @@ class _Judged(_Answered):
     expected = DictField(null=True)
     expected_mass = DictField(null=True)
     detail = DictField(null=True)
-    meta = {"abstract": True}
-
-
-class Judgement(_Judged):
-    """What one judge said of one run under one rubric; re-judging adds, it never overwrites another version."""
-
-    meta = _indexed("judgements", ("run_id", "judge", "call_id"), ["study", "rubric_hash"])
-
-
-class PairVote(_Answered):
-    """The vote of one judge on two replies to one prompt, in the order in which they were shown."""
-
-    prompt_id = _text()
-    repeat = _count()
-    first_run_id = _text()
-    second_run_id = _text()
-    # the texts that were shown: of others nothing is known
-    first_blob_id = _text()
-    second_blob_id = _text()
-    # whether the model named later in the study file was shown first
-    swapped = _truth()
-    vote_key = _text()
-    vote = StringField(choices=("first", "second", "tie"))
-    meta = _indexed("pair_votes", ("first_run_id", "second_run_id", "judge", "call_id"), "study")
+    meta = _indexed("annotations", ("run_id", "judge", "call_id", "context"), ["study", "kind"])
 
 
 class Anchor(_Document):
@@ -263,14 +251,6 @@ class Anchor(_Document):
     # of each reply: its run, the hash of its text, and by role the call of the judgement that is asked anew
     replies = ListField(DictField(), required=True)
     meta = {"collection": "anchors", "indexes": ["study"]}
-
-
-class Drift(_Judged):
-    """What a judge said on a later day of a reply that it had judged; it is no judgement of the study."""
-
-    anchor = _text()
-    day = _text()  # UTC, as 2026-11-25
-    meta = _indexed("drifts", ("run_id", "judge", "call_id", "anchor"), "study")
 
 
 class Rubric(_Changing):
@@ -407,6 +387,6 @@ class RatingRound(_Created):
 
 
 DOCUMENTS = (
-    Prompt, OutputBlob, Run, Judgement, Rubric, Call, Owner, Batch, Settlement, Decision, HumanRating,
-    RatingRound, Anchor, Drift, PairVote,
+    Prompt, OutputBlob, Run, Annotation, Rubric, Call, Owner, Batch, Settlement, Decision, HumanRating,
+    RatingRound, Anchor,
 )  # fmt: skip

@@ -9,7 +9,8 @@ import pandas as pd
 
 from toolkit.files import digest, sha256_hex
 from toolkit.store.connection import Store
-from toolkit.store.documents import Anchor, Drift, Judgement
+from toolkit.store.documents import Anchor, Annotation
+from toolkit.store.records import judgements_of
 from toolkit.words import COMPOSITES
 
 COLUMNS = ("anchor", "day", "target", "base", "cluster", "judge", "dimension", "then", "now")
@@ -45,8 +46,8 @@ def drift_frame(store: Store, study: str, runs: pd.DataFrame, dimensions: Sequen
     of_run = runs.set_index("run_id")[["base", "cluster"]]
     for anchor in anchors_of(store, study):
         ids = [reply["run_id"] for reply in anchor["replies"]]
-        first = {(j["run_id"], j["call_id"]): _scores(j) for j in store.find_by(Judgement, "run_id", ids)}
-        later = store.find_where(Drift, {"study": study, "anchor": anchor["_id"]})
+        first = {(j["run_id"], j["call_id"]): _scores(j) for j in judgements_of(store, ids)}
+        later = store.find_where(Annotation, {"study": study, "kind": "drift", "context": anchor["_id"]})
         scores = {(j["day"], j["run_id"], j["judge"]): _scores(j) for j in later}
         rows += [
             (anchor_label(anchor), day, reply["run_id"], *of_run.loc[reply["run_id"]], role, name, then, now)

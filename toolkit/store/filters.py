@@ -12,7 +12,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.plan import Plan
 from toolkit.store.connection import Store, windows
-from toolkit.store.documents import Call, Drift, Judgement, PairVote, Run
+from toolkit.store.documents import Annotation, Call, Run
 from toolkit.store.frame_files import typed, types_of
 from toolkit.store.frames import judgements_frame, runs_frame
 from toolkit.store.writer import Fields
@@ -29,7 +29,7 @@ _ALLOWED = {
     "purpose": ("run", "judge", "write", "drift", "hallucination"),
     "state": ("done", "failed", "claimed"),
 }
-_LEADS = ("call_id", "call_ids", "run_id", "first_run_id", "model", "judge", "judge_repeat")
+_LEADS = ("call_id", "call_ids", "run_id", "model", "judge", "judge_repeat")
 _SHOWN = 12  # values that an error names
 
 
@@ -112,11 +112,11 @@ def leads_and_shared(plan: Plan, store: Store) -> tuple[dict[str, tuple[Any, ...
     study = {"study": plan.study.name}
     leads: dict[str, tuple[Any, ...]] = {}
     further: set[str] = set()
-    for kind in (Run, Judgement, Drift, PairVote):
+    for kind in (Run, Annotation):
         for record in store.each_where(kind, study, only=_LEADS):
-            call_id, run_id = record["call_id"], record.get("run_id", record.get("first_run_id"))
+            call_id, run_id = record["call_id"], record["run_id"]
             # One call judges all replies with the same text.
-            if call_id not in leads or (run_id < leads[call_id][0] and kind is not PairVote):
+            if call_id not in leads or run_id < leads[call_id][0]:
                 leads[call_id] = (run_id, *map(record.get, ("model", "judge", "judge_repeat")))
             further.update(record.get("call_ids", ()))
     # Studies of one results folder share calls: another one may have paid for an answer that this one rests on, and for

@@ -15,10 +15,10 @@ from toolkit.prompts.dataset import Prompt
 from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.store import documents
 from toolkit.store.connection import Store, windows
-from toolkit.store.documents import Judgement, Run
+from toolkit.store.documents import JUDGEMENT, Annotation, Run
 from toolkit.store.frame_files import typed, typed_columns, types_of
 from toolkit.store.ratings import HUMAN, all_ratings, newest_ratings
-from toolkit.store.records import is_current
+from toolkit.store.records import is_current, judgements_of
 from toolkit.store.writer import Fields
 from toolkit.words import DIMENSIONS, SCORE, total_aud
 
@@ -162,7 +162,7 @@ def judgements_frame(
     of_run, types = runs.set_index("run_id")[list(_OF_RUN)], types_of("judgements", scheme)
 
     def columns(ids: Sequence[str]) -> dict[str, Any]:
-        judgements = store.find_by(Judgement, "run_id", ids, unread, query=query)
+        judgements = judgements_of(store, ids, unread, query=query)
         judged = store.find_by(Run, "run_id", ids, only=counting)
         calls = {run["run_id"]: run.get("judge_calls") or {} for run in judged if is_current(run)}
         rows = [
@@ -257,7 +257,7 @@ def elements_frame(store: Store, runs: pd.DataFrame, digest: str) -> pd.DataFram
     """Return one row a run and judge that looked for the required elements of its base, under one instrument."""
     counting = runs[~runs["excluded"]]
     of_run: dict[str, Any] = {row["run_id"]: row for row in counting[list(_WHERE)].to_dict("records")}
-    judgements = store.find_by(Judgement, "run_id", of_run, query={"rubric_hash": digest})
+    judgements = store.find_by(Annotation, "run_id", of_run, query={"rubric_hash": digest})
     rows = [
         {
             **of_run[judgement["run_id"]],
@@ -295,8 +295,8 @@ def _each(documents: _Documents, name: str) -> list[Any]:
 
 def _judge_costs(store: Store, match: Fields) -> dict[str, float]:
     costs: dict[str, list[float]] = defaultdict(list)
-    paid = {**match, "aud_cost": {"$ne": None}}
-    for judgement in store.each_where(Judgement, paid, only=("run_id", "aud_cost")):
+    paid = {**match, "kind": JUDGEMENT, "aud_cost": {"$ne": None}}
+    for judgement in store.each_where(Annotation, paid, only=("run_id", "aud_cost")):
         costs[judgement["run_id"]].append(judgement["aud_cost"])
     return {run_id: total_aud(parts) for run_id, parts in costs.items()}
 

@@ -20,10 +20,9 @@ from pymongo import InsertOne, UpdateOne
 from toolkit.files import digest
 from toolkit.judges.judgement import Judgement, with_scores
 from toolkit.scoring import SEED_SCHEME, Scheme
-from toolkit.store import documents
 from toolkit.store.connection import Store
 from toolkit.store.documents import HumanRating, RatingRound
-from toolkit.store.records import judgement_record
+from toolkit.store.records import annotation_record, judgements_of
 from toolkit.store.writer import Duplicate, sealed, utc_now
 
 HUMAN = "human"  # model of a human judge; its judge is this word, a colon and the rater
@@ -130,10 +129,10 @@ async def keep_ratings(store: Store, ratings: Sequence[Rating]) -> None:
 
 async def keep_judgements(store: Store, ratings: Iterable[Rating]) -> None:
     """Make the judgements of human judges from their newest ratings, where the store has others."""
-    records = [judgement_record(rating.run_id, rating.study, rating.judgement()) for rating in ratings]
+    records = [annotation_record(rating.run_id, rating.study, rating.judgement()) for rating in ratings]
     ids = (record.key["run_id"] for record in records)
     key = itemgetter("run_id", "judge", "call_id")
-    stored = {key(judgement): judgement for judgement in store.find_by(documents.Judgement, "run_id", ids)}
+    stored = {key(judgement): judgement for judgement in judgements_of(store, ids)}
     for record in records:
         judgement = stored.get(key(record.key))
         if judgement is None or record.changes(judgement):

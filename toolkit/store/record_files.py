@@ -26,15 +26,13 @@ KEYS: Mapping[type[me.Document], tuple[str, ...]] = {
     documents.OutputBlob: ("blob_id",),
     documents.Call: _ID,
     documents.Run: ("run_id",),
-    documents.Judgement: ("run_id", "judge", "call_id"),
+    documents.Annotation: ("run_id", "judge", "call_id", "context"),
     documents.Rubric: _ID,
     documents.HumanRating: _ID,
     documents.RatingRound: _ID,
     documents.Settlement: _ID,
     documents.Decision: _ID,
     documents.Anchor: _ID,
-    documents.Drift: ("run_id", "judge", "call_id", "anchor"),
-    documents.PairVote: ("first_run_id", "second_run_id", "judge", "call_id"),
 }
 """The documents that are records of a study, and what names each: the others are of the processes of one machine."""
 
@@ -52,9 +50,8 @@ def write_records(store: Store, study: str, folder: Path, call_ids: Iterable[str
     )
     run_ids = [run["run_id"] for run in runs]
     rated = ("rubric_hash", "blob_id")
-    judgements = store.find_by(documents.Judgement, "run_id", run_ids, only=rated)
+    annotations = store.find_by(documents.Annotation, "run_id", run_ids, only=rated)
     ratings = store.find_where(documents.HumanRating, query, only=rated)
-    votes = store.find_where(documents.PairVote, query, only=rated)
     named: dict[type[me.Document], set[str | None]] = {
         documents.Prompt: {run["prompt_id"] for run in runs},
         documents.OutputBlob: {
@@ -62,8 +59,8 @@ def write_records(store: Store, study: str, folder: Path, call_ids: Iterable[str
         },
         documents.Call: set(call_ids),
         documents.Run: set(run_ids),
-        documents.Judgement: set(run_ids),
-        documents.Rubric: {record["rubric_hash"] for record in (*judgements, *ratings, *votes)},
+        documents.Annotation: set(run_ids),
+        documents.Rubric: {record["rubric_hash"] for record in (*annotations, *ratings)},
     }
     versions = sorted({run["dataset_version"] for run in runs})
     files = [record_file(folder, kind) for kind in KEYS]

@@ -29,10 +29,6 @@ _OPTIONAL = (
 _FIELDS = tuple(
     field.name for field in fields(Judgement) if field.name not in ("rubric_digest", "interrupted")
 )
-_OF_VOTE = (
-    "model", "reason", "reasons", "answered", "related", "repaired", "aud_cost", "latency_ms", "input_tokens",
-    "output_tokens",
-)  # fmt: skip
 MOMENTS = ("created_at", "updated_at")
 EVALUATION = {
     "ensemble_evaluation", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "scores"
@@ -83,26 +79,18 @@ def failed_run_record(key: Fields, about: Fields, failure: str) -> Record:
     return _record("runs", key, {**about, "status": "failed", "failure": failure}, run_id=str(ULID()))
 
 
-def judgement_record(
-    run_id: str, study: str, judgement: Judgement, collection: str = "judgements", **more: str
-) -> Record:
-    """Return the record of one judgement; ``more`` names it besides where its collection has such fields."""
+def annotation_record(run_id: str, study: str, judgement: Judgement, **fields: Any) -> Record:
+    """Return the record of an annotation: of a judgement, or of the kind that ``fields`` name, with what it is of."""
     content = {name: getattr(judgement, name) for name in _FIELDS}
     content["call_ids"] = list(judgement.call_ids)
     key = {"run_id": run_id, "judge": content.pop("judge"), "call_id": content.pop("call_id")}
+    # Two pairs, or two anchor sets of one day, may share a call: each has a record of its own.
+    key["context"] = fields.pop("context", "")
     if not judgement.reference:
         del content["reference"]
-    content |= {"failed": judgement.failed, "answered": judgement.answered}
-    content |= {"study": study, "rubric_hash": judgement.rubric_digest}
-    # Two sets of one day may have a reply in common, whose calls are the same: each has a record of its own.
-    return _record(collection, {**key, **more}, content)
-
-
-def vote_record(key: Fields, about: Fields, judgement: Judgement) -> Record:
-    """Return the record of the vote of one judge on two replies."""
-    content = {name: getattr(judgement, name) for name in _OF_VOTE}
-    content |= {"vote": (judgement.detail or {}).get("vote"), "call_ids": list(judgement.call_ids)}
-    return _record("pair_votes", {**key, "call_id": judgement.call_id}, {**about, **content})
+    content |= {"failed": judgement.failed, "answered": judgement.answered, "kind": documents.JUDGEMENT}
+    content |= {"study": study, "rubric_hash": judgement.rubric_digest, **fields}
+    return _record("annotations", key, content)
 
 
 def evaluation_fields(
@@ -226,7 +214,7 @@ class Kept:
         key = record.key
         if record.collection == "runs":
             return self.runs.get((key["prompt_id"], key["model"], key["repeat"], key["call_id"]))
-        if record.collection == "judgements":
+        if record.collection == "annotations":
             return self.judgements.get((key["run_id"], key["judge"], key["call_id"]))
         return None
 
@@ -243,7 +231,7 @@ def kept_documents(store: Store, study: str, call_ids: Iterable[str]) -> Kept:
     """Return everything but moments in the store of the runs of a study that the given calls answer."""
     matching = store.find_by(documents.Run, "call_id", call_ids, MOMENTS)
     runs = [run for run in matching if run["study"] == study]
-    judgements = store.find_by(documents.Judgement, "run_id", (run["run_id"] for run in runs), MOMENTS)
+    judgements = judgements_of(store, (run["run_id"] for run in runs), MOMENTS)
     texts = (reply_texts(store, some) for some in windows([stored_run(run) for run in runs], CHUNK))
     return Kept(
         {(run["prompt_id"], run["model"], run["repeat"], run["call_id"]): run for run in runs},
@@ -270,13 +258,21 @@ def reply_text(store: Store, run_id: str) -> str:
     raise InputError(f"run {run_id}: has no reply ({run.get('failure') or lost})")
 
 
+def judgements_of(
+    store: Store, run_ids: Iterable[str], leave_out: Iterable[str] = (), **options: Any
+) -> list[Document]:
+    """Return the raw judgements of runs, of judges and of people, under whatever rubric or settings."""
+    query = {"kind": documents.JUDGEMENT, **options.pop("query", {})}
+    return store.find_by(documents.Annotation, "run_id", run_ids, leave_out, query=query, **options)
+
+
 def stored_judgements(
     store: Store, runs: Iterable[Stored], rubric_hash: str
 ) -> dict[str, dict[str, Judgement]]:
     """Return the judgements of runs under one rubric that count, by run id and label (`judge_label`)."""
     counting = {run.run_id: run.judge_calls for run in runs if run.judge_calls}
     judgements: dict[str, dict[str, Judgement]] = {}
-    for document in store.find_by(documents.Judgement, "run_id", counting):
+    for document in judgements_of(store, counting):
         label = judge_label(document["judge"], document.get("judge_repeat") or 0)
         counts = counting[document["run_id"]].get(label) == document["call_id"]
         if counts and document["rubric_hash"] == rubric_hash:

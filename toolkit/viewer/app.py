@@ -15,7 +15,7 @@ import anywidget
 from toolkit.errors import InputError
 from toolkit.plan import Plan
 from toolkit.store.connection import Store
-from toolkit.store.documents import HumanRating, Judgement, Run
+from toolkit.store.documents import Annotation, HumanRating, Run
 from toolkit.store.filters import planned_runs
 from toolkit.viewer.model import HIDDEN, open_runs, rows_of, search_texts, with_people
 from toolkit.viewer.page import STYLE, heading, rows, run_html, write_page
@@ -23,7 +23,7 @@ from toolkit.viewer.page import STYLE, heading, rows, run_html, write_page
 if TYPE_CHECKING:
     import pandas as pd
 
-_GROWING = (Run, Judgement, HumanRating)
+_GROWING = (Run, Annotation, HumanRating)
 
 
 class Viewer(anywidget.AnyWidget):
