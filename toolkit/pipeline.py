@@ -50,7 +50,7 @@ from toolkit.store.records import (
     run_records,
     stored_after,
 )
-from toolkit.store.writer import Record, differing
+from toolkit.store.writer import TOUCH, Fields, Record
 from toolkit.words import money, reason_key, total_aud
 
 R = TypeVar("R")
@@ -120,6 +120,57 @@ def run_plan(
     return run_anywhere(execute, stop)
 
 
+class Changes:
+    """What a replay would write, in place of the writer of a store: records, each with what stands there."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[Record, Fields | None]] = []
+
+    def post(self, record: Record, known: Fields | None = None) -> None:
+        """Note a record."""
+        self.records.append((record, known))
+
+    async def insert(self, record: Record, *, gathered: bool) -> None:
+        """Note a record that is missing."""
+        self.post(record)
+
+    def check(self) -> None:
+        """Nothing can fail."""
+
+    async def settled(self) -> None:
+        """Nothing is under way."""
+
+
+def replay_changes(
+    plan: Plan, store: Store, excused: Callable[[Stored, Judgement], bool]
+) -> tuple[list[tuple[Record, Fields | None]], Kept]:
+    """Return what a replay would write of runs and judgements, and what is stored of them; nothing is written.
+
+    A judgement that is missing and excused counts as one that is still to be asked.
+    """
+    stop, changes = threading.Event(), Changes()
+
+    async def execute() -> Kept:
+        gateway = _gateway(plan, store, endpoints_of(plan), stop, replay=True)
+        execution = _Execution(
+            plan,
+            plan.runs,
+            store,
+            gateway,
+            stop,
+            only_judge=False,
+            replay=True,
+            writer=changes,
+            excused=excused,
+        )
+        await execution.run(shown=False)
+        await gateway.close()
+        return execution.documents
+
+    documents = run_anywhere(execute, stop)
+    return changes.records, documents
+
+
 @dataclass
 class _Execution:
     """One execution of a plan: every run is asked, saved, judged and saved before too many others are begun.
@@ -142,8 +193,11 @@ class _Execution:
     documents: Kept = NOTHING_KEPT  # filled in a replay, which writes only what differs
     # Ids of texts that are in the store, or on their way in front of their runs.
     texts: set[str] = field(default_factory=set)
+    writer: Any = None
+    excused: Callable[[Stored, Judgement], bool] = field(default=lambda stored, judgement: False)
 
     def __post_init__(self) -> None:
+        self.writer = self.writer or self.store.writer
         study = self.plan.study
         self.policies = study.replies.model_dump(exclude={"retries", "thoughts"})
         self.controls = study.bias_controls.model_dump()
@@ -172,7 +226,7 @@ class _Execution:
             return await each(items, self._finish, at_once=self.at_once, stop=self.stop)
         finally:
             self.bar.close()
-            await self.store.writer.settled()
+            await self.writer.settled()
 
     def _unfinished(self) -> list[int]:
         """Read how the runs stand, and return the indices of those that have still to be asked or judged."""
@@ -252,7 +306,7 @@ class _Execution:
                 stored = None
             else:
                 text, stored = answers[-1].reply.text, await self._save(run, answers, defect)
-        self.store.writer.check()
+        self.writer.check()
         is_whole = not (stored and self._is_to_judge(stored)) or await self._judge(run, stored, text)
         if is_whole or not self.stop.is_set():
             self.bar.step(self.gateway.counters)
@@ -311,7 +365,7 @@ class _Execution:
         self.texts.add(record.document["output_blob_id"])
         earlier = self.documents.of(record)
         if earlier is None:
-            earlier = await self.store.writer.insert(record, gathered=self.at_once > 1)
+            earlier = await self.writer.insert(record, gathered=self.at_once > 1)
         else:
             self._post(record)
         return stored_after(record, earlier)
@@ -338,17 +392,22 @@ class _Execution:
             self.bar.fail("judgements", sum(j.failed and not j.interrupted for j in judgements))
             # A judge that gave no answer is asked again next time; an answer that cannot be read is a result.
             is_whole = all(judgement.answered and not judgement.interrupted for judgement in judgements)
-            judgements = completed(self.store, stored, judgements)
+            present = completed(self.store, stored, judgements)
+            judgements = [judgement for judgement in present if not self.excused(stored, judgement)]
             for judgement in judgements:
                 self._post(annotation_record(stored.run_id, self.plan.study.name, judgement))
             if judgements:
-                key = self.plan.ensemble_key if is_whole else None
+                whole_ensemble = is_whole and len(judgements) == len(present)
+                key = self.plan.ensemble_key if whole_ensemble else None
                 scheme, judges = self.plan.rubric.scheme, self.plan.judges.values()
                 fields = evaluation_fields(judgements, key, stored.blob_id, self.controls, scheme, judges)
                 earlier = self.documents.by_id.get(stored.document_id)
-                if earlier is None or differing(earlier, fields):
-                    self.store.writer.post_change("runs", stored.document_id, fields)
-        self.store.writer.check()
+                change = Record("runs", {}, {"_id": stored.document_id}, {"$set": fields, **TOUCH})
+                if earlier is None:  # behind the record of the run, which may be on its way
+                    self.writer.post(change, {"_id": stored.document_id})
+                elif change.changes(earlier):
+                    self.writer.post(change, earlier)
+        self.writer.check()
         if reached:
             raise reached[0]
         return is_whole
@@ -356,7 +415,7 @@ class _Execution:
     def _post(self, record: Record) -> None:
         earlier = self.documents.of(record)
         if earlier is None or record.changes(earlier):
-            self.store.writer.post(record, earlier)
+            self.writer.post(record, earlier)
 
 
 async def _write_free(execution: _Execution) -> None:

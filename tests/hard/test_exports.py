@@ -110,7 +110,7 @@ def test_a_folder_is_all_that_a_colleague_needs(out, monkeypatch):
     assert json.loads(done.output)["differences"] == []
     assert {"study/small.toml", "data_dictionary.md"} <= {*map(str, contents(out))}
     assert {path.stem for path in out.glob("*.csv")} == {path.stem for path in out.glob("*.parquet")}
-    assert {"calls", "runs", "judgements", "human_ratings"} <= {path.stem for path in out.glob("*.jsonl")}
+    assert {"calls", "runs", "annotations", "human_ratings"} <= {path.stem for path in out.glob("*.jsonl")}
 
 
 def test_an_edited_cell_of_any_frame_is_named(out):

@@ -493,7 +493,7 @@ def test_a_change_that_matches_nothing_is_no_success(store):
     futures = [store.writer.submit("things", change) for change in changes]
     assert [type(future.exception()) for future in futures] == [type(None), Unmatched, type(None)]
     assert type(store.writer.submit("things", ReplaceOne({"_id": "c"}, {"n": 1})).exception()) is Unmatched
-    store.writer.post_change("runs", "gone", {"judged": True})
+    store.writer.post(Record("runs", {}, {}, {"$set": {"judged": True}}), {"_id": "gone"})
     with pytest.raises(Unmatched):
         asyncio.run(store.writer.settled())
 
@@ -587,7 +587,7 @@ def test_a_run_written_again_keeps_what_its_judges_found(store):
     assert (before.status, before.failure) == ("succeeded", None)
     evaluation = ensemble_evaluation([], judges=[])
     fields = evaluation_fields([], "k", before.output_blob_id, {}, SEED_SCHEME, [])
-    store.writer.post_change("runs", before.id, fields)
+    store.writer.post(Record("runs", {}, {}, {"$set": fields}), {"_id": before.id})
     keep(*run_records(KEY, about, [ANSWER]))
     (after,) = store.objects(Run)
     assert (after.run_id, after.ensemble_evaluation) == (before.run_id, evaluation)

@@ -118,17 +118,17 @@ WHICH = {
 ZEROS = dict.fromkeys(DIMENSIONS, 0.0)
 
 IN_STORE = {
-    "a score nudged": ("judgements", "scored", sets(scores__clarity=lambda score: score + 0.1),
+    "a score nudged": ("annotations", "scored", sets(scores__clarity=lambda score: score + 0.1),
         r"judgement .*: scores differ"),
     "a mean nudged": ("runs", "run", sets(scores__clarity=lambda score: score + 0.1), r"run of .*: scores differ"),
-    "a zero for a failed judge": ("judgements", "unread", sets(scores=ZEROS, failed=False, composite=0.0, reason=None),
+    "a zero for a failed judge": ("annotations", "unread", sets(scores=ZEROS, failed=False, composite=0.0, reason=None),
         r"judgement .*: .*failed, reason, scores differ"),
     "a failed judge in the ensemble": ("runs", "run", sets(ensemble_evaluation__aggregated__judge_count=9),
         r"run of .*: ensemble_evaluation differ"),
-    "a judgement deleted": ("judgements", "scored", gone,
+    "a judgement deleted": ("annotations", "scored", gone,
         r"judgement by .* of run of .*: is missing, and the ledger gives it"),
-    "a judgement's rubric": ("judgements", "scored", sets(rubric_hash="0" * 64), r"judgement .*: rubric_hash differ"),
-    "a judgement before its run": ("judgements", "scored", sets(created_at=LONG_AGO),
+    "a judgement's rubric": ("annotations", "scored", sets(rubric_hash="0" * 64), r"judgement .*: rubric_hash differ"),
+    "a judgement before its run": ("annotations", "scored", sets(created_at=LONG_AGO),
         r"judgement .*: created_at is before that of its run"),
     "a run deleted": ("runs", "run", gone, r"run of .*: is missing, and the ledger gives it"),
     "a run doubled": ("runs", "run", twice, r"run of .*, repeat 0: is there twice"),
@@ -151,7 +151,7 @@ IN_STORE = {
     "a call's cost, sealed again": ("calls", "judging", resealed(sets(aud_cost=0.9)),
         r"call .*: what it cost is not its tokens at the price"),
     "a call's state": ("calls", "judging", sets(state="failed"), r"call .*: was changed after it was written"),
-    "a call deleted": ("calls", "asked", gone, r"run of .*: the ledger does not give it"),
+    "a call deleted": ("calls", "asked", gone, r"run of .*: its call is not in the ledger"),
     "a judge's call deleted": ("calls", "judging", gone,
         r"judgement by .*: rests on a call that the ledger does not have"),
     "attempts dropped": ("calls", "judging", sets(attempts=[]),
@@ -164,9 +164,9 @@ IN_STORE = {
     "a rubric's text": ("rubrics", "any", sets(content="{}"), r"rubric .*: content differ"),
     "a person's score": ("human_ratings", "any", sets(scores__clarity=1.0),
         r"rating 1 by anna of run .*: was changed after it was given"),
-    "a person's judgement": ("judgements", "human", sets(scores__clarity=1.0),
+    "a person's judgement": ("annotations", "human", sets(scores__clarity=1.0),
         r"judgement by human:anna .*: is not what the person rated"),
-    "a person's judgement deleted": ("judgements", "human", gone,
+    "a person's judgement deleted": ("annotations", "human", gone,
         r"judgement by human:anna .*: is missing, and a rating gives it"),
 }  # fmt: skip
 

@@ -37,7 +37,7 @@ def contradictions(plan: Plan, store: Store) -> Iterator[str]:
     yield from _calls(plan, store.each_where(Call, study))
     # Studies of one results folder share calls: another one may have paid for an answer that this one rests on.
     shared: set[str] = set()
-    lines = [*_runs(plan, store, study, shared), *_annotations(store, study, shared)]
+    lines = [*_runs(store, study, shared), *_annotations(store, study, shared)]
     yield from _calls(
         plan, store.find_by(Call, "_id", sorted(shared), query={"study": {"$ne": plan.study.name}})
     )
@@ -106,8 +106,8 @@ def _costs(call: _Document, price: Price) -> bool:
     return any(_is_close(call["aud_cost"], aud_cost(usage, rate, day)) for rate in rates)
 
 
-def _runs(plan: Plan, store: Store, study: _Document, shared: set[str]) -> Iterator[str]:
-    planned, keys = frozenset(plan.call_ids), set[tuple[Any, ...]]()
+def _runs(store: Store, study: _Document, shared: set[str]) -> Iterator[str]:
+    keys = set[tuple[Any, ...]]()
     for runs in windows(store.each_where(Run, study, only=(*_RUN, "run_id", "created_at", "status"))):
         answered = _answered(store, study, (run["call_id"] for run in runs), shared)
         for run in runs:
@@ -116,8 +116,7 @@ def _runs(plan: Plan, store: Store, study: _Document, shared: set[str]) -> Itera
             if key in keys:
                 yield f"{name}: is there twice"
             keys.add(key)
-            # Of those that are planned a replay knows whether the ledger gives them.
-            if run["status"] == "succeeded" and not {run["call_id"]} & (planned | answered.keys()):
+            if run["status"] == "succeeded" and run["call_id"] not in answered:
                 yield f"{name}: its call is not in the ledger"
             moment = None
             with contextlib.suppress(ValueError):

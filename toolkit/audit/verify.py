@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from operator import itemgetter
@@ -14,23 +14,16 @@ from typing import TYPE_CHECKING, Any
 from toolkit.audit.consistency import contradictions
 from toolkit.errors import InputError
 from toolkit.files import read_json, sha256_of
-from toolkit.pipeline import run_plan
+from toolkit.judges.judgement import Judgement, judge_label
+from toolkit.pipeline import replay_changes
 from toolkit.plan import Plan
 from toolkit.report.manifest import MANIFEST, differing_files
 from toolkit.report.show import NothingToShow
 from toolkit.runs.instruments import STAGES
 from toolkit.runs.stages import differences as stage_differences
 from toolkit.store import documents
-from toolkit.store.connection import Store, temporary_store, windows
-from toolkit.store.records import (
-    EVALUATION,
-    MOMENTS,
-    Kept,
-    evaluation_fields,
-    judgement_of,
-    kept_documents,
-    stored_run,
-)
+from toolkit.store.connection import Store, prompt_document
+from toolkit.store.records import MOMENTS, Stored
 from toolkit.store.writer import differing, is_as_sealed
 from toolkit.words import Summary, counted, one_line
 
@@ -40,9 +33,7 @@ if TYPE_CHECKING:
 _KINDS = ("figures", "tables", "statistics")
 _BUNDLE = "bundle"
 _Document = Mapping[str, Any]
-_Judged = tuple[_Document, Mapping[str, _Document]]  # a run and the judgements of it that count, by label
-_ABSENT: _Judged = ({}, {})
-_Calls = Callable[[], set[str]]
+_RUN = "run of {prompt_id} by {model}, repeat {repeat}"
 
 
 def verify_study(study: Study) -> Summary:
@@ -91,12 +82,10 @@ def verify_study(study: Study) -> Summary:
 def record_differences(study: Study) -> list[str]:
     """Return a line for all in the store of a study that its ledger does not give, or that contradicts itself."""
     plan, store = study.plan, study.store
-    with temporary_store() as rebuilt:  # what is rebuilt must not meet what is stored
-        # Every call that has ended, also of other studies: one of them may have paid.
-        store.copy_into(rebuilt, documents.Call, {"state": {"$in": ["done", "failed"]}})
-        run_plan(plan, rebuilt, progress=False, replay=True)
-        differences = [*_differing_records(plan, store, rebuilt)]
-    return [*differences, *contradictions(plan, store)]
+    lines = [*_differing_records(plan, store)]
+    for stage in STAGES:
+        lines += stage_differences(stage, plan, store, cache(partial(_shared_calls, plan, store)))
+    return [*lines, *contradictions(plan, store)]
 
 
 def _output_folders(study: Study) -> list[Path]:
@@ -143,108 +132,78 @@ def _differing_inputs(study: Study, path: Path) -> Iterator[str]:
             yield f"made from another {name.replace('_', ' ')}"
 
 
-def _differing_records(plan: Plan, store: Store, rebuilt: Store) -> Iterator[str]:
-    """Yield a line for each record that is not what the rebuilt store has.
+def _differing_records(plan: Plan, store: Store) -> Iterator[str]:
+    """Yield a line for each run, judgement and reply that a replay would write anew."""
+    shared = cache(partial(_shared_calls, plan, store))
 
-    What got no reply, or was never sent, is not in the ledger, so it is right not to be rebuilt.
-    """
-    shared = cache(partial(_shared_calls, plan, store, rebuilt))
-    run_lines: list[str] = []
-    reply_lines: list[str] = []
-    prompts: set[str] = set()
-    for some in windows(dict.fromkeys(plan.call_ids)):
-        stored, again = (kept_documents(source, plan.study.name, some) for source in (store, rebuilt))
-        ours, theirs = _by_name(stored), _by_name(again)
-        for name in {*ours, *theirs}:
-            judged, expected = ours.get(name, _ABSENT), theirs.get(name, _ABSENT)
-            run_lines += _differing_run(plan, name, judged, expected, shared)
-        reply_lines += _differing_replies(stored)
-        prompts |= {run["prompt_id"] for run in stored.runs.values()}
-    yield from sorted(run_lines)
-    for kind, name, key in (
-        (documents.Prompt, "prompt", ("prompt_id", "dataset_version")),
-        (documents.Rubric, "rubric", ("_id",)),
-    ):
-        for document in rebuilt.find_where(kind, {}, MOMENTS):
-            instrument = store.get(kind, {part: document[part] for part in key}, MOMENTS) or {}
-            if instrument or document[key[0]] in prompts or kind is documents.Rubric:
-                yield from _differing_document(f"{name} {document[key[0]]}", instrument, document)
-    yield from reply_lines
-    for stage in STAGES:
-        yield from stage_differences(stage, plan, store, shared)
+    def excused(run: Stored, judgement: Judgement) -> bool:
+        # A study that was stopped before it came to a judgement may lack what the ledger gives where an equal request
+        # paid for it, and one that failed and is to be asked again.
+        is_missing = judgement.label not in run.judge_calls and run.ensemble_key is None
+        return is_missing and (not judgement.answered or shared().issuperset(judgement.call_ids))
+
+    changes, stored = replay_changes(plan, store, excused)
+    runs = {run["run_id"]: run for run in stored.runs.values()}
+    missing, lines = set[str](), list[str]()
+    for record, known in changes:
+        content = record.document
+        if record.collection == "annotations" and content["run_id"] not in missing:
+            label = judge_label(content["judge"], content["judge_repeat"])
+            run = _RUN.format_map(runs[content["run_id"]])
+            lines += _difference(f"judgement by {label} of {run}", known, content)
+        elif record.collection == "runs" and known is None:
+            missing.add(content["run_id"])
+            if content["call_id"] not in shared():
+                lines += _difference(_RUN.format_map(content), known, content)
+        elif known and "run_id" in known:
+            change: _Document = record.change or {}
+            now = {**known, **dict.fromkeys(change.get("$unset", ())), **change["$set"]}
+            lines += _difference(_RUN.format_map(known), known, now)
+    yield from sorted(lines)
+    for run_id, document in runs.items():
+        is_planned = (
+            plan.runs.find(*itemgetter("prompt_id", "model", "repeat", "call_id")(document)) is not None
+        )
+        if document["status"] == "succeeded" and not is_planned:
+            yield f"{_RUN.format_map(document)}: the ledger does not give it"
+        if (blob_id := document.get("output_blob_id")) and blob_id not in stored.blobs:
+            remedy = "`toolkit run STUDY --replay` restores it"
+            yield f"reply of run {run_id}: its text was changed or is missing; {remedy}"
+    yield from _differing_material(plan, store, {run["prompt_id"] for run in runs.values()})
 
 
-def _shared_calls(plan: Plan, store: Store, rebuilt: Store) -> set[str]:
-    """Return the calls that other studies paid for, or that a run, judgement or vote in the store rests on."""
+def _difference(name: str, stored: _Document | None, expected: _Document) -> Iterator[str]:
+    if stored is None:
+        yield f"{name}: is missing, and the ledger gives it"
+    # Those are given when a record is written.
+    elif parts := {*differing(stored, dict.fromkeys(stored) | dict(expected))} - {"_id", "run_id", *MOMENTS}:
+        yield f"{name}: {', '.join(sorted(parts))} differ from what the ledger gives"
+
+
+def _differing_material(plan: Plan, store: Store, asked: Collection[str]) -> Iterator[str]:
+    """Yield which prompts of the study, and whether its rubric, are stored otherwise than it has them."""
+    stored = {
+        (prompt["prompt_id"], prompt["dataset_version"]): prompt
+        for prompt in store.find_by(documents.Prompt, "prompt_id", plan.sources)
+    }
+    for prompt in plan.dataset.prompts:
+        document = stored.get((prompt.prompt_id, prompt.dataset_version))
+        if document or prompt.prompt_id in asked:
+            yield from _difference(
+                f"prompt {prompt.prompt_id}", document, prompt_document(prompt).to_mongo().to_dict()
+            )
+    if plan.test.judged:
+        rubric = {name: getattr(plan.rubric, name) for name in ("name", "version", "content")}
+        document = store.get(documents.Rubric, {"_id": plan.rubric.digest})
+        yield from _difference(f"rubric {plan.rubric.digest}", document, rubric)
+
+
+def _shared_calls(plan: Plan, store: Store) -> set[str]:
+    """Return the calls that other studies paid for, or that a run or an annotation in the store rests on."""
     study, fields = {"study": plan.study.name}, ("call_id", "call_ids")
-    others = rebuilt.each_where(documents.Call, {"study": {"$ne": plan.study.name}}, only=("study",))
+    others = store.each_where(documents.Call, {"study": {"$ne": plan.study.name}}, only=("study",))
     calls = {call["_id"] for call in others}
     calls.update(run["call_id"] for run in store.each_where(documents.Run, study, only=fields[:1]))
     for record in store.each_where(documents.Annotation, study, only=fields):
         calls.update(record["call_ids"])
     return calls
-
-
-def _by_name(kept: Kept) -> dict[str, _Judged]:
-    """Return runs by what a reader calls them, with the judgements that count: those whose calls the run names."""
-    key = itemgetter("run_id", "call_id")
-    stored = {key(judgement): judgement for judgement in kept.judgements.values()}
-    judged: dict[str, _Judged] = {}
-    for (prompt, model, repeat, _), run in kept.runs.items():
-        calls = (run.get("judge_calls") or {}).items()
-        judgements = {label: stored.get((run["run_id"], call_id)) for label, call_id in calls}
-        counting = {label: judgement for label, judgement in judgements.items() if judgement}
-        judged[f"run of {prompt} by {model}, repeat {repeat}"] = run, counting
-    return judged
-
-
-def _differing_run(plan: Plan, name: str, stored: _Judged, again: _Judged, shared: _Calls) -> Iterator[str]:
-    """Yield what differs in one run and its judgements."""
-    # A study that was stopped before it came to a run, or to a judge of it, may lack what the ledger gives where an
-    # equal request paid for it, and a judge that failed and is to be asked again.
-    (run, judgements), (expected, rebuilt) = stored, again
-    if not run and expected["call_id"] in shared():
-        return
-    lacking = {
-        label
-        for label in rebuilt.keys() - (run.get("judge_calls") or {}).keys()
-        if run
-        and not run.get("ensemble_key")
-        and (not rebuilt[label]["answered"] or shared().issuperset(rebuilt[label]["call_ids"]))
-    }
-    # A judge that refused, or was away, left no reply in the ledger.
-    silent = {label for label in judgements.keys() - rebuilt.keys() if not judgements[label]["answered"]}
-    if expected and (lacking or silent):
-        ensemble = [judgement_of(rebuilt.get(label) or judgement) for label, judgement in judgements.items()]
-        evaluation = dict.fromkeys(EVALUATION)
-        if ensemble:
-            blob, controls = expected["output_blob_id"], expected["bias_controls"]
-            evaluation = evaluation_fields(
-                ensemble, None, blob, controls, plan.rubric.scheme, plan.judges.values()
-            )
-        expected = {**expected, **evaluation}
-    pairs = {name: (run, expected)}
-    for label in (judgements.keys() | rebuilt.keys()) - lacking:
-        pairs[f"judgement by {label} of {name}"] = judgements.get(label, {}), rebuilt.get(label, {})
-    for document, (mine, other) in pairs.items():
-        yield from _differing_document(document, mine, other)
-
-
-def _differing_document(name: str, stored: _Document, expected: _Document) -> Iterator[str]:
-    if not stored:
-        yield f"{name}: is missing, and the ledger gives it"
-    elif not expected:
-        if stored.get("status") != "failed" and stored.get("answered", True):
-            yield f"{name}: the ledger does not give it"
-    else:
-        # Those are given when a record is written.
-        names = {*stored, *expected} - {"_id", "run_id", *MOMENTS}
-        if parts := differing(stored, {part: expected.get(part) for part in names}):
-            yield f"{name}: {', '.join(parts)} differ from what the ledger gives"
-
-
-def _differing_replies(stored: Kept) -> Iterator[str]:
-    for run in map(stored_run, stored.runs.values()):
-        if run.blob_id and run.blob_id not in stored.blobs:
-            remedy = "`toolkit run STUDY --replay` restores it"
-            yield f"reply of run {run.run_id}: its text was changed or is missing; {remedy}"

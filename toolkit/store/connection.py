@@ -185,11 +185,6 @@ class Store:
         """Remove one document now."""
         self._collection(document).delete_one({"_id": identity})
 
-    def copy_into(self, into: Store, document: type[me.Document], query: Fields) -> None:
-        """Copy the documents that match a query into another store, which has none of them."""
-        for some in windows(self._collection(document).find(query, batch_size=WINDOW)):
-            into._collection(document).insert_many(some)
-
     def _collection(self, document: type[me.Document]) -> Collection[Document]:
         return self.database[document._meta["collection"]]
 
@@ -208,9 +203,7 @@ class Store:
         for prompt in prompts:
             text = stored.get((prompt.prompt_id, prompt.dataset_version))
             if text is None:
-                fields = asdict(prompt)
-                fields.pop("base")  # it is metadata.base_scenario, as the seed has it
-                new.append(Prompt(**{name: value for name, value in fields.items() if value != ""}))
+                new.append(prompt_document(prompt))
             elif text != prompt.text:
                 raise StoreError(
                     f"prompt {prompt.prompt_id}: version {prompt.dataset_version} is stored with another text; "
@@ -240,6 +233,13 @@ class Store:
         """Write what is queued and disconnect."""
         if self._abandoned.detach():
             _close(self.writer, self._alias)
+
+
+def prompt_document(prompt: DatasetPrompt) -> Prompt:
+    """Return a prompt of a dataset as it is stored."""
+    fields = asdict(prompt)
+    fields.pop("base")  # it is metadata.base_scenario, as the seed has it
+    return Prompt(**{name: value for name, value in fields.items() if value != ""})
 
 
 def _database(client: pymongo.MongoClient[Any], *, embedded: bool) -> Database[Any]:

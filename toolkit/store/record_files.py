@@ -132,7 +132,7 @@ def differing_records(folder: Path) -> Iterator[str]:
                     verb = "added" if field not in before else "removed" if field not in now else "changed"
                     yield f"{path.name}: line {number}, field {field}: was {verb} after the export"
     for name, *key in expected:
-        yield f"{name}.jsonl: the record {' '.join(map(str, key))} is missing"
+        yield f"{name}.jsonl: the record {' '.join(filter(None, key))} is missing"
 
 
 def load_records(folder: Path, store: Store) -> None:

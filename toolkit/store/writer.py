@@ -191,12 +191,6 @@ class BulkWriter:
         stored: Fields | None = await asyncio.wrap_future(future)
         return stored
 
-    def post_change(self, collection: str, document_id: Any, fields: Fields) -> None:
-        """Queue a change of a document behind the records that were posted before it; see `post`."""
-        key, change = {"_id": document_id}, {"$set": dict(fields), **TOUCH}
-        record = Record(collection, {}, key, change)
-        self._queue.put(_Entry(collection, UpdateOne(key, change), record=record))
-
     async def settled(self) -> None:
         """Return when everything that was posted is kept."""
         await asyncio.wrap_future(self._put(_Entry(future=Future())))
