@@ -49,6 +49,7 @@ from toolkit.store.records import (
     run_documents,
     run_records,
     stored_after,
+    stored_run,
 )
 from toolkit.store.writer import TOUCH, Fields, Record
 from toolkit.words import money, reason_key, total_aud
@@ -129,10 +130,6 @@ class Changes:
     def post(self, record: Record, known: Fields | None = None) -> None:
         """Note a record."""
         self.records.append((record, known))
-
-    async def insert(self, record: Record, *, gathered: bool) -> None:
-        """Note a record that is missing."""
-        self.post(record)
 
     def check(self) -> None:
         """Nothing can fail."""
@@ -305,7 +302,7 @@ class _Execution:
                     self._post(failed_run_record(*self._key_and_facts(run), message))
                 stored = None
             else:
-                text, stored = answers[-1].reply.text, await self._save(run, answers, defect)
+                text, stored = answers[-1].reply.text, self._save(run, answers, defect, stored)
         self.writer.check()
         is_whole = not (stored and self._is_to_judge(stored)) or await self._judge(run, stored, text)
         if is_whole or not self.stop.is_set():
@@ -353,7 +350,10 @@ class _Execution:
             "reasoning_effort": spec.reasoning_effort or spec.thinking_level,
         }
 
-    async def _save(self, run: PlannedRun, answers: Sequence[Answer], defect: str | None) -> Stored:
+    def _save(
+        self, run: PlannedRun, answers: Sequence[Answer], defect: str | None, before: Stored | None
+    ) -> Stored:
+        """Queue the record of a run; if we die before it is written, the next start makes it from the ledger."""
         policy = self.policies[defect] if defect else None
         *blobs, record = run_records(
             *self._key_and_facts(run), answers, defect=defect, policy=policy, texts=self.texts
@@ -364,10 +364,10 @@ class _Execution:
             self._post(replace(blob, change=change))
         self.texts.add(record.document["output_blob_id"])
         earlier = self.documents.of(record)
-        if earlier is None:
-            earlier = await self.writer.insert(record, gathered=self.at_once > 1)
-        else:
-            self._post(record)
+        if earlier is None and before is not None:
+            self.writer.post(record, {"_id": before.document_id})
+            return replace(stored_run(record.document), document_id=before.document_id, run_id=before.run_id)
+        self._post(record)
         return stored_after(record, earlier)
 
     async def _judge(self, run: PlannedRun, stored: Stored, text: str | None) -> bool:

@@ -475,6 +475,33 @@ def test_a_posted_record_is_written_though_nobody_asks(store, monkeypatch):
     assert store.objects(OutputBlob).count() == 4
 
 
+def test_what_others_name_is_written_before_them(store, monkeypatch):
+    """However they arrive together: a text before its run, a run before what is said of it, and that it counts last."""
+    noted, bulk = [], writer._bulk
+
+    def noting(collection, operations, again=False):
+        noted.extend((collection.name, type(operation)) for operation in operations)
+        return bulk(collection, operations, again)
+
+    monkeypatch.setattr(writer, "_bulk", noting)
+    monkeypatch.setattr(writer, "POSTED_SECONDS", 600.0)
+    about = {"test_item": "p", "dataset_version": "v", "bias_controls": {}, "prompt_length_bin": "S"}
+    text, run = run_records(KEY, about, [ANSWER])
+    judgement = Judgement("primary", "m", "default", "h", reason="prose: no numbers", zeros=0, call_id="c")
+    counts = Record("runs", {}, {}, {"$set": {"judged": True}})
+    store.writer.post(counts, {"_id": run.document["_id"]})
+    for record in (annotation_record(run.document["run_id"], "s", judgement), run, text):
+        store.writer.post(record)
+    asyncio.run(store.writer.settled())
+    assert noted == [
+        ("output_blobs", InsertOne),
+        ("runs", InsertOne),
+        ("annotations", InsertOne),
+        ("runs", UpdateOne),
+    ]
+    assert store.objects(Run).get().judged
+
+
 def test_nothing_is_written_after_a_record_that_could_not_be_kept(store):
     """A refused record is told to whoever settles, and what stands behind it in the queue is not written."""
     bad = {"blob_id": "a", "$bad": {"$x": 1}, "b": {1: 2}}

@@ -129,12 +129,22 @@ class _Entry:
     flush: bool = False
     record: Record | None = None
     unsaved: Path | None = None
-    gathered: bool = False  # written with what is posted, although somebody waits
 
     @property
     def is_posted(self) -> bool:
-        """Whether it may gather others before it is written."""
-        return self.future is None or self.gathered
+        """Whether nobody waits for it, so that it may gather others before it is written."""
+        return self.future is None
+
+    @property
+    def turn(self) -> tuple[int, str, bool]:
+        """When it is written among what has arrived with it: what others name comes before them.
+
+        Texts and prompts are there before the runs of them, runs before what is said of them, and that before the
+        change of a run which says that it counts; what is flushed comes after what is not: a claim before its reply.
+        """
+        if self.collection == "runs":
+            return 1 if isinstance(self.operation, InsertOne) else 3, self.collection, self.flush
+        return 2 * (self.collection == "annotations"), self.collection, self.flush
 
 
 class BulkWriter:
@@ -178,18 +188,6 @@ class BulkWriter:
         if known is not None:
             operation = UpdateOne({"_id": known["_id"]}, dict(record.change or {}))
         self._queue.put(_Entry(record.collection, operation, record=record))
-
-    async def insert(self, record: Record, *, gathered: bool) -> Fields | None:
-        """Write a record; return the document that was there already, which is changed instead.
-
-        It is written after what was posted before it; ``gathered`` is whether it may wait for more.
-        """
-        operation = InsertOne(record.document)
-        future = self._put(_Entry(record.collection, operation, Future(), record=record, gathered=True))
-        if not gathered:  # all that was posted is written now, and so what the record points to before it
-            self._queue.put(_Entry())
-        stored: Fields | None = await asyncio.wrap_future(future)
-        return stored
 
     async def settled(self) -> None:
         """Return when everything that was posted is kept."""
@@ -240,22 +238,19 @@ class BulkWriter:
             due = due if posted else began + POSTED_SECONDS
             awaited = [entry for entry in entries if entry.operation and not entry.is_posted]
             posted += [entry for entry in entries if entry.operation and entry.is_posted]
-            bulks: dict[tuple[str, bool], list[_Entry]] = defaultdict(list)
-            for entry in awaited:
-                bulks[entry.collection, entry.flush].append(entry)
             if closing or marks or len(posted) >= LARGEST_BULK or began >= due:
-                for entry in posted:
-                    bulks[entry.collection, entry.flush].append(entry)
-                posted = []
-            # By name, so that texts (output_blobs) and prompts are there before the runs that point to them, and
-            # what is flushed after what is not: a claim before its reply.
-            for name, flush in sorted(bulks):
+                awaited, posted = awaited + posted, []
+            bulks: dict[tuple[int, str, bool], list[_Entry]] = defaultdict(list)
+            for entry in awaited:
+                bulks[entry.turn].append(entry)
+            for turn in sorted(bulks):
+                _, name, flush = turn
                 try:
-                    self._write_entries(name, flush, bulks[name, flush])
+                    self._write_entries(name, flush, bulks[turn])
                 # Whatever it is, it belongs to those who wait: this thread goes on.
                 except Exception as error:
                     failure = self._broken = _lost(name, error)
-                    _settle(bulks[name, flush], dict.fromkeys(range(len(bulks[name, flush])), failure))
+                    _settle(bulks[turn], dict.fromkeys(range(len(bulks[turn])), failure))
             _settle(marks, {})
 
     def _arrived(self, began: float, due: float | None) -> list[_Entry | None]:
