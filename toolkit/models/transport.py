@@ -1,6 +1,28 @@
 """The way out and back, the same for every provider: limits, proxies, redirects, schemas, the one table of faults.
 
 What went wrong with a call is told alike for every provider, and never with a key in it.
+
+Nothing of it is on disk: the ledger writes an attempt with its reason, and keeps at the worst cost what is unsure.
+
+============= ================================= ================= ===================================================
+state         event                             reason            asked again; may be billed
+============= ================================= ================= ===================================================
+not connected no address, refused, not taken    unreachable       yes; no
+sent          no whole reply in time            timeout           yes; unsure
+sent          the connection broke              connection        yes; unsure
+sent          HTTP 429, 529                     rate_limited,     yes, after `Retry-After`; no
+                                                overloaded
+sent          HTTP 408, 409, other 5xx          request_timeout,  yes; no
+                                                conflict,
+                                                server_error
+sent          HTTP 401, 403, 402                wrong_key,        no, and no other call of this provider; no
+                                                out_of_money
+sent          HTTP 404, other 4xx               not_found,        no; no
+                                                bad_request
+answered      the body is not JSON              malformed_body    yes; unsure
+answered      the body holds an error           as its status     as its status; yes where it counts tokens or has text
+answered      the body is a reply               (none)            no; yes
+============= ================================= ================= ===================================================
 """
 
 import asyncio

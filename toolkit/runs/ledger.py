@@ -2,6 +2,19 @@
 
 A claim is an insert under the call's identity, which is a unique key, so of two studies that share a store one wins. It
 belongs to the owner of its study; a claim of a dead owner is taken over, and what it may have cost is not forgotten.
+
+======== ================================ ======== ====================================================================
+state    event                            next     on disk then
+======== ================================ ======== ====================================================================
+(none)   `claim`                          claimed  owner, worst cost, and whether a request is being sent
+claimed  an attempt broke (`note`)        claimed  every attempt, what they may have cost, whether the next one is sent
+claimed  a reply came (`complete`)        done     text, raw reply, tokens, cost, seal: flushed before anyone hears of it
+claimed  no reply will come (`fail`)      failed   reason, attempts, what they may have cost, seal
+claimed  nothing was sent (`withdraw`)    (none)   nothing; failed, where an earlier owner had sent something
+claimed  its owner died, claimed anew     claimed  the attempt that was lost, at its worst cost; the new owner
+failed   claimed anew                     claimed  the attempts of before stay
+done     claimed again                    done     as it was: the answer is handed out, and nothing is sent
+======== ================================ ======== ====================================================================
 """
 
 import asyncio

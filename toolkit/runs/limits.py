@@ -1,4 +1,20 @@
-"""What one provider is sent: requests at once, adapted to how it goes, and requests and tokens a minute."""
+"""What one provider is sent: requests at once, adapted to how it goes, and requests and tokens a minute.
+
+Nothing of it is on disk: a process that starts anew begins as growing.
+
+=========== ============================== =========== ================================================================
+state       event                          next        requests at once
+=========== ============================== =========== ================================================================
+growing     an answer                      growing     one more, up to the maximum
+growing     a refusal for its rate         shrunk      half, at least one
+shrunk      an answer                      shrunk      one more a round of answers
+shrunk      a refusal for its rate         shrunk      half, once for all that were sent before the last refusal
+any         a refusal that names a time    paused      none until then
+paused      the time has come              as before   as before
+any         a minute's limit is full       waiting     none until the oldest request of the minute is a minute old
+any         the study is stopped           closed      none; who waits for a place is told that nothing was sent
+=========== ============================== =========== ================================================================
+"""
 
 from __future__ import annotations
 
