@@ -44,10 +44,10 @@ def verify_study(study: Study) -> Summary:
     """
     own = {"study": study.name}
     runs = len(study.store.find_where(documents.Run, own, only=("study",)))
-    said = Counter(
+    kinds = Counter(
         annotation["kind"] for annotation in study.store.each_where(documents.Annotation, own, only=("kind",))
     )
-    judgements = said.pop(documents.JUDGEMENT, 0)
+    judgements = kinds.pop(documents.JUDGEMENT, 0)
     if not runs:
         message = "has no run in its store, so there is nothing to verify; run it first"
         raise InputError(f"study {study.name}: {message}")
@@ -69,7 +69,7 @@ def verify_study(study: Study) -> Summary:
         inputs = _differing_inputs(study, bundle / MANIFEST)
         differences += [f"{_BUNDLE}/{MANIFEST}: {line}" for line in inputs]
     compared = f"{runs} runs and {judgements} judgements"
-    compared += "".join(f", {counted(number, name)}" for name, number in sorted(said.items()))
+    compared += "".join(f", {counted(number, name)}" for name, number in sorted(kinds.items()))
     compared += f", {files} files of figures and tables" if files else ", no figures there"
     compared += ", and the bundle" if has_bundle else ""
     verdict = counted(len(differences), "differences") if differences else "all as the ledger gives"
@@ -180,7 +180,7 @@ def _difference(name: str, stored: _Document | None, expected: _Document) -> Ite
         yield f"{name}: {', '.join(sorted(parts))} differ from what the ledger gives"
 
 
-def _differing_material(plan: Plan, store: Store, asked: Collection[str]) -> Iterator[str]:
+def _differing_material(plan: Plan, store: Store, prompt_ids: Collection[str]) -> Iterator[str]:
     """Yield which prompts of the study, and whether its rubric, are stored otherwise than it has them."""
     stored = {
         (prompt["prompt_id"], prompt["dataset_version"]): prompt
@@ -188,7 +188,7 @@ def _differing_material(plan: Plan, store: Store, asked: Collection[str]) -> Ite
     }
     for prompt in plan.dataset.prompts:
         document = stored.get((prompt.prompt_id, prompt.dataset_version))
-        if document or prompt.prompt_id in asked:
+        if document or prompt.prompt_id in prompt_ids:
             yield from _difference(
                 f"prompt {prompt.prompt_id}", document, prompt_document(prompt).to_mongo().to_dict()
             )

@@ -137,10 +137,10 @@ def anchor_tasks(plan: Plan, store: Store, anchor: Mapping[str, Any], day: str) 
         key, run = usable.get(reply["run_id"], (None, None))
         if key is None or not run or not run.blob_id or run.blob_id != reply["blob_id"]:
             return []
-        asked = [replace(task, context=anchor["_id"], day=day) for task in judge_tasks(plan, key)]
-        if anchored_calls(plan, asked, texts.get(run.blob_id, "")) != reply["calls"]:
+        again = [replace(task, context=anchor["_id"], day=day) for task in judge_tasks(plan, key)]
+        if anchored_calls(plan, again, texts.get(run.blob_id, "")) != reply["calls"]:
             return []
-        tasks += asked
+        tasks += again
     return tasks
 
 

@@ -8,7 +8,7 @@ state    event                            next     on disk then
 ======== ================================ ======== ====================================================================
 (none)   `claim`                          claimed  owner, worst cost, and whether a request is being sent
 claimed  an attempt broke (`note`)        claimed  every attempt, what they may have cost, whether the next one is sent
-claimed  a reply came (`complete`)        done     text, raw reply, tokens, cost, seal: flushed before anyone hears of it
+claimed  a reply came (`complete`)        done     text, raw reply, tokens, cost, seal; flushed before it is used
 claimed  no reply will come (`fail`)      failed   reason, attempts, what they may have cost, seal
 claimed  nothing was sent (`withdraw`)    (none)   nothing; failed, where an earlier owner had sent something
 claimed  its owner died, claimed anew     claimed  the attempt that was lost, at its worst cost; the new owner
