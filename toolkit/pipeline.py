@@ -37,18 +37,18 @@ from toolkit.runs.unsaved import take_up
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.records import (
-    NOTHING_KEPT,
-    Kept,
+    NO_RECORDS,
     Stored,
+    StoredRecords,
     annotation_record,
     completed,
     evaluation_fields,
     failed_run_record,
-    kept_documents,
     reply_texts,
     run_documents,
     run_records,
     stored_after,
+    stored_records,
     stored_run,
 )
 from toolkit.store.writer import TOUCH, Fields, Record
@@ -140,14 +140,14 @@ class Changes:
 
 def replay_changes(
     plan: Plan, store: Store, excused: Callable[[Stored, Judgement], bool]
-) -> tuple[list[tuple[Record, Fields | None]], Kept]:
+) -> tuple[list[tuple[Record, Fields | None]], StoredRecords]:
     """Return what a replay would write of runs and judgements, and what is stored of them; nothing is written.
 
     A judgement that is missing and excused counts as one that is still to be asked.
     """
     stop, changes = threading.Event(), Changes()
 
-    async def execute() -> Kept:
+    async def execute() -> StoredRecords:
         gateway = _gateway(plan, store, endpoints_of(plan), stop, replay=True)
         execution = _Execution(
             plan,
@@ -187,7 +187,7 @@ class _Execution:
     """Where only what the ledger has is written: how many of the runs the study is to ask for."""
     stored: dict[int, Stored] = field(default_factory=dict)
     failed_before: dict[RunKey, str] = field(default_factory=dict)
-    documents: Kept = NOTHING_KEPT  # filled in a replay, which writes only what differs
+    documents: StoredRecords = NO_RECORDS  # filled in a replay, which writes only what differs
     # Ids of texts that are in the store, or on their way in front of their runs.
     texts: set[str] = field(default_factory=set)
     writer: Any = None
@@ -229,7 +229,7 @@ class _Execution:
         """Read how the runs stand, and return the indices of those that have still to be asked or judged."""
         name = self.plan.study.name
         if self.replay:
-            self.documents = kept_documents(self.store, name, self.runs.call_ids)
+            self.documents = stored_records(self.store, name, self.runs.call_ids)
             self.texts.update(self.documents.blobs)
             rows: Iterable[Any] = self.documents.runs.values()
         else:

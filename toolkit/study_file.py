@@ -85,7 +85,7 @@ class Judges(Table):
 
     @field_validator(*JUDGE_ROLES, mode="before")
     @classmethod
-    def _name_is_enough(cls, value: Any) -> Any:
+    def _accept_name(cls, value: Any) -> Any:
         return None if value is False else named(value)  # TOML has no null
 
     def by_role(self) -> dict[str, Judge]:
@@ -143,7 +143,7 @@ class ExchangeRate(Table):
 
     @field_validator("rate")
     @classmethod
-    def _is_of_a_dollar(cls, value: float) -> float:
+    def _check_rate(cls, value: float) -> float:
         # Since it floats, 0.90 (2011) to 2.09 (2001): Reserve Bank of Australia, historical exchange rates.
         if not 0.8 <= value <= 4:
             raise ValueError(
@@ -153,14 +153,14 @@ class ExchangeRate(Table):
 
     @field_validator("on", mode="before")
     @classmethod
-    def _is_a_day(cls, value: Any) -> Any:
+    def _read_day(cls, value: Any) -> Any:
         if not isinstance(value, date | str):
             raise ValueError("write the day of the rate as 2026-11-20")
         return _day(value)
 
     @field_validator("on")
     @classmethod
-    def _has_come(cls, value: date) -> date:
+    def _refuse_future_day(cls, value: date) -> date:
         if value > datetime.now(UTC).date() + timedelta(days=1):  # it begins in Australia
             raise ValueError("this day is still to come; give a rate that was published, with its day")
         return value
@@ -178,7 +178,7 @@ class Budget(Table):
 
     @model_validator(mode="before")
     @classmethod
-    def _reads_money(cls, value: Any) -> Any:
+    def _read_money(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
         exchange = value.get("aud_per_usd")
@@ -188,7 +188,7 @@ class Budget(Table):
 
     @field_validator("aud_per_usd", mode="before")
     @classmethod
-    def _has_a_day(cls, value: Any) -> Any:
+    def _require_day(cls, value: Any) -> Any:
         if isinstance(value, int | float):
             raise ValueError(f"write {{ rate = {value}, on = DAY }}, with the day of the rate")
         return value
@@ -309,7 +309,7 @@ class StudyFile(Table):
 
     @field_validator("license")
     @classmethod
-    def _is_a_licence(cls, value: str | None) -> str | None:
+    def _check_license(cls, value: str | None) -> str | None:
         if value is not None and not re.fullmatch(r"https?://\S+|[A-Za-z0-9.+-]+", value):
             raise ValueError(
                 "a licence is an identifier such as CC-BY-4.0, or an address that begins with https://"
@@ -318,7 +318,7 @@ class StudyFile(Table):
 
     @field_validator("accept_flaws")
     @classmethod
-    def _flaws_are_known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_flaws(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         from toolkit.prompts.check import KINDS
 
         if unknown := [kind for kind in value if kind not in KINDS]:
@@ -327,7 +327,7 @@ class StudyFile(Table):
 
     @field_validator("models", mode="before")
     @classmethod
-    def _names_are_enough(cls, value: Any) -> Any:
+    def _accept_names(cls, value: Any) -> Any:
         return [named(item) for item in value] if isinstance(value, list | tuple) else value
 
     def conflicts(self) -> list[tuple[Sequence[str], str]]:

@@ -33,7 +33,7 @@ class Table(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _holds_no_control_character(cls, value: Any, info: ValidationInfo) -> Any:
+    def _refuse_control_characters(cls, value: Any, info: ValidationInfo) -> Any:
         """Refuse texts that no name and no path is; prose, replies and options may have any."""
         signs = value if isinstance(value, str) and info.field_name != "note" else ""
         if not {"Cc", "Cs", "Zl", "Zp"}.isdisjoint(map(category, signs)):
@@ -162,7 +162,7 @@ class ModelEntry(Reasoning):
 
     @field_validator("base_url")
     @classmethod
-    def _holds_no_password(cls, value: str | None) -> str | None:
+    def _refuse_password(cls, value: str | None) -> str | None:
         if value and (fault := address_fault(value)):
             raise ValueError(f"the address {fault}")
         return value

@@ -16,7 +16,7 @@ from toolkit.models.catalogue import model_spec
 from toolkit.models.prices import Price
 from toolkit.runs.execution import each, run_anywhere
 from toolkit.runs.gateway import Endpoint, Gateway
-from toolkit.runs.ledger import Busy, Claim, Ledger, Taken
+from toolkit.runs.ledger import Busy, Claim, ClaimLost, Ledger
 from toolkit.runs.limits import RetryPolicy
 from toolkit.store.documents import Call
 from toolkit.store.writer import is_as_sealed, utc_now
@@ -320,7 +320,7 @@ def test_what_was_sent_under_a_claim_that_is_gone_is_kept(store, end):
         claim = await claimed(ledger)
         assert isinstance(claim, Claim)
         store.database["calls"].delete_many({})
-        with pytest.raises(Taken):
+        with pytest.raises(ClaimLost):
             await ledger.note(claim, [], 0.0, worst_aud=0.5, sent=True)
         if end == "complete":
             await ledger.complete(claim, reply, aud_cost=0.1, latency_ms=1.0, attempts=attempts)
@@ -348,7 +348,7 @@ def test_of_two_replies_to_a_call_the_first_stays_and_both_are_booked(store):
         taken = await claimed(fast)
         assert isinstance(mine, Claim)
         assert isinstance(taken, Claim)
-        with pytest.raises(Taken):
+        with pytest.raises(ClaimLost):
             await slow.note(mine, [], 0.0, worst_aud=0.5, sent=True)
         for ledger, claim in ((fast, taken), (slow, mine)):
             reply, by = ModelReply(f"{ledger is fast}", "stop", Usage(3, 2), "m"), f"{ledger is fast}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache, partial
 from itertools import chain
+from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,7 +136,9 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
             unread = (state.run.model for state in shown if state.request is not None)
             read = all(experiences[name].measured for name in unread)
             experience = replace(experience, measured=experience.measured and read)
-        named = {call_id for state in judged if state.answered_by(role) for call_id in state.said[role].calls}
+        named = {
+            call_id for state in judged if state.answered_by(role) for call_id in state.judged_by[role].calls
+        }
         calls_each = len(judge_requests(plan, role)[0])
         paid_calls = len(paid - named) + len(named) * calls_each
         paid_calls += sum(paid[role] for _, _, paid in stages)
@@ -389,34 +392,18 @@ def judge_tokens(
     """Yield the same of one judge's calls about each run; the rubric's words are the same for every run."""
     spec = plan.judge_models[role]
     encoding, times = spec.counted_by
-    shares = {name: _shares(answerer, spec) for name, answerer in plan.models.items()}
     # One request stands for all that a judge makes about a reply: they differ in a few words.
     request = judge_requests(plan, role)[0][0]
     words, extra = _fixed_tokens(request, spec, count)
-    repair = int(plan.manner.repair)
-    got_low, got = experience.limited(request.max_tokens)
-    got_most = request.max_tokens * (1 + repair)
-    again = repair * (request.max_tokens + REPAIR_TOKENS)  # a repair shows what the judge said before
     for state, unpaid in unpaid_states:
         prompt = state.run.prompt
         context_text = shown_before(plan.rubric, plan.manner, prompt.text, prompt.context or "")
         text = words + (times * count(context_text, encoding) if context_text else 0)
-        low, expected, longest = _reply_tokens(state, replies)
-        share, most_share = shares[state.run.model]
-        low, expected, worst = low * share, expected * share, longest * most_share
+        reply = _reply_tokens(plan, state, replies, spec)
         # How many pieces a reply has is a matter of its words, whoever counts them.
-        few, some, many = (
-            unpaid * calls_of_judge(plan, tokens)
-            for tokens in (low / times, expected / times, max(longest, worst / times))
-        )
-        once = text + extra + worst  # and at worst every one is asked once more
-        sent = (
-            few * (text + low),
-            some * (text + expected),
-            many * ((once * (1 + repair) + again) * spec.doubt),
-        )
-        prompts = (text + low, text + expected, (once + again) * spec.doubt)
-        yield some, sent, (few * got_low, some * got, many * got_most), prompts
+        pieces = (reply[0] / times, reply[1] / times, max(_longest(state), reply[2] / times))
+        low, expected, worst = (unpaid * calls_of_judge(plan, tokens) for tokens in pieces)
+        yield _of_judge(plan, request, spec, experience, (text, extra), [reply], (low, expected, worst))
 
 
 def task_tokens(
@@ -430,25 +417,42 @@ def task_tokens(
 ) -> Iterator[Expected]:
     """Yield the same of what a stage asks one judge about replies."""
     spec = plan.judge_models[role]
-    repair = int(plan.manner.repair)
 
     @cache
-    def fixed(prompts: tuple[str, ...]) -> tuple[ModelRequest, float, float]:
+    def without_replies(prompts: tuple[str, ...]) -> tuple[ModelRequest, tuple[float, float]]:
         runs = tuple((prompt_id, "", 0) for prompt_id in prompts)
         request = stage.requests(plan, Task(plan.judges[role], runs), [""] * len(runs))[0]
-        return request, *_fixed_tokens(request, spec, count)
+        return request, _fixed_tokens(request, spec, count)
 
     for task, states in tasks:
-        request, words, extra = fixed(tuple(prompt_id for prompt_id, _, _ in task.runs))
-        got = (*experience.limited(request.max_tokens), request.max_tokens * (1.0 + repair))
-        again = repair * (request.max_tokens + REPAIR_TOKENS)  # a repair shows all of it once more
-        parts = [
-            (_reply_tokens(state, replies), *_shares(plan.models[state.run.model], spec)) for state in states
-        ]
-        low, likely = (words + sum(tokens[at] * share for tokens, share, _ in parts) for at in (0, 1))
-        once = words + extra + sum(tokens[2] * share for tokens, _, share in parts)
-        sent = (low, likely, (once * (1 + repair) + again) * spec.doubt)
-        yield 1.0, sent, got, (low, likely, (once + again) * spec.doubt)
+        request, fixed = without_replies(tuple(prompt_id for prompt_id, _, _ in task.runs))
+        shown = [_reply_tokens(plan, state, replies, spec) for state in states]
+        yield _of_judge(plan, request, spec, experience, fixed, shown)
+
+
+def _of_judge(
+    plan: Plan,
+    request: ModelRequest,
+    spec: ModelSpec,
+    experience: Experience,
+    fixed: tuple[float, float],
+    shown: Sequence[Three],
+    calls: Three = (1.0, 1.0, 1.0),
+) -> Expected:
+    """Return calls and tokens of questions to a judge; at worst each is asked once more, with all it said before."""
+    (text, extra), repair = fixed, int(plan.manner.repair)
+    got = (*experience.limited(request.max_tokens), request.max_tokens * (1.0 + repair))
+    again = repair * (request.max_tokens + REPAIR_TOKENS)
+    low, likely, longest = (text + sum(tokens[at] for tokens in shown) for at in range(3))
+    once = longest + extra
+    prompts = (low, likely, (once + again) * spec.doubt)
+    sent = (low, likely, (once * (1 + repair) + again) * spec.doubt)
+    return calls[1], _times(calls, sent), _times(calls, got), prompts
+
+
+def _times(calls: Three, tokens: Three) -> Three:
+    low, expected, worst = map(mul, calls, tokens)
+    return low, expected, worst
 
 
 def _fixed_tokens(
@@ -461,20 +465,21 @@ def _fixed_tokens(
     return words, MESSAGE_TOKENS * len(request.messages) + schema
 
 
-def _reply_tokens(state: RunState, replies: Mapping[str, Experience]) -> Three:
-    """Return the tokens of a reply that is there, or what is expected of one that is still to come."""
-    low = expected = longest = float(state.tokens or 0)
+def _reply_tokens(plan: Plan, state: RunState, replies: Mapping[str, Experience], judge: ModelSpec) -> Three:
+    """Return the tokens, as a judge counts them, of a reply that is there, or those expected of one to come."""
+    low = expected = float(state.tokens or 0)
     if state.request is not None:
         low, expected = replies[state.run.model].limited(state.request.max_tokens)
-        longest = state.request.max_tokens * 2.0**state.retries
-    return low, expected, longest
-
-
-def _shares(answerer: ModelSpec, judge: ModelSpec) -> tuple[float, float]:
-    """Return how many tokens of a judge one of a reply is; at worst no fewer than it is of its own model."""
+    answerer = plan.models[state.run.model]
     share = judge.counted_by[1] / answerer.counted_by[1]
     doubt = OTHER_TOKENIZER if judge.encoding and judge.encoding != answerer.encoding else 1.0
-    return share, max(share, 1.0) * doubt
+    # At worst no fewer than of the model's own.
+    return low * share, expected * share, _longest(state) * max(share, 1.0) * doubt
+
+
+def _longest(state: RunState) -> float:
+    """Return the most tokens that a reply may have, of the model that gives it."""
+    return state.request.max_tokens * 2.0**state.retries if state.request else float(state.tokens or 0)
 
 
 def refuse_unreachable(plan: Plan, store: Store, *, only_judge: bool = False) -> None:

@@ -20,7 +20,7 @@ from toolkit.models.registry import open_model
 from toolkit.models.usage import text_tokens, worst_usage
 from toolkit.plan import Plan
 from toolkit.runs.budget import Account
-from toolkit.runs.ledger import Busy, Claim, Ledger, Taken, open_batches
+from toolkit.runs.ledger import Busy, Claim, ClaimLost, Ledger, open_batches
 from toolkit.runs.limits import (
     LONGEST_WAIT,
     POLL_SECONDS,
@@ -276,7 +276,7 @@ class Gateway:
             claimed = await self._claim(sending, purpose)
             while not isinstance(claimed, Answer):
                 if isinstance(claimed, Claim):
-                    with contextlib.suppress(Taken):  # by a process that counts what was sent under it
+                    with contextlib.suppress(ClaimLost):  # by a process that counts what was sent under it
                         return await self._send(claimed, sending)
                     sending.attempts, sending.unsure_aud, claimed = [], 0.0, Busy()
                 with self._waiting("for an equal one under way" if claimed.is_own else "for another study"):

@@ -66,7 +66,7 @@ class Busy:
     is_own: bool = False
 
 
-class Taken(Exception):
+class ClaimLost(Exception):
     """The claim of this process is another's now, which took it over: nothing may be sent under it."""
 
 
@@ -234,7 +234,7 @@ class Ledger:
         try:
             await self.store.writer.write("calls", UpdateOne(key, {"$set": changes, **TOUCH}))
         except Unmatched:
-            raise Taken from None
+            raise ClaimLost from None
 
     async def fail(
         self, claim: Claim, *, reason: str, message: str, attempts: list[Document], unsure_aud: float

@@ -20,7 +20,7 @@ _OF_JUDGEMENT = ("run_id", "judge", "model", "rubric_hash", "call_id", "answered
 
 
 @dataclass(frozen=True)
-class Said:
+class JudgeState:
     """What one judge said of one run."""
 
     answered: bool
@@ -39,7 +39,7 @@ class RunState:
     run: PlannedRun
     stored: Stored | None = None
     excluded: str | None = None
-    said: dict[str, Said] = field(default_factory=dict)
+    judged_by: dict[str, JudgeState] = field(default_factory=dict)
     request: ModelRequest | None = None
     retries: int = 0
     text: str | None = None
@@ -58,7 +58,7 @@ class RunState:
 
     def answered_by(self, role: str) -> bool:
         """Return whether a judge has said all it will be asked for."""
-        return role in self.said and self.said[role].answered
+        return role in self.judged_by and self.judged_by[role].answered
 
 
 def is_answered(stored: Stored | None, policies: Mapping[str, str]) -> bool:
@@ -121,16 +121,16 @@ def _is_settled(plan: Plan, state: RunState, reasons: Mapping[str, str]) -> bool
         for role in plan.judges_of(state.run.model):
             labels = (judge_label(role, again) for again in range(plan.manner.repeats))
             own_calls = tuple(calls[label] for label in labels if label in calls)
-            state.said[role] = Said(True, reasons.get(role), own_calls)
-    return is_replaced or bool(state.said)
+            state.judged_by[role] = JudgeState(True, reasons.get(role), own_calls)
+    return is_replaced or bool(state.judged_by)
 
 
 def _with_judgements(
     plan: Plan, store: Store, states: Mapping[str, tuple[int, RunState]]
 ) -> Iterator[tuple[int, RunState]]:
-    by_run = _said_by_some(plan, store, {run_id: state for run_id, (_, state) in states.items()})
+    by_run = _judge_states(plan, store, {run_id: state for run_id, (_, state) in states.items()})
     for run_id, (index, state) in states.items():
-        state.said = by_run.get(run_id, {})
+        state.judged_by = by_run.get(run_id, {})
         yield index, state
 
 
@@ -251,7 +251,9 @@ def _failure_reasons(plan: Plan, store: Store) -> dict[str, dict[str, str]]:
     }
 
 
-def _said_by_some(plan: Plan, store: Store, states: Mapping[str, RunState]) -> dict[str, dict[str, Said]]:
+def _judge_states(
+    plan: Plan, store: Store, states: Mapping[str, RunState]
+) -> dict[str, dict[str, JudgeState]]:
     """Return what single judges said of runs, by run id and role."""
     # A judgement counts when its call is the one that would be asked now: under another temperature or seed it would be
     # asked, and paid for, again.
@@ -263,10 +265,10 @@ def _said_by_some(plan: Plan, store: Store, states: Mapping[str, RunState]) -> d
             documents_by_run[document["run_id"]][document["call_id"]] = document
     answered = {run_id: stored for run_id in documents_by_run if (stored := states[run_id].stored)}
     texts = reply_texts(store, answered.values())
-    said: dict[str, dict[str, Said]] = {}
+    by_run: dict[str, dict[str, JudgeState]] = {}
     for run_id, documents in documents_by_run.items():
         run = states[run_id].run
-        text, said[run_id] = texts.get(answered[run_id].blob_id or "", ""), {}
+        text, by_run[run_id] = texts.get(answered[run_id].blob_id or "", ""), {}
         for role in plan.judges_of(run.model):
             requests_by_turn = judge_requests(plan, role, run=run, response=text)
             judgements = [documents.get(requests[0].identity()) for requests in requests_by_turn]
@@ -278,5 +280,7 @@ def _said_by_some(plan: Plan, store: Store, states: Mapping[str, RunState]) -> d
                 reasons = [judgement["reason"] or "unknown" for judgement in present if judgement["failed"]]
                 calls = tuple(judgement["call_id"] for judgement in present)
                 # One repeat that can be read is enough, as in the ensemble.
-                said[run_id][role] = Said(whole, reasons[0] if len(reasons) == len(present) else None, calls)
-    return said
+                by_run[run_id][role] = JudgeState(
+                    whole, reasons[0] if len(reasons) == len(present) else None, calls
+                )
+    return by_run

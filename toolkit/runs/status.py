@@ -57,7 +57,7 @@ class _Tally:
         if state.excluded:
             self.excluded[state.excluded] += 1
             self.left_out += len(plan.judges_of(state.run.model)) if plan.scored else 0
-        for judgement in state.said.values() if plan.scored else ():
+        for judgement in state.judged_by.values() if plan.scored else ():
             self.judgements[judgement.answered] += 1
             if judgement.reason is not None:
                 reasons = self.unread if judgement.answered else self.unanswered

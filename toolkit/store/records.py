@@ -202,7 +202,7 @@ def is_current(run: Fields) -> bool:
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredRecords:
     """What is in the store of some runs, whole, so that what a replay makes again can be compared with it."""
 
     runs: Mapping[tuple[str, str, int, str], Fields]
@@ -224,16 +224,16 @@ class Kept:
         return {run["_id"]: run for run in self.runs.values()}
 
 
-NOTHING_KEPT = Kept({}, {}, ())
+NO_RECORDS = StoredRecords({}, {}, ())
 
 
-def kept_documents(store: Store, study: str, call_ids: Iterable[str]) -> Kept:
+def stored_records(store: Store, study: str, call_ids: Iterable[str]) -> StoredRecords:
     """Return everything but moments in the store of the runs of a study that the given calls answer."""
     matching = store.find_by(documents.Run, "call_id", call_ids, MOMENTS)
     runs = [run for run in matching if run["study"] == study]
     judgements = judgements_of(store, (run["run_id"] for run in runs), MOMENTS)
     texts = (reply_texts(store, some) for some in windows([stored_run(run) for run in runs], CHUNK))
-    return Kept(
+    return StoredRecords(
         {(run["prompt_id"], run["model"], run["repeat"], run["call_id"]): run for run in runs},
         {itemgetter("run_id", "judge", "call_id")(judgement): judgement for judgement in judgements},
         {blob_id for part in texts for blob_id, text in part.items() if sha256_hex(text) == blob_id},
