@@ -13,6 +13,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
 from traceback import format_exception
@@ -627,6 +628,25 @@ def convert(
     return convert(source, target, columns=columns or None, pseudonymise=pseudonyms, **options).summary()
 
 
+_ROOMS = {
+    cli: {
+        "analyse": "scores", "batch": "batch", "demo": "batch", "export": "audit", "init": "thesis",
+        "register": "audit", "verify": "audit", "view": "viewer",
+    },
+    judges: {"drift": "probes", "elements": "probes", "hallucination": "hallucination", "probe": "probes"},
+    prompts: {"write": "authoring"},
+    ratings: {"import": "people"},
+    samples: {"capture": "traffic", "convert": "traffic"},
+}  # fmt: skip
+"""The folder of the toolkit that a command is of; without the folder the command is not there."""
+for _group, _rooms in _ROOMS.items():
+    for _name, _room in _rooms.items():
+        if find_spec(f"toolkit.{_room}") is None:
+            del _group.commands[_name]
+    if not _group.commands:
+        del cli.commands[str(_group.name)]
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: an error is one line, a traceback only with ``--debug``.
 
@@ -654,7 +674,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _visible(text: str) -> str:
     """Return text that no terminal acts on: models, servers and files may have had a hand in it."""
-    from toolkit.viewer.visible import visible
+    from toolkit.report.visible import visible
 
     return visible(redacted(text))
 

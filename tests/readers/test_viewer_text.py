@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit.report.show import plain_text
+from toolkit.report.visible import escaped, marked_text, spans_in_order, visible
 from toolkit.viewer import markdown
 from toolkit.viewer.markdown import LONGEST, TAGS, markdown_html
-from toolkit.viewer.visible import escaped, marked_text, spans_in_order, visible
 from toolkit.words import is_unseen
 
 CASES = cases(__file__)

@@ -12,9 +12,14 @@ from small_study import STUDY
 import toolkit
 
 ON_TOP = (
-    "adaptive", "audit", "authoring", "batch", "getting_started", "hallucination", "people", "probes", "scores",
-    "thesis", "traffic", "viewer",
+    "adaptive", "audit", "authoring", "batch", "getting_started", "hallucination", "keyed", "people", "probes",
+    "scores", "thesis", "traffic", "viewer",
 )  # fmt: skip
+COMMANDS = {
+    "audit": {"export", "register", "verify"}, "batch": {"batch", "demo"}, "people": {"ratings"}, "scores": {"analyse"},
+    "thesis": {"init"}, "traffic": {"samples"}, "viewer": {"view"},
+}  # fmt: skip
+"""Commands and groups that go with a room."""
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -54,24 +59,74 @@ finally:
 """
 
 
-@pytest.mark.full
-def test_a_study_runs_without_the_rooms_on_top(tmp_path):
-    """Run, judged, analysed and drawn; a method that needs a room on top names it in one line."""
-    core = tmp_path / "core"
-    shutil.copytree(Path(toolkit.__file__).parent, core / "toolkit")
-    for room in ON_TOP:
+ONE_ROOM = """
+import pkgutil, sys
+from importlib import import_module
+
+sys.meta_path = [finder for finder in sys.meta_path if "editable" not in repr(finder).lower()]
+
+import toolkit
+from toolkit.cli import cli
+from toolkit.store import embedded
+from toolkit.study import Study
+
+for module in pkgutil.walk_packages(toolkit.__path__, "toolkit."):
+    if not module.name.endswith("__main__"):
+        import_module(module.name)
+study = Study.load(sys.argv[1])
+try:
+    study.run(progress=False)
+    assert study.runs()["judged"].all()
+    study.close()
+finally:
+    embedded.stop(study.plan.store_folder)
+print(*cli.commands)
+"""
+
+
+def without(rooms, folder, program, *arguments):
+    """Run a program on a copy of the package without some rooms; return the process."""
+    core = folder / "core"
+    shutil.copytree(
+        Path(toolkit.__file__).parent, core / "toolkit", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    for room in rooms:
         shutil.rmtree(core / "toolkit" / room)
-    (tmp_path / "study.toml").write_text(STUDY.format(settings="", judges=""))
-    process = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path / "study.toml"), str(core)],
+    return subprocess.run(
+        [sys.executable, "-c", program, str(folder / "study.toml"), str(core), *arguments],
         env={**os.environ, "PYTHONPATH": str(core)},
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=300,
     )
+
+
+@pytest.mark.full
+def test_a_study_runs_without_the_rooms_on_top(tmp_path):
+    """Run, judged, analysed and drawn; a method that needs a room on top names it in one line."""
+    (tmp_path / "study.toml").write_text(STUDY.format(settings="", judges=""))
+    process = without(ON_TOP, tmp_path, PROGRAM)
     assert process.returncode == 0, process.stderr[-3000:]
     assert process.stdout.splitlines() == [
         f"toolkit/{room} is not installed, and this needs it; install the whole toolkit"
         for room in ("thesis", "viewer")
     ]
+
+
+@pytest.mark.parametrize(
+    "room",
+    [
+        name if name in ("traffic", "viewer") else pytest.param(name, marks=pytest.mark.full)
+        for name in ON_TOP
+    ],
+)
+def test_any_one_room_on_top_can_be_taken_away(tmp_path, room):
+    """What is left imports, runs a study, and lists its commands."""
+    (tmp_path / "study.toml").write_text(STUDY.format(settings="", judges=""))
+    process = without([room], tmp_path, ONE_ROOM)
+    assert process.returncode == 0, process.stderr[-3000:]
+    commands = {*process.stdout.split()}
+    assert {"run", "status", "estimate", "figures"} <= commands
+    assert commands.isdisjoint(COMMANDS.get(room, set()))
+    assert {name for others in COMMANDS.values() for name in others} - COMMANDS.get(room, set()) <= commands

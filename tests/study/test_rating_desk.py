@@ -6,9 +6,10 @@ import pytest
 
 from toolkit.errors import StoreError
 from toolkit.people.desk import Desk
-from toolkit.people.rating import open_round, running_rounds
+from toolkit.people.rating import open_round
 from toolkit.people.ratings_file import import_ratings
 from toolkit.store.frames import history_frame
+from toolkit.store.ratings import running_rounds
 from toolkit.words import DIMENSIONS
 
 

@@ -7,9 +7,10 @@ import pandas as pd
 from pages import page_of, unpacked
 from refusals import refusal
 
-from toolkit.people.rating import open_round, rate, running_rounds
+from toolkit.people.rating import open_round, rate
 from toolkit.people.ratings_file import import_ratings
 from toolkit.store.frame_files import typed, types_of
+from toolkit.store.ratings import running_rounds
 from toolkit.viewer.model import open_runs, with_people
 from toolkit.viewer.page import rows, run_html, state
 from toolkit.words import DIMENSIONS

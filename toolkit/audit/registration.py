@@ -11,7 +11,6 @@ from toolkit.report.escape import readable
 from toolkit.report.manifest import write_own
 from toolkit.runs.decisions import bases_of, decided, decisions_of, digest_of
 from toolkit.runs.estimate import estimate_frame, estimate_summary
-from toolkit.thesis.methods import templates
 from toolkit.words import Summary
 
 if TYPE_CHECKING:
@@ -22,6 +21,8 @@ REGISTRATION = "registration.md"
 
 def register(study: Study, pilot: Study | None = None, out: Path | None = None) -> Summary:
     """Write the plan of a study as Markdown, with the power that a pilot shows, or else the study's own runs."""
+    from toolkit.thesis.methods import templates
+
     plan = study.plan
     if not plan.test.judged:
         message = f"test {plan.test.name} has no contrasts to register; rubric_study has"

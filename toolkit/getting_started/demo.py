@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from toolkit.batch import run_templates
 from toolkit.files import workspace
 from toolkit.measure import Outcome
 from toolkit.stats.result import Estimate
@@ -39,6 +38,8 @@ def run_demo(*, limit: int | None = None, minutes: float = 5.0, progress: bool =
         if name == "run_study":  # else it would ask the runs that were left out
             parameters["limit"] = outcome.planned
         jobs.append((templates / f"{name}.ipynb", target / f"{name}.ipynb", parameters))
+    from toolkit.batch import run_templates
+
     notebooks = run_templates(jobs)
     status = study.status()
     seconds = monotonic() - started

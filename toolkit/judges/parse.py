@@ -19,6 +19,8 @@ from toolkit.models.base import BROKE_OFF
 from toolkit.models.thoughts import split_thoughts
 from toolkit.words import SCALE, one_line
 
+MAX_OBJECTS = 200  # opening braces at which an object is looked for; a reply with more is no answer
+DOUBLED = "\0doubled"  # the key of an object that had a key twice
 _FENCE = "```"
 _MARKS = "\ufeff\u200b"
 
@@ -219,3 +221,27 @@ def _probability(logprob: Any) -> float:
     if isinstance(logprob, bool) or not logprob <= 0:  # NaN too
         raise ValueError("no logarithm of a probability")
     return math.exp(logprob) if logprob > -1e6 else 0.0  # an integer may have more digits than a float
+
+
+def json_objects(text: str, decoder: json.JSONDecoder) -> list[dict[str, Any]]:
+    """Return the outermost JSON objects of a reply, or raise `TooDeep`; one with a key twice, ambiguous, is DOUBLED."""
+    objects, position = [], 0
+    for _ in range(MAX_OBJECTS):
+        position = text.find("{", position)
+        if position < 0:
+            break
+        try:
+            value, position = parsed(decoder.raw_decode, text, position)
+        except TooDeep:
+            raise
+        except ValueError:
+            position += 1
+        else:
+            objects.append(value)
+    return objects
+
+
+def marked_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs of a JSON object as a dict, or DOUBLED alone where a key is there twice."""
+    decoded = dict(pairs)
+    return decoded if len(decoded) == len(pairs) else {DOUBLED: True}

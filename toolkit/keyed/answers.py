@@ -14,8 +14,8 @@ from typing import Any
 from unicodedata import decomposition, normalize
 
 from toolkit.files import TooDeep
+from toolkit.judges.parse import json_objects, marked_pairs
 from toolkit.keyed.table import KeyedItem
-from toolkit.traffic.questions import json_objects, marked_pairs
 from toolkit.words import is_unseen, one_line
 
 SHARE = "share of items"

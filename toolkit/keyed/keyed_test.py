@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.hallucination.votes import majority_vote
 from toolkit.judges.request import JudgeSpec
 from toolkit.judges.rubric import shipped_words
 from toolkit.keyed.answers import SHARE, Read, plain
@@ -147,6 +146,8 @@ class KeyedTest(PromptResponseTest):
         return {"refusal": self._ask_judges} if self.asks_judges else {}
 
     async def _ask_judges(self, reply: PromptReply, ask: Ask) -> Read:
+        from toolkit.hallucination.votes import majority_vote
+
         request, text = reply.prompt.text, reply.text or ""
         judges = [judge.of_run(reply.repeat) for judge in self.judges]
         refuses, remarks, _ = await majority_vote(

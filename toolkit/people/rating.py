@@ -17,7 +17,6 @@ from toolkit.plan import Plan, PlannedRun
 from toolkit.runs.execution import run_anywhere
 from toolkit.scoring import on_scale
 from toolkit.store.connection import Store
-from toolkit.store.documents import RatingRound, Run
 from toolkit.store.ratings import (
     Rating,
     end_order,
@@ -30,29 +29,6 @@ from toolkit.store.ratings import (
 )
 from toolkit.store.records import Stored, reply_texts, stored_runs
 from toolkit.words import choices, visible_name
-
-
-def running_rounds(plan: Plan, store: Store) -> dict[str, tuple[str, ...]]:
-    """Return the raters whose rounds hold a reply, by run id; a round runs until all its replies have all scores."""
-    study, rubric_hash = plan.study.name, plan.rubric.digest
-    rounds = list(store.objects(RatingRound).filter(study=study, rubric_hash=rubric_hash))
-    if not rounds:
-        return {}
-    # Read the runs of the rounds alone: a round is small, and a study may be large.
-    run_ids = (run_id for entry in rounds for run_id in entry.run_ids)
-    named = {run["call_id"] for run in store.find_by(Run, "run_id", run_ids, only=("call_id",))}
-    stored = stored_runs(store, study, [call_id for call_id in plan.call_ids if call_id in named]).values()
-    blobs = {run.run_id: run.blob_id for run in stored if why_not(run) is None and run.blob_id}
-    ratings = newest_ratings(store, blobs, rubric_hash).values()
-    finished = {(rating.rater, rating.run_id) for rating in ratings if rating.finished}
-    raters: dict[str, set[str]] = defaultdict(set)
-    for round_ in rounds:
-        ids = [run_id for run_id in round_.run_ids if run_id in blobs]
-        if any((round_.rater, run_id) not in finished for run_id in ids):
-            for run_id in ids:
-                raters[run_id].add(round_.rater)
-    return {run_id: tuple(sorted(names)) for run_id, names in raters.items()}
-
 
 _RATER = re.compile(r"\w[\w.@ -]{0,62}\w|\w")
 

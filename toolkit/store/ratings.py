@@ -1,13 +1,13 @@
 """Store the ratings of replies by people: every version is kept, and none is overwritten.
 
 A rating cannot be made again from the ledger, so it is flushed to the disk like a paid reply. The judgement of the
-human judge (collection ``judgements``) follows from the newest version.
+human judge (an annotation of the kind ``judgement``) follows from the newest version.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -19,10 +19,11 @@ from pymongo import InsertOne, UpdateOne
 
 from toolkit.files import digest
 from toolkit.judges.judgement import Judgement, with_scores
+from toolkit.plan import Plan
 from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.store.connection import Store
-from toolkit.store.documents import HumanRating, RatingRound
-from toolkit.store.records import annotation_record, judgements_of
+from toolkit.store.documents import HumanRating, RatingRound, Run
+from toolkit.store.records import annotation_record, judgements_of, stored_runs
 from toolkit.store.writer import Duplicate, sealed, utc_now
 
 HUMAN = "human"  # model of a human judge; its judge is this word, a colon and the rater
@@ -153,6 +154,28 @@ def known_raters(store: Store, study: str) -> tuple[str, ...]:
     """Return the names of all who rated in a study or opened a round of it, sorted."""
     names = (store.objects(kind).filter(study=study).distinct("rater") for kind in (HumanRating, RatingRound))
     return tuple(sorted({*chain.from_iterable(names)}))
+
+
+def running_rounds(plan: Plan, store: Store) -> dict[str, tuple[str, ...]]:
+    """Return the raters whose rounds hold a reply, by run id; a round runs until all its replies have all scores."""
+    study, rubric_hash = plan.study.name, plan.rubric.digest
+    rounds = list(store.objects(RatingRound).filter(study=study, rubric_hash=rubric_hash))
+    if not rounds:
+        return {}
+    # Read the runs of the rounds alone: a round is small, and a study may be large.
+    run_ids = (run_id for entry in rounds for run_id in entry.run_ids)
+    named = {run["call_id"] for run in store.find_by(Run, "run_id", run_ids, only=("call_id",))}
+    stored = stored_runs(store, study, [call_id for call_id in plan.call_ids if call_id in named]).values()
+    blobs = {run.run_id: run.blob_id for run in stored if run.blob_id and not (run.failure or run.excluded)}
+    ratings = newest_ratings(store, blobs, rubric_hash).values()
+    finished = {(rating.rater, rating.run_id) for rating in ratings if rating.finished}
+    raters: dict[str, set[str]] = defaultdict(set)
+    for round_ in rounds:
+        ids = [run_id for run_id in round_.run_ids if run_id in blobs]
+        if any((round_.rater, run_id) not in finished for run_id in ids):
+            for run_id in ids:
+                raters[run_id].add(round_.rater)
+    return {run_id: tuple(sorted(names)) for run_id, names in raters.items()}
 
 
 def stored_order(

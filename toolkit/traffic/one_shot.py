@@ -15,7 +15,6 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.files import checked, read_toml
-from toolkit.hallucination.votes import majority_vote
 from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.judges.rubric import fill
 from toolkit.models.base import Ask, Message, ModelRequest
@@ -211,6 +210,8 @@ class OneShotTest(PromptResponseTest):
         def request(judge: JudgeSpec) -> ModelRequest:
             nonce = fence_code(f"{csv}\n{question}", answer, judge.seed)
             return judge.request((Message("user", fill(template, values | {"nonce": nonce})),))
+
+        from toolkit.hallucination.votes import majority_vote
 
         return await majority_vote([judge.of_run(reply.repeat) for judge in self.judges], request, ask)
 

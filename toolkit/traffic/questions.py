@@ -1,6 +1,5 @@
 """Questions about samples, the prompts and documents that they are asked with, and the JSON objects of replies."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,15 +11,13 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from toolkit.errors import InputError
-from toolkit.files import Strict, Text, TooDeep, checked, parsed, read_text, read_toml
+from toolkit.files import Strict, Text, checked, read_text, read_toml
 from toolkit.judges.rubric import fill
 from toolkit.stats.one_shot.methods import NO_DOCUMENT
 from toolkit.traffic.measures import Answer
 from toolkit.words import choices, one_line
 
 MAX_TEXT = 20_000  # characters of a reply that is read: ten times what a model is asked for
-MAX_OBJECTS = 200  # opening braces at which an object is looked for; a reply with more is no answer
-DOUBLED = "\0doubled"  # the key of an object that had a key twice
 PLACES = ("question", "csv", "document")  # placeholders of a prompt
 _SHIPPED = resources.files("toolkit.traffic")
 SHIPPED_PROMPTS = read_toml(_SHIPPED / "prompts.toml")
@@ -171,27 +168,3 @@ def _twice(values: Iterator[str]) -> str | None:
 
 
 # --- the JSON of replies ----------------------------------------------------------------------------------------------
-
-
-def json_objects(text: str, decoder: json.JSONDecoder) -> list[dict[str, Any]]:
-    """Return the outermost JSON objects of a reply, or raise `TooDeep`; one with a key twice, ambiguous, is DOUBLED."""
-    objects, position = [], 0
-    for _ in range(MAX_OBJECTS):
-        position = text.find("{", position)
-        if position < 0:
-            break
-        try:
-            value, position = parsed(decoder.raw_decode, text, position)
-        except TooDeep:
-            raise
-        except ValueError:
-            position += 1
-        else:
-            objects.append(value)
-    return objects
-
-
-def marked_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs of a JSON object as a dict, or DOUBLED alone where a key is there twice."""
-    decoded = dict(pairs)
-    return decoded if len(decoded) == len(pairs) else {DOUBLED: True}

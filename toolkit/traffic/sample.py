@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
 from toolkit.files import parsed, read_text, read_toml
+from toolkit.report.visible import visible
 from toolkit.table_files import csv_records, unguard
-from toolkit.viewer.visible import visible
 from toolkit.words import choices, counted
 
 if TYPE_CHECKING:

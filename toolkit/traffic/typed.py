@@ -15,6 +15,7 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.files import TooDeep
+from toolkit.judges.parse import DOUBLED, json_objects, marked_pairs
 from toolkit.traffic.measures import (
     MEASURES,
     OF_COLUMN,
@@ -31,7 +32,7 @@ from toolkit.traffic.measures import (
     truth_of,
     unit_of,
 )
-from toolkit.traffic.questions import DOUBLED, MAX_TEXT, Question, json_objects, marked_pairs
+from toolkit.traffic.questions import MAX_TEXT, Question
 
 _TYPES = {
     "share": "share", "time": "time", "duration": "time", "integer": "count", "port": "number", "status": "number",

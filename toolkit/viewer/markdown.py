@@ -12,7 +12,7 @@ from typing import Any, cast
 import mistune
 import nh3
 
-from toolkit.viewer.visible import Span, marked_text, spans_in_order, visible
+from toolkit.report.visible import Span, marked_text, spans_in_order, visible
 
 LONGEST = 60_000
 """Longest rendered reply, in characters. A longer one, or one that cannot be rendered, is shown as received."""

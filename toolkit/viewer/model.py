@@ -15,15 +15,15 @@ from toolkit.errors import InputError
 from toolkit.judges.focus import focus_sentences
 from toolkit.judges.judgement import Judgement
 from toolkit.models.thoughts import split_thoughts, written_in
-from toolkit.people.rating import running_rounds, why_not
 from toolkit.plan import Plan
+from toolkit.report.visible import Span, spans_in_order
+from toolkit.runs.stages import is_usable
 from toolkit.scoring import Scheme
 from toolkit.stats.result import plain
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, OutputBlob
-from toolkit.store.ratings import Rating, known_raters, newest_ratings
+from toolkit.store.ratings import Rating, known_raters, newest_ratings, running_rounds
 from toolkit.store.records import reply_texts, stored_judgements, stored_runs
-from toolkit.viewer.visible import Span, spans_in_order
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +88,7 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
     stored = {run.run_id: run for run in stored_runs(store, plan.study.name, call_ids).values()}
     replies = reply_texts(store, stored.values())
     judgements_by_run = stored_judgements(store, stored.values(), plan.rubric.digest)
-    rateable = {run.run_id: run.blob_id for run in stored.values() if why_not(run) is None and run.blob_id}
+    rateable = {run.run_id: run.blob_id for run in stored.values() if is_usable(run) and run.blob_id}
     people = ratings_by_run(plan, store, rateable)
     judgements: dict[str, list[Judgement]] = {}
     for run_id, run in stored.items():

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 from toolkit.errors import InputError
 from toolkit.files import sha256_hex
 from toolkit.judges.judgement import Judgement
+from toolkit.report.visible import escaped, marked_text, visible
 from toolkit.store.filters import planned_runs
 from toolkit.store.ratings import UNFINISHED, Rating
 from toolkit.viewer.markdown import markdown_html
 from toolkit.viewer.model import HIDDEN, LedgerCall, OpenRun, open_runs, rows_of, with_people
-from toolkit.viewer.visible import escaped, marked_text, visible
 from toolkit.words import DIMENSIONS, scale_words
 
 if TYPE_CHECKING:
