@@ -70,8 +70,8 @@ def no_kernels(monkeypatch):
 
     def done(plans, *_):
         for plan in plans:
-            Path(plan["output"]).write_text("{}")
-            write_record(plan, CellResult({}, "done", notebook=Path(plan["output"]).name, attempts=1))
+            Path(plan.output).write_text("{}")
+            write_record(plan, CellResult({}, "done", notebook=Path(plan.output).name, attempts=1))
 
     monkeypatch.setattr("toolkit.batch.run._run_all", done)
 

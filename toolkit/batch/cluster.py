@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.batch.cell import CellResult, run_in_process
-from toolkit.batch.plan import code_hash
+from toolkit.batch.plan import Planned, code_hash
 from toolkit.errors import InputError, ToolkitError
 from toolkit.files import sha256_hex
 
@@ -57,9 +57,9 @@ def connected(address: str, folder: Path) -> Iterator[tuple[Callable[..., Any], 
             raise ToolkitError(f"{option}: the cluster is gone ({reason}); {message}") from None
 
 
-def _run_checked(expected: Mapping[str, str], plan: Mapping[str, Any], *arguments: Any) -> CellResult:
+def _run_checked(expected: Mapping[str, str], plan: Planned, *arguments: Any) -> CellResult:
     """Run a cell on a worker, which may have joined after the batch began."""
-    if mismatch := mismatch_with(expected, plan["folder"]):
+    if mismatch := mismatch_with(expected, plan.folder):
         raise ToolkitError(f"worker {socket.gethostname()}: {mismatch}")
     return run_in_process(plan, *arguments)
 

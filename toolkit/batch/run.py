@@ -26,14 +26,15 @@ from toolkit.batch.cell import (
     write_record,
 )
 from toolkit.batch.cluster import connected
-from toolkit.batch.plan import check_parameters, grid_cells, plan_batch
+from toolkit.batch.grid import grid_cells
+from toolkit.batch.plan import Planned, plan_batch
 from toolkit.batch.result import BatchResult
+from toolkit.batch.template import check_parameters
 from toolkit.errors import InputError, ToolkitError
-from toolkit.files import sha256_hex, write_atomically
+from toolkit.files import write_atomically
 from toolkit.report.manifest import claim_folder
 from toolkit.runs.progress import Progress
 
-Plan = Mapping[str, Any]
 STOP_SECONDS = 15.0
 """Seconds that notebooks have to stop: the replies to calls under way are still received and saved."""
 
@@ -53,44 +54,31 @@ def run_batch(
     """Run a template over a grid, each notebook once, and write the summary."""
     began = time.monotonic()
     template = Path(template)
-    source = None if isinstance(grid, Mapping) else Path(grid)
-    cells = grid_cells(source or grid)  # type: ignore[arg-type]
-    folder = (source.parent if source else Path.cwd()).resolve()
-    output = Path(out).resolve() if out else folder / "results" / "batches" / (source or template).stem
-    settings = {"workers": workers, "timeout": timeout, "cell_timeout": cell_timeout}
-    for name, number in settings.items():
+    tables = grid if isinstance(grid, Mapping) else Path(grid)
+    folder, name, location = Path.cwd(), template.stem, "grid"
+    if isinstance(tables, Path):
+        folder, name, location = tables.parent.resolve(), tables.stem, str(tables)
+    cells = grid_cells(tables)
+    output = Path(out).resolve() if out else folder / "results" / "batches" / name
+    limits = {"timeout": timeout, "cell_timeout": cell_timeout}
+    for option, number in {"workers": workers, **limits}.items():
         if number is not None and not number > 0:
-            raise InputError(f"{name}: {number} would run nothing; give a number above 0, or leave it out")
-    batch = plan_batch(template, cells, folder, str(source or "grid"))
+            raise InputError(f"{option}: {number} would run nothing; give a number above 0, or leave it out")
+    batch = plan_batch(template, cells, folder, location, output, **limits)
     claim_folder(f"batch {template.stem}", output)
-    records = output / "records"
-    # A copy of the template is run, so that edits of the file do not matter.
-    copy = records / f"{template.stem}_{sha256_hex(batch.content)[:12]}.template.ipynb"
-    plans = [
-        {
-            **settings,
-            **vars(cell),
-            "template": str(copy),
-            "folder": str(folder),
-            "output": str(output / f"{template.stem}_{cell.file_stem}.ipynb"),
-            "record": str(records / f"{cell.identity}.json"),
-        }
-        for cell in batch.cells
-    ]
+    settled = (COMPLETED,) if retry else (COMPLETED, *FAILED)
     try:
-        with locked(records / "batch.lock", f"{output}: waiting for another call that runs a batch there"):
-            before = [read_record(plan) for plan in plans]
-            rerun = FAILED if retry else ()
-            stored = zip(plans, before, strict=True)
-            if pending := [plan for plan, cell in stored if not cell.is_finished or cell.status in rerun]:
-                write_atomically(copy, batch.content.encode())
+        lock = output / "records" / "batch.lock"
+        with locked(lock, f"{output}: waiting for another call that runs a batch there"):
+            before = list(map(read_record, batch.cells))
+            states = zip(batch.cells, before, strict=True)
+            if pending := [plan for plan, cell in states if cell.status not in settled]:
+                write_atomically(batch.copy, batch.content.encode())
                 _run_all(pending, workers, cluster, output, progress)
-            results = []
-            for plan, earlier in zip(plans, before, strict=True):
-                cell = read_record(plan)
-                results.append(replace(cell, ran=cell.attempts > earlier.attempts))
+            after = zip(map(read_record, batch.cells), before, strict=True)
+            results = tuple(replace(now, ran=now.attempts > then.attempts) for now, then in after)
             seconds = time.monotonic() - began
-            result = BatchResult(template.stem, output, tuple(results), seconds, batch.reads_store)
+            result = BatchResult(template.stem, output, results, seconds, batch.reads_store)
             result.write()
     except OSError as error:
         raise ToolkitError(
@@ -103,30 +91,24 @@ def run_batch(
 def run_templates(jobs: Sequence[tuple[Path, Path, Mapping[str, Any]]]) -> tuple[Path, ...]:
     """Execute templates with parameters, also those that were run before, and return the notebooks."""
     with tempfile.TemporaryDirectory() as records:
-        plans: list[Plan] = []
-        for number, (template, output, parameters) in enumerate(jobs):
-            target = output.resolve()
+        plans = []
+        for number, (template, output, arguments) in enumerate(jobs):
+            parameters, target = check_parameters(template, arguments), output.resolve()
             target.parent.mkdir(parents=True, exist_ok=True)
-            plan: Plan = {
-                "parameters": check_parameters(template, parameters),
-                "template": str(template.resolve()),
-                "folder": str(target.parent),
-                "output": str(target),
-                "record": f"{records}/{number}.json",
-            }
-            plans.append(plan)
+            files = str(template.resolve()), str(target.parent), str(target), f"{records}/{number}.json"
+            plans.append(Planned(parameters, *files))
         _run_all(plans, 2)
         for plan in plans:
             cell = read_record(plan)
             if cell.status != COMPLETED:
                 problem = f"did not run to its end: {cell.status}: {cell.error}"
-                hint = f"; see {plan['folder']}/{cell.notebook}" if cell.notebook else ""
-                raise ToolkitError(f"{Path(plan['template']).name}: {problem}{hint}")
+                hint = f"; see {plan.folder}/{cell.notebook}" if cell.notebook else ""
+                raise ToolkitError(f"{Path(plan.template).name}: {problem}{hint}")
     return tuple(output for _, output, _ in jobs)
 
 
 def _run_all(
-    plans: Sequence[Plan],
+    plans: Sequence[Planned],
     workers: int | None,
     cluster: str | None = None,
     folder: Path = Path(),
@@ -136,8 +118,8 @@ def _run_all(
     submit: Callable[..., Future[CellResult]]
     with contextlib.ExitStack() as stack:
         if cluster:
-            submit, at_once = stack.enter_context(connected(cluster, folder))
-            at_once = workers or at_once
+            submit, threads = stack.enter_context(connected(cluster, folder))
+            at_once = workers or threads
         else:
             at_once = workers or len(os.sched_getaffinity(0))
             pool: Any = stack.enter_context(ThreadPoolExecutor(at_once))
@@ -154,12 +136,9 @@ def _run_all(
         processes: list[Any] = []
         waiting, futures = iter(plans), set[Future[CellResult]]()
         try:
-            while True:
-                futures |= {
-                    submit(plan, at_once, processes) for plan in islice(waiting, at_once - len(futures))
-                }
-                if not futures:
-                    break
+            while futures := futures | {
+                submit(plan, at_once, processes) for plan in islice(waiting, at_once - len(futures))
+            }:
                 done, futures = wait(futures, return_when=FIRST_COMPLETED)
                 for future in done:
                     bar.fail("notebooks", int(future.result().status in FAILED))
