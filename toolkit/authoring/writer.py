@@ -12,7 +12,7 @@ import json
 import re
 import threading
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -196,9 +196,9 @@ async def write_draft(document: Document, base: str, *, writer: JudgeSpec, ask: 
     request = writer_request(writer, document)
     outcome = await ask_and_read(request, lambda text, end: parse_extract(text, end, document), ask)
     model = {"name": writer.name, "provider": writer.provider, "model": writer.model}
-    draft = Draft(document, base, model, outcome.call_id, outcome.read)
+    draft = Draft(document, base, model, outcome.call_id, outcome.read, reason=outcome.reason or "")
     if outcome.read is None:
-        return replace(draft, reason=outcome.reason or "")
+        return draft
     try:
         facts = [fact.fact for fact in outcome.read.facts]
         return replace(draft, sizes=bin_sizes(outcome.read.opening, facts, outcome.read.task))
@@ -220,22 +220,22 @@ def base_names(documents: Sequence[Document]) -> list[str]:
 
 def without_copies(drafts: Iterable[Draft], prompts: Iterable[Prompt]) -> list[Draft]:
     """Return the drafts; a near-copy of a known base or of an earlier draft gets no sizes."""
-    texts_by_bin: dict[str, list[tuple[str, str]]] = {length_bin: [] for length_bin in LENGTH_BINS}
+    known: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for prompt in prompts:
-        texts_by_bin.get(prompt.length_bin, []).append((prompt.base, prompt.text))
+        known[prompt.length_bin].append((prompt.base, prompt.text))
     checked = []
     for draft in drafts:
-        texts = draft.texts()
-        worst = (0.0, "")
-        for length_bin, text in texts.items():
-            earlier = [pair for pair in texts_by_bin[length_bin] if pair[0] != draft.base]
-            alike = jaccard([text, *(earlier_text for _, earlier_text in earlier)])[0, 1:]
-            worst = max([worst, *zip(alike.tolist(), (base for base, _ in earlier), strict=True)])
-        if worst[0] > NEAR:
-            reason = f"is a near-copy of base {worst[1]}: shares {worst[0]:.0%} of its word 5-grams"
-            draft, texts = replace(draft, sizes=(), reason=reason), {}
-        for length_bin, text in texts.items():
-            texts_by_bin[length_bin].append((draft.base, text))
+        shares = [(0.0, "")]
+        for length_bin, text in draft.texts().items():
+            others = [pair for pair in known[length_bin] if pair[0] != draft.base]
+            similar = jaccard([text, *(other for _, other in others)])[0, 1:].tolist()
+            shares += zip(similar, (base for base, _ in others), strict=True)
+        share, base = max(shares)
+        if share > NEAR:
+            reason = f"is a near-copy of base {base}: shares {share:.0%} of its word 5-grams"
+            draft = replace(draft, sizes=(), reason=reason)
+        for length_bin, text in draft.texts().items():
+            known[length_bin].append((draft.base, text))
         checked.append(draft)
     return checked
 
@@ -380,17 +380,16 @@ def write_prompts(plan: Plan, store: Store, job: Job, out: Path, *, progress: bo
     for draft in ordered:
         facts, dropped = (draft.extract.facts, draft.extract.dropped) if draft.extract else ([], [])
         reasons = [reason for reason, _ in dropped]
-        counts = Counter(reason.partition(",")[0] if "quote is" in reason else reason for reason in reasons)
+        name, saved_as = draft.document.name, draft.base if draft.sizes else None
         sizes = "/".join(map(str, draft.sizes))
-        result = f"base {draft.base}, facts {sizes} in S/M/L" if draft.sizes else f"no base: {draft.reason}"
-        lines.append(
-            f"{draft.document.name}: {result}; {counted(len(facts), 'facts')} kept, {len(dropped)} dropped"
-        )
+        result = f"base {saved_as}, facts {sizes} in S/M/L" if saved_as else f"no base: {draft.reason}"
+        lines.append(f"{name}: {result}; {counted(len(facts), 'facts')} kept, {len(dropped)} dropped")
+        counts = Counter(reason.partition(",")[0] if "quote is" in reason else reason for reason in reasons)
         lines += [f"  dropped {count} x {reason}" for reason, count in counts.most_common(3)]
         rows.append(
             {
-                "document": draft.document.name, "base": draft.base if draft.sizes else None, "sizes": draft.sizes,
-                "facts": len(facts), "dropped": reasons, "reason": draft.reason, "call_id": draft.call_id,
+                "document": name, "base": saved_as, "sizes": draft.sizes, "facts": len(facts), "dropped": reasons,
+                "reason": draft.reason, "call_id": draft.call_id,
             }
         )  # fmt: skip
     written, documents = sum(bool(draft.sizes) for draft in ordered), len(job.documents)

@@ -31,7 +31,7 @@ STOPPED = "stopped"
 
 
 class NotebookFailed(ToolkitError):
-    """A notebook did not run to its end; ``status`` is one of `toolkit.batch.cell.FAILED`, or ``stopped``."""
+    """A notebook did not run to its end; ``status`` is one of `toolkit.batch.result.FAILED`, or ``stopped``."""
 
     exit_code = 1
 
@@ -52,8 +52,6 @@ class Watch:
 
     def send(self, number: int) -> None:
         """Send a signal to the kernel and its children; one with its own session, such as the store, goes on."""
-        # The manager forgets the process when it ends, and its children may run on.
-        self.process = getattr(self.manager and self.manager.provisioner, "process", None) or self.process
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)
@@ -66,7 +64,10 @@ class Watch:
     def cell_begins(self, cell: Any, cell_index: int) -> None:
         """Record which cell runs."""
         self.cell = cell_index
-        self.send(signal.SIGKILL if self.stopped else 0)  # 0 finds the process and is not sent
+        # The manager forgets the process when it ends, and its children may run on.
+        self.process = self.process or self.manager.provisioner.process
+        if self.stopped:
+            self.send(signal.SIGKILL)
 
     def cell_ended(self, cell: Any, cell_index: int, execute_reply: Mapping[str, Any]) -> None:
         """Record whether the cell ended the kernel: that happens a moment later, perhaps in the next cell."""

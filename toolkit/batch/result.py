@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from toolkit.batch.cell import COMPLETED, STATUSES, CellResult
 from toolkit.files import write_atomically
 from toolkit.runs.progress import duration
 from toolkit.table_files import csv_bytes
@@ -20,6 +19,12 @@ from toolkit.words import RESULT_TYPE, Summary, counted, one_line
 if TYPE_CHECKING:
     import pandas as pd
 
+QUEUED = "queued"
+RUNNING = "running"
+COMPLETED = "done"
+FAILED = ("failed", "timeout", "dead kernel", "exited")
+"""A cell raised an error; a time-out ended it; the kernel died; the notebook called `sys.exit`."""
+STATUSES = (QUEUED, RUNNING, COMPLETED, *FAILED)
 NOTEBOOK_NAME = "summary.ipynb"
 _UNCHANGED = "the template, its parameters, the toolkit and the files that they name are the same"
 _STORE = {
@@ -27,6 +32,20 @@ _STORE = {
     False: f"{_UNCHANGED}; what the store holds does not count, for this template asks for what is missing itself",
 }
 """The condition under which a notebook is already done; see `toolkit.batch.plan`."""
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """How one cell of the grid stands; ``ran`` is whether the call ran it, ``process`` its host and process."""
+
+    parameters: Mapping[str, Any]
+    status: str = QUEUED
+    seconds: float | None = None
+    error: str = ""
+    notebook: str = ""
+    ran: bool = False
+    attempts: int = 0
+    process: str = ""
 
 
 @dataclass(frozen=True)

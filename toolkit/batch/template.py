@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any, Literal, Optional, Union
 
 import nbformat
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from toolkit.errors import InputError
@@ -141,7 +142,7 @@ def check_parameters(template: Path, arguments: Mapping[str, Any]) -> dict[str, 
 
 def plain(value: Any, location: str) -> Any:
     """Return a value in the plain types that papermill can write into a notebook."""
-    if type(value).__module__ == "numpy" and hasattr(value, "item") and not hasattr(value, "__len__"):
+    if isinstance(value, np.generic):
         # datetime64 in nanoseconds would become a number.
         value = str(value) if value.dtype.kind in "mM" else value.item()
     match value:
