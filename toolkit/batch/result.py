@@ -14,7 +14,7 @@ from urllib.parse import quote
 from toolkit.files import write_atomically
 from toolkit.runs.progress import duration
 from toolkit.table_files import csv_bytes
-from toolkit.words import RESULT_TYPE, Summary, counted, one_line
+from toolkit.words import RESULT_TYPE, Summary, counted, template
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,17 +118,7 @@ class BatchResult:
 
     def summary(self) -> Summary:
         """Return the summary that the command line prints."""
-        lines = [self.sentence()]
-        unfinished = [cell for cell in self.cells if cell.status != COMPLETED]
-        for cell in unfinished:
-            arguments = ", ".join(f"{name}={_brief(value)}" for name, value in cell.parameters.items())
-            lines.append(f"{cell.status}  {arguments or '(no parameters)'}: {cell.error}")
-        if self.already_done:
-            lines.append(f"already done  {self.already_done}: {_STORE[self.reads_store]}")
-        lines.append(f"summary  {self.folder / NOTEBOOK_NAME}")
-        if not all(cell.ran for cell in unfinished):
-            lines.append("failed ones are run again with --retry (in Python: retry=True)")
-        return Summary(self.to_dict(), "\n".join(lines), self.exit_code)
+        return Summary(self.to_dict(), str(self._page().lines()), self.exit_code)
 
     def write(self) -> tuple[Path, Path]:
         """Write the summary as CSV and as a notebook, and return both files; results are written beside them."""
@@ -140,15 +130,16 @@ class BatchResult:
         notebook = self._notebook(with_results=bool(len(results)))
         return table, write_atomically(self.folder / NOTEBOOK_NAME, notebook.encode())
 
-    def _notebook(self, *, with_results: bool) -> str:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-        from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, writes
-
-        pages = Environment(loader=PackageLoader("toolkit.batch", ""), undefined=StrictUndefined)
-        pages.filters |= {"escaped": _escaped, "brief": _brief, "quoted": quote}
+    def _page(self) -> Any:
+        """Return the macros of ``summary.jinja`` for this batch."""
         names = list(dict.fromkeys(name for cell in self.cells for name in cell.parameters))
         values = {"batch": self, "names": names, "rule": _STORE[self.reads_store]}
-        page: Any = pages.get_template("summary.jinja").make_module(values)
+        return template("batch", "summary.jinja").make_module(values | {"escaped": _escaped, "quoted": quote})
+
+    def _notebook(self, *, with_results: bool) -> str:
+        from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, writes
+
+        page = self._page()
         cells = [
             new_markdown_cell(page.question()),
             new_markdown_cell(page.table()),
@@ -161,11 +152,6 @@ class BatchResult:
             cell["id"] = f"summary-{number}"
         kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
         return writes(new_notebook(cells=cells, metadata={"kernelspec": kernel}))
-
-
-def _brief(value: Any) -> str:
-    """Return a parameter as text, cut where it is long."""
-    return one_line(str(value), 120)
 
 
 def _escaped(value: Any) -> str:
