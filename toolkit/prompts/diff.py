@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from difflib import unified_diff
 from pathlib import Path
+from typing import Any
 
 from toolkit.prompts.dataset import Dataset, Prompt, load_dataset, version_of
 from toolkit.words import Summary, template
@@ -46,10 +47,7 @@ def diff_summary(before: str | Path, after: str | Path) -> Summary:
     old, new = (load_dataset(source, check_ranges=False, length_arms=True) for source in (before, after))
     changes = diff_datasets(old, new)
     kinds = Counter(change.kind for change in changes)
-    fields = {
-        "before": {"name": old.name, **version_of(old)},
-        "after": {"name": new.name, **version_of(new)},
-        **{kind: kinds[kind] for kind in ("added", "removed", "changed")},
-        "changes": [asdict(change) for change in changes],
-    }
+    named = {"before": {"name": old.name, **version_of(old)}, "after": {"name": new.name, **version_of(new)}}
+    fields: dict[str, Any] = named | {name: kinds[name] for name in ("added", "removed", "changed")}
+    fields["changes"] = [asdict(change) for change in changes]
     return Summary(fields, template("prompts", "diff.jinja").render(fields), 1 if changes else 0)
