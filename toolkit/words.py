@@ -170,3 +170,18 @@ def reason_key(reason: str) -> str:
     ('prose', 'timeout')
     """
     return reason.split(":")[0]
+
+
+@lru_cache
+def template(room: str, name: str) -> Any:
+    """Return a template of a room, in which counts and lines are written as here."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    pages = Environment(
+        loader=PackageLoader("toolkit", room),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    pages.filters |= {"counted": counted, "one_line": one_line}
+    return pages.get_template(name)

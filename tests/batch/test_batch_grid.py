@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toolkit.batch.plan import grid_cells
+from toolkit.batch.grid import grid_cells
 from toolkit.errors import InputError
 
 

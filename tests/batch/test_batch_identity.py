@@ -29,7 +29,7 @@ def reading(path, said=None, first="study = ''"):
 
 def identity_of(template, study):
     (cell,) = plan_batch(template, [{"study": study.name}], study.parent, "grid").cells
-    return cell.identity
+    return cell.record
 
 
 def test_more_runs_make_it_another_notebook_and_a_second_run_of_a_finished_study_does_not(
@@ -118,7 +118,7 @@ def test_a_rubric_or_a_file_among_the_options_of_a_test_is_part_of_the_study(
     (cell,) = plan_batch(template, [{"study": path.name}], tmp_path, "grid").cells
     assert str(own) in cell.files
     own.write_text(own.read_text().replace('version = "', 'version = "9', 1) + "\n# another key\n")
-    assert identity_of(template, path) != cell.identity
+    assert identity_of(template, path) != cell.record
 
 
 def test_every_part_counts_and_nothing_else(tmp_path, monkeypatch):
@@ -127,7 +127,7 @@ def test_every_part_counts_and_nothing_else(tmp_path, monkeypatch):
     template = write_notebook(tmp_path / "t.ipynb", "data = ''", "x = 1")
 
     def identity(data="data.csv"):
-        return plan_batch(template, [{"data": data}], tmp_path, "grid").cells[0].identity
+        return plan_batch(template, [{"data": data}], tmp_path, "grid").cells[0].record
 
     seen = [identity()]
     template.write_text(template.read_text().replace('"execution_count": null', '"execution_count": 7'))

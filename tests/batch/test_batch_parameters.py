@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from notebook_files import write_notebook
 
-from toolkit.batch.plan import check_parameters, plain
+from toolkit.batch.template import check_parameters, plain
 from toolkit.errors import InputError
 
 CELL = """

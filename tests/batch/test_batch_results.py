@@ -13,7 +13,7 @@ from notebook_files import write_notebook
 from waiting import wait_for
 
 from toolkit.batch import BatchResult, CellResult, run_batch
-from toolkit.batch.cell import locked, write_record
+from toolkit.batch.run import locked, write_record
 from toolkit.errors import InputError, ToolkitError
 from toolkit.words import RESULT_TYPE
 
@@ -70,8 +70,8 @@ def no_kernels(monkeypatch):
 
     def done(plans, *_):
         for plan in plans:
-            Path(plan["output"]).write_text("{}")
-            write_record(plan, CellResult({}, "done", notebook=Path(plan["output"]).name, attempts=1))
+            Path(plan.output).write_text("{}")
+            write_record(plan, CellResult({}, "done", notebook=Path(plan.output).name, attempts=1))
 
     monkeypatch.setattr("toolkit.batch.run._run_all", done)
 
@@ -85,7 +85,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(batch, tmp_path, monkeypatc
         raise full
 
     if when == "records":
-        monkeypatch.setattr("toolkit.batch.cell.write_atomically", no_space)
+        monkeypatch.setattr("toolkit.batch.run.write_atomically", no_space)
     else:
         monkeypatch.setattr("toolkit.batch.run._run_all", lambda *_: None)
         monkeypatch.setattr("toolkit.batch.result.write_atomically", no_space)

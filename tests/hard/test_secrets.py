@@ -13,7 +13,7 @@ from stub_server import Fault, StubServer
 
 from toolkit.audit.verify import verify_study
 from toolkit.batch import run_batch
-from toolkit.batch.plan import check_parameters
+from toolkit.batch.template import check_parameters
 from toolkit.cli import main
 from toolkit.errors import InputError, ModelError, StudyError
 from toolkit.models.base import Message, ModelRequest

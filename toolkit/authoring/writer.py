@@ -12,7 +12,7 @@ import json
 import re
 import threading
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +34,7 @@ from toolkit.prompts.check import check_summary
 from toolkit.prompts.dataset import CSF, FACT_KINDS, INDEX, Prompt, base_files, compose, load_dataset
 from toolkit.prompts.similarity import NEAR, jaccard
 from toolkit.runs.execution import each
-from toolkit.words import LENGTH_BINS, SCENARIOS, VERSION, Summary, counted, one_line
+from toolkit.words import LENGTH_BINS, SCENARIOS, VERSION, Summary, counted, one_line, template
 
 if TYPE_CHECKING:
     from toolkit.store.connection import Store
@@ -196,9 +196,9 @@ async def write_draft(document: Document, base: str, *, writer: JudgeSpec, ask: 
     request = writer_request(writer, document)
     outcome = await ask_and_read(request, lambda text, end: parse_extract(text, end, document), ask)
     model = {"name": writer.name, "provider": writer.provider, "model": writer.model}
-    draft = Draft(document, base, model, outcome.call_id, outcome.read)
+    draft = Draft(document, base, model, outcome.call_id, outcome.read, reason=outcome.reason or "")
     if outcome.read is None:
-        return replace(draft, reason=outcome.reason or "")
+        return draft
     try:
         facts = [fact.fact for fact in outcome.read.facts]
         return replace(draft, sizes=bin_sizes(outcome.read.opening, facts, outcome.read.task))
@@ -220,22 +220,22 @@ def base_names(documents: Sequence[Document]) -> list[str]:
 
 def without_copies(drafts: Iterable[Draft], prompts: Iterable[Prompt]) -> list[Draft]:
     """Return the drafts; a near-copy of a known base or of an earlier draft gets no sizes."""
-    texts_by_bin: dict[str, list[tuple[str, str]]] = {length_bin: [] for length_bin in LENGTH_BINS}
+    known: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for prompt in prompts:
-        texts_by_bin.get(prompt.length_bin, []).append((prompt.base, prompt.text))
+        known[prompt.length_bin].append((prompt.base, prompt.text))
     checked = []
     for draft in drafts:
-        texts = draft.texts()
-        worst = (0.0, "")
-        for length_bin, text in texts.items():
-            earlier = [pair for pair in texts_by_bin[length_bin] if pair[0] != draft.base]
-            alike = jaccard([text, *(earlier_text for _, earlier_text in earlier)])[0, 1:]
-            worst = max([worst, *zip(alike.tolist(), (base for base, _ in earlier), strict=True)])
-        if worst[0] > NEAR:
-            reason = f"is a near-copy of base {worst[1]}: shares {worst[0]:.0%} of its word 5-grams"
-            draft, texts = replace(draft, sizes=(), reason=reason), {}
-        for length_bin, text in texts.items():
-            texts_by_bin[length_bin].append((draft.base, text))
+        shares = [(0.0, "")]
+        for length_bin, text in draft.texts().items():
+            others = [pair for pair in known[length_bin] if pair[0] != draft.base]
+            similar = jaccard([text, *(other for _, other in others)])[0, 1:].tolist()
+            shares += zip(similar, (base for base, _ in others), strict=True)
+        share, base = max(shares)
+        if share > NEAR:
+            reason = f"is a near-copy of base {base}: shares {share:.0%} of its word 5-grams"
+            draft = replace(draft, sizes=(), reason=reason)
+        for length_bin, text in draft.texts().items():
+            known[length_bin].append((draft.base, text))
         checked.append(draft)
     return checked
 
@@ -284,28 +284,7 @@ def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
 
 def base_toml(draft: Draft) -> str:
     """Return a base as TOML; every text is an escaped basic string."""
-    extract = draft.extract
-    assert extract is not None
-    fields: dict[str, str | Sequence[str]] = {
-        "base": draft.base,
-        "scenario": extract.scenario,
-        "category": extract.category,
-        "csf": extract.csf,
-        "data_sources": [f"document:{draft.document.name}"],
-        "opening": extract.opening,
-        "task": extract.task,
-        "elements": extract.elements,
-    }
-    lines = []
-    for key, value in fields.items():
-        if isinstance(value, str):
-            lines.append(f"{key} = {_toml(value)}")
-        else:
-            lines += [f"{key} = [", *(f"    {_toml(item)}," for item in value), "]"]
-    for length_bin, first, last in draft.spans():
-        facts = (f"    {{{fact.kind} = {_toml(fact.fact)}}}," for fact in extract.facts[first:last])
-        lines += [f"facts_{length_bin.lower()} = [", *facts, "]"]
-    return "\n".join(lines) + "\n"
+    return template("authoring", "base.jinja").render(draft=draft, extract=draft.extract, toml=_toml)
 
 
 def _toml(text: str) -> str:
@@ -376,31 +355,28 @@ def write_prompts(plan: Plan, store: Store, job: Job, out: Path, *, progress: bo
     )
     # In the order of the documents and not of the replies, so that always the same one of two copies is kept.
     ordered = without_copies([drafts[base] for base in job.bases if base in drafts], prompts)
-    lines, rows = [], []
+    rows = []
     for draft in ordered:
         facts, dropped = (draft.extract.facts, draft.extract.dropped) if draft.extract else ([], [])
-        reasons = [reason for reason, _ in dropped]
-        counts = Counter(reason.partition(",")[0] if "quote is" in reason else reason for reason in reasons)
-        sizes = "/".join(map(str, draft.sizes))
-        result = f"base {draft.base}, facts {sizes} in S/M/L" if draft.sizes else f"no base: {draft.reason}"
-        lines.append(
-            f"{draft.document.name}: {result}; {counted(len(facts), 'facts')} kept, {len(dropped)} dropped"
-        )
-        lines += [f"  dropped {count} x {reason}" for reason, count in counts.most_common(3)]
         rows.append(
             {
                 "document": draft.document.name, "base": draft.base if draft.sizes else None, "sizes": draft.sizes,
-                "facts": len(facts), "dropped": reasons, "reason": draft.reason, "call_id": draft.call_id,
+                "facts": len(facts), "dropped": [reason for reason, _ in dropped], "reason": draft.reason,
+                "call_id": draft.call_id,
             }
         )  # fmt: skip
-    written, documents = sum(bool(draft.sizes) for draft in ordered), len(job.documents)
     saved_in = str(out) if save_bases(ordered, out) else None
     checks = check_summary(out) if saved_in else None
-    total = f"written  {counted(written, 'bases')} from {counted(documents, 'documents')}"
-    lines += [checks.text] if checks else []
-    lines.append(f"{total} in {saved_in}" if saved_in else total)
-    lines += [str(reached)] if reached else []
+    written = sum(bool(draft.sizes) for draft in ordered)
     fields: dict[str, Any] = {"documents": rows, "bases": written, "out": saved_in}
     fields |= {"checks": checks and checks.fields, "budget": str(reached) if reached else None}
-    failed = written < documents or (checks is not None and checks.exit_code != 0)
-    return Summary(fields, "\n".join(lines), 3 if reached else int(failed))
+    words = {"checked": checks and checks.text, "asked": len(job.documents), "common": _most_common}
+    failed = written < len(job.documents) or (checks is not None and checks.exit_code != 0)
+    text = template("authoring", "written.jinja").render(fields | words)
+    return Summary(fields, text, 3 if reached else int(failed))
+
+
+def _most_common(reasons: Iterable[str]) -> list[tuple[str, int]]:
+    """Return the three most frequent reasons of dropped facts with their counts; a quote is not told from another."""
+    counts = Counter(reason.partition(",")[0] if "quote is" in reason else reason for reason in reasons)
+    return counts.most_common(3)

@@ -10,8 +10,7 @@ if _GRAMMAR not in sys.modules:
 
     del sys.modules[_GRAMMAR]
 
-from toolkit.batch.cell import CellResult  # noqa: E402
-from toolkit.batch.result import BatchResult  # noqa: E402
+from toolkit.batch.result import BatchResult, CellResult  # noqa: E402
 from toolkit.batch.run import run_batch, run_templates  # noqa: E402
 
 __all__ = ["BatchResult", "CellResult", "run_batch", "run_templates"]

@@ -8,24 +8,24 @@ import os
 import platform
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Executor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from toolkit.batch.cell import CellResult, run_in_process
-from toolkit.batch.plan import code_hash
+from toolkit.batch.plan import Planned, code_hash
 from toolkit.errors import InputError, ToolkitError
 from toolkit.files import sha256_hex
 
+Work = Callable[..., Any]
 CONNECT_SECONDS = 10.0
 DESERTED_SECONDS = 60.0
 """Seconds that a cluster may have no worker: Dask needs some to replace one that died."""
 
 
 @contextlib.contextmanager
-def connected(address: str, folder: Path) -> Iterator[tuple[Callable[..., Any], int]]:
-    """Connect to a cluster whose workers can all take part; yield what submits a cell, and its number of threads."""
+def connected(address: str, folder: Path, work: Work) -> Iterator[tuple[Executor, Work, int]]:
+    """Connect to a cluster whose workers can all take part; yield its pool, the work with checks, and its threads."""
     option = f"--cluster {address}"
     try:
         from distributed import Client
@@ -49,19 +49,18 @@ def connected(address: str, folder: Path) -> Iterator[tuple[Callable[..., Any], 
             lambda dask_scheduler: setattr(dask_scheduler, "no_workers_timeout", DESERTED_SECONDS)
         )
         try:
-            submit = client.get_executor(pure=False).submit
-            yield partial(submit, _run_checked, expected), sum(threads.values())
+            yield client.get_executor(pure=False), partial(_checked, work, expected), sum(threads.values())
         except (CancelledError, KilledWorker, NoWorkerError) as error:
             reason = f"{type(error).__name__} {error}"[:300]
             message = "the same call goes on from here when it is up again"
             raise ToolkitError(f"{option}: the cluster is gone ({reason}); {message}") from None
 
 
-def _run_checked(expected: Mapping[str, str], plan: Mapping[str, Any], *arguments: Any) -> CellResult:
-    """Run a cell on a worker, which may have joined after the batch began."""
-    if mismatch := mismatch_with(expected, plan["folder"]):
+def _checked(work: Work, expected: Mapping[str, str], plan: Planned, *arguments: Any) -> Any:
+    """Do work on a worker, which may have joined after the batch began."""
+    if mismatch := mismatch_with(expected, plan.folder):
         raise ToolkitError(f"worker {socket.gethostname()}: {mismatch}")
-    return run_in_process(plan, *arguments)
+    return work(plan, *arguments)
 
 
 def facts() -> dict[str, str]:

@@ -12,6 +12,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from jupyter_client.manager import AsyncKernelManager
@@ -21,7 +22,7 @@ from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import Engine, papermill_engines
 from papermill.log import logger
 
-from toolkit.batch.plan import fitting, template_parameters
+from toolkit.batch.template import fitting, template_parameters
 from toolkit.errors import ToolkitError
 
 OUTPUT_SECONDS = 60
@@ -30,26 +31,27 @@ STOPPED = "stopped"
 
 
 class NotebookFailed(ToolkitError):
-    """A notebook did not run to its end; ``status`` is one of `toolkit.batch.cell.FAILED`, or ``stopped``."""
+    """A notebook did not run to its end; ``status`` is one of `toolkit.batch.result.FAILED`, or ``stopped``."""
 
     exit_code = 1
-    status = ""
+
+    def __init__(self, message: str, status: str) -> None:
+        super().__init__(message)
+        self.status = status
 
 
+@dataclass
 class Watch:
     """The kernel of a notebook: in which cell it is, which cell left by ``exit()``, and whether it is to stop."""
 
-    def __init__(self) -> None:
-        self.manager: Any = None
-        self.process: Any = None
-        self.cell: int | None = None
-        self.exit_cell: int | None = None
-        self.stopped = False
+    manager: Any = None
+    process: Any = None
+    cell: int | None = None
+    exit_cell: int | None = None
+    stopped: bool = False
 
     def send(self, number: int) -> None:
         """Send a signal to the kernel and its children; one with its own session, such as the store, goes on."""
-        # The manager forgets the process when it ends, and its children may run on.
-        self.process = getattr(self.manager and self.manager.provisioner, "process", None) or self.process
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)
@@ -62,7 +64,10 @@ class Watch:
     def cell_begins(self, cell: Any, cell_index: int) -> None:
         """Record which cell runs."""
         self.cell = cell_index
-        self.send(signal.SIGKILL if self.stopped else 0)  # 0 finds the process and is not sent
+        # The manager forgets the process when it ends, and its children may run on.
+        self.process = self.process or self.manager.provisioner.process
+        if self.stopped:
+            self.send(signal.SIGKILL)
 
     def cell_ended(self, cell: Any, cell_index: int, execute_reply: Mapping[str, Any]) -> None:
         """Record whether the cell ended the kernel: that happens a moment later, perhaps in the next cell."""
@@ -156,23 +161,21 @@ class ToolkitEngine(Engine):
         if watch.stopped:
             status = reason = STOPPED
         if status:
-            raise _failed(nb_man.nb, watch, status, reason)
+            index = watch.cell if watch.exit_cell is None else watch.exit_cell
+            raise NotebookFailed(_marked(nb_man.nb, index, status, reason), status)
 
 
-def _failed(notebook: Any, watch: Watch, status: str, reason: str) -> NotebookFailed:
-    """Return the error of a notebook, and show in the notebook which cell failed; the first where none began."""
+def _marked(notebook: Any, index: int | None, status: str, reason: str) -> str:
+    """Show in a notebook which cell failed, the first where none began, and return that with the reason."""
     notebook.metadata.papermill["exception"] = True
     code = [n for n, cell in enumerate(notebook.cells) if cell.cell_type == "code" and cell.source.strip()]
-    index = watch.cell if watch.exit_cell is None else watch.exit_cell
     cell = notebook.cells[code[0] if index is None else index]
     # papermill marks the cells after a failed one as pending, and without one as completed.
     cell.metadata.papermill.update(status="failed", exception=True)
     if not any(output.output_type == "error" for output in cell.outputs):
         traceback = [f"{status}: {reason}"]
         cell.outputs.append(new_output("error", ename=status, evalue=reason, traceback=traceback))
-    error = NotebookFailed(reason if index is None else f"In [{code.index(index) + 1}]: {reason}")
-    error.status = status
-    return error
+    return reason if index is None else f"In [{code.index(index) + 1}]: {reason}"
 
 
 papermill_engines.register("toolkit", ToolkitEngine)  # also where the toolkit is not installed

@@ -5,37 +5,47 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from toolkit.batch.cell import COMPLETED, STATUSES, CellResult
 from toolkit.files import write_atomically
 from toolkit.runs.progress import duration
 from toolkit.table_files import csv_bytes
-from toolkit.words import RESULT_TYPE, Summary, counted, one_line
+from toolkit.words import RESULT_TYPE, Summary, counted, template
 
 if TYPE_CHECKING:
     import pandas as pd
 
-CSV_NAME = "summary.csv"
+QUEUED = "queued"
+RUNNING = "running"
+COMPLETED = "done"
+FAILED = ("failed", "timeout", "dead kernel", "exited")
+"""A cell raised an error; a time-out ended it; the kernel died; the notebook called `sys.exit`."""
+STATUSES = (QUEUED, RUNNING, COMPLETED, *FAILED)
 NOTEBOOK_NAME = "summary.ipynb"
-RESULTS_NAME = "results.csv"
-LONGEST = 120  # characters of a parameter that the summary shows
-_EXPLAINED = (
-    "A notebook is *done* when every cell ran; *failed* when a cell raised an error; *timeout* when it or one of its "
-    "cells took too long; *dead kernel* when its Python process died; *exited* when it left by `sys.exit()` before its "
-    "end. Failed ones are kept, and run again with `--retry`."
-)
 _UNCHANGED = "the template, its parameters, the toolkit and the files that they name are the same"
 _STORE = {
     True: f"{_UNCHANGED}, and so is what the store holds of their studies",
     False: f"{_UNCHANGED}; what the store holds does not count, for this template asks for what is missing itself",
 }
 """The condition under which a notebook is already done; see `toolkit.batch.plan`."""
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """How one cell of the grid stands; ``ran`` is whether the call ran it, ``process`` its host and process."""
+
+    parameters: Mapping[str, Any]
+    status: str = QUEUED
+    seconds: float | None = None
+    error: str = ""
+    notebook: str = ""
+    ran: bool = False
+    attempts: int = 0
+    process: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,21 +77,19 @@ class BatchResult:
     @property
     def exit_code(self) -> int:
         """0 when every cell is done, else 1."""
-        return int(any(cell.status != COMPLETED for cell in self.cells))
+        return int(set(self.counts) != {COMPLETED})
 
-    def _named(self) -> Iterator[tuple[CellResult, dict[str, Any]]]:
-        """Yield each cell with the columns that name it."""
+    def _identified(self) -> Iterator[tuple[dict[str, Any], CellResult]]:
+        """Yield the columns that identify each cell, and the cell."""
         for number, cell in enumerate(self.cells, 1):
-            yield (
-                cell,
-                {"cell": number} | {f"parameter_{name}": value for name, value in cell.parameters.items()},
-            )
+            parameters = {f"parameter_{name}": value for name, value in cell.parameters.items()}
+            yield {"cell": number} | parameters, cell
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a cell of the grid."""
         import pandas as pd
 
-        frame = pd.DataFrame([columns | asdict(cell) for cell, columns in self._named()])
+        frame = pd.DataFrame([columns | asdict(cell) for columns, cell in self._identified()])
         return frame.drop(columns=["parameters", "attempts", "process"]).astype({"seconds": "float64"})
 
     def results(self) -> pd.DataFrame:
@@ -89,13 +97,12 @@ class BatchResult:
         import pandas as pd
 
         rows = []
-        for cell, columns in self._named():
+        for columns, cell in self._identified():
             if cell.status == COMPLETED:
                 content = json.loads((self.folder / cell.notebook).read_text(encoding="utf-8"))
-                for output in chain.from_iterable(
-                    part.get("outputs", ()) for part in content.get("cells", ())
-                ):
-                    rows += [columns | row for row in output.get("data", {}).get(RESULT_TYPE, ())]
+                for part in content.get("cells", ()):
+                    for output in part.get("outputs", ()):
+                        rows += [columns | row for row in output.get("data", {}).get(RESULT_TYPE, ())]
         return pd.DataFrame(rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -111,76 +118,43 @@ class BatchResult:
 
     def summary(self) -> Summary:
         """Return the summary that the command line prints."""
-        lines = [self.sentence()]
-        for cell in self.cells:
-            if cell.status != COMPLETED:
-                arguments = ", ".join(f"{name}={_brief(value)}" for name, value in cell.parameters.items())
-                lines.append(f"{cell.status}  {arguments or '(no parameters)'}: {cell.error}")
-        if self.already_done:
-            lines.append(f"already done  {self.already_done}: {_STORE[self.reads_store]}")
-        lines.append(f"summary  {self.folder / NOTEBOOK_NAME}")
-        if any(cell.status != COMPLETED and not cell.ran for cell in self.cells):
-            lines.append("failed ones are run again with --retry (in Python: retry=True)")
-        return Summary(self.to_dict(), "\n".join(lines), self.exit_code)
+        return Summary(self.to_dict(), str(self._page().lines()), self.exit_code)
 
     def write(self) -> tuple[Path, Path]:
         """Write the summary as CSV and as a notebook, and return both files; results are written beside them."""
-        results = self.results()
-        (self.folder / RESULTS_NAME).unlink(missing_ok=True)
+        results, collected = self.results(), self.folder / "results.csv"
+        collected.unlink(missing_ok=True)
         if len(results):
-            write_atomically(self.folder / RESULTS_NAME, csv_bytes(results))
-        notebook = self._notebook(with_results=bool(len(results))).encode()
-        table = write_atomically(self.folder / CSV_NAME, csv_bytes(self.to_frame()))
-        return table, write_atomically(self.folder / NOTEBOOK_NAME, notebook)
+            write_atomically(collected, csv_bytes(results))
+        table = write_atomically(self.folder / "summary.csv", csv_bytes(self.to_frame()))
+        notebook = self._notebook(with_results=bool(len(results)))
+        return table, write_atomically(self.folder / NOTEBOOK_NAME, notebook.encode())
+
+    def _page(self) -> Any:
+        """Return the macros of ``summary.jinja`` for this batch."""
+        names = list(dict.fromkeys(name for cell in self.cells for name in cell.parameters))
+        values = {"batch": self, "names": names, "rule": _STORE[self.reads_store]}
+        return template("batch", "summary.jinja").make_module(values | {"escaped": _escaped, "quoted": quote})
 
     def _notebook(self, *, with_results: bool) -> str:
-        from nbformat import v4, writes
+        from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, writes
 
-        names = list(dict.fromkeys(name for cell in self.cells for name in cell.parameters))
-        head = ["cell", *names, "status", "seconds", "what ended it", "notebook"]
-        rows = [head, ["---"] * len(head)]
-        for number, cell in enumerate(self.cells, 1):
-            link = f"[open](<{quote(cell.notebook)}>)" if cell.notebook else ""
-            seconds = "" if cell.seconds is None else f"{cell.seconds:.1f}"
-            arguments = [_text(_brief(cell.parameters.get(name, ""))) for name in names]
-            rows.append([str(number), *arguments, cell.status, seconds, _text(cell.error), link])
-        # Names of parameters are names of Python; everything else is made text.
-        table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        page = self._page()
         cells = [
-            v4.new_markdown_cell(
-                f"# Batch of {_text(self.template)}\n\n"
-                "**Question: which notebooks came to their end, and what ended the others?**\n\n"
-                f"{self.sentence(_text(self.template))}.\n\n{_EXPLAINED} "
-                f"A notebook is not run again when {_STORE[self.reads_store]}."
-            ),
-            v4.new_markdown_cell(table),
-            v4.new_code_cell(
-                "# The same as a frame, to sort and filter.\nimport pandas as pd\n\n"
-                "from toolkit.table_files import frame_of_csv\n\n"
-                'pd.set_option("display.html.use_mathjax", False)  # an error may quote a "$"\n'
-                f'frame = frame_of_csv("{CSV_NAME}")\nframe[frame.status != "{COMPLETED}"]'
-            ),
+            new_markdown_cell(page.question()),
+            new_markdown_cell(page.table()),
+            new_code_cell(page.frame()),
         ]
         if with_results:
-            cells += [
-                v4.new_markdown_cell(
-                    "## What the notebooks found\n\nThe rows that each gave to `toolkit.result`, beside its parameters."
-                ),
-                v4.new_code_cell(f'results = frame_of_csv("{RESULTS_NAME}")\nresults'),
-            ]
+            cells += [new_markdown_cell(page.collected()), new_code_cell(page.rows())]
         # nbformat draws random ids: the same result must be the same file.
         for number, cell in enumerate(cells):
             cell["id"] = f"summary-{number}"
         kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
-        return writes(v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}))
+        return writes(new_notebook(cells=cells, metadata={"kernelspec": kernel}))
 
 
-def _brief(value: Any) -> str:
-    """Return a parameter as text, cut where it is long."""
-    return one_line(str(value), LONGEST)
-
-
-def _text(value: Any) -> str:
+def _escaped(value: Any) -> str:
     """Return anything as escaped Markdown: an error may quote what a model wrote."""
     text = "".join(sign for sign in " ".join(str(value).split()) if sign.isprintable())
     return re.sub(r"[^\w ,;/-]|_", lambda sign: f"&#{ord(sign[0])};", text)

@@ -1,41 +1,51 @@
-"""Runs a batch: a template over a grid of parameters, each notebook once, from the first check to the summary."""
+"""Runs a batch: a template over a grid of parameters, each notebook once, from the first check to the summary.
+
+The record of a planned notebook is a small JSON file, written whole or not at all, before the notebook runs and after
+it. papermill writes "completed" into the notebook of a dead kernel, so the notebook is not trusted. Each notebook runs
+in a process of its own, because papermill changes the folder of its whole process, and because a process that dies
+takes no other with it. A process whose batch is killed brings its notebook to the end, because its calls are paid;
+whoever is to run the same notebook waits for it.
+"""
 
 import contextlib
 import os
+import re
 import signal
+import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from toolkit.batch.cell import (
-    COMPLETED,
-    FAILED,
-    QUEUED,
-    RUNNING,
-    CellResult,
-    locked,
-    read_record,
-    run_in_process,
-    write_record,
-)
+import papermill
+from papermill.exceptions import PapermillExecutionError
+from pydantic import TypeAdapter
+
 from toolkit.batch.cluster import connected
-from toolkit.batch.plan import check_parameters, grid_cells, plan_batch
-from toolkit.batch.result import BatchResult
+from toolkit.batch.engine import STOPPED, NotebookFailed, Watch, ending
+from toolkit.batch.grid import grid_cells
+from toolkit.batch.plan import Planned, changed, plan_batch
+from toolkit.batch.result import COMPLETED, FAILED, QUEUED, RUNNING, STATUSES, BatchResult, CellResult
+from toolkit.batch.template import check_parameters
 from toolkit.errors import InputError, ToolkitError
-from toolkit.files import sha256_hex, write_atomically
+from toolkit.files import held, write_atomically
 from toolkit.report.manifest import claim_folder
 from toolkit.runs.progress import Progress
+from toolkit.secrets import redacted, redacted_words
+from toolkit.words import one_line
 
-Plan = Mapping[str, Any]
+LOOK_SECONDS = 0.3
 STOP_SECONDS = 15.0
 """Seconds that notebooks have to stop: the replies to calls under way are still received and saved."""
+PLANNED, _RECORD = TypeAdapter(Planned), TypeAdapter(CellResult)
+_CODE = "import sys; from toolkit.batch import run; run.run_cell(run.PLANNED.validate_json(sys.stdin.read()))"
 
 
 def run_batch(
@@ -53,44 +63,31 @@ def run_batch(
     """Run a template over a grid, each notebook once, and write the summary."""
     began = time.monotonic()
     template = Path(template)
-    source = None if isinstance(grid, Mapping) else Path(grid)
-    cells = grid_cells(source or grid)  # type: ignore[arg-type]
-    folder = (source.parent if source else Path.cwd()).resolve()
-    output = Path(out).resolve() if out else folder / "results" / "batches" / (source or template).stem
-    settings = {"workers": workers, "timeout": timeout, "cell_timeout": cell_timeout}
-    for name, number in settings.items():
+    tables = grid if isinstance(grid, Mapping) else Path(grid)
+    folder, name, location = Path.cwd(), template.stem, "grid"
+    if isinstance(tables, Path):
+        folder, name, location = tables.parent.resolve(), tables.stem, str(tables)
+    cells = grid_cells(tables)
+    output = Path(out).resolve() if out else folder / "results" / "batches" / name
+    limits = {"timeout": timeout, "cell_timeout": cell_timeout}
+    for option, number in {"workers": workers, **limits}.items():
         if number is not None and not number > 0:
-            raise InputError(f"{name}: {number} would run nothing; give a number above 0, or leave it out")
-    batch = plan_batch(template, cells, folder, str(source or "grid"))
+            raise InputError(f"{option}: {number} would run nothing; give a number above 0, or leave it out")
+    batch = plan_batch(template, cells, folder, location, output, **limits)
     claim_folder(f"batch {template.stem}", output)
-    records = output / "records"
-    # A copy of the template is run, so that edits of the file do not matter.
-    copy = records / f"{template.stem}_{sha256_hex(batch.content)[:12]}.template.ipynb"
-    plans = [
-        {
-            **settings,
-            **vars(cell),
-            "template": str(copy),
-            "folder": str(folder),
-            "output": str(output / f"{template.stem}_{cell.file_stem}.ipynb"),
-            "record": str(records / f"{cell.identity}.json"),
-        }
-        for cell in batch.cells
-    ]
+    settled = (COMPLETED,) if retry else (COMPLETED, *FAILED)
     try:
-        with locked(records / "batch.lock", f"{output}: waiting for another call that runs a batch there"):
-            before = [read_record(plan) for plan in plans]
-            rerun = FAILED if retry else ()
-            stored = zip(plans, before, strict=True)
-            if pending := [plan for plan, cell in stored if not cell.is_finished or cell.status in rerun]:
-                write_atomically(copy, batch.content.encode())
+        lock = output / "records" / "batch.lock"
+        with locked(lock, f"{output}: waiting for another call that runs a batch there"):
+            before = list(map(read_record, batch.cells))
+            states = zip(batch.cells, before, strict=True)
+            if pending := [plan for plan, cell in states if cell.status not in settled]:
+                write_atomically(batch.copy, batch.content.encode())
                 _run_all(pending, workers, cluster, output, progress)
-            results = []
-            for plan, earlier in zip(plans, before, strict=True):
-                cell = read_record(plan)
-                results.append(replace(cell, ran=cell.attempts > earlier.attempts))
+            after = zip(map(read_record, batch.cells), before, strict=True)
+            results = tuple(replace(now, ran=now.attempts > then.attempts) for now, then in after)
             seconds = time.monotonic() - began
-            result = BatchResult(template.stem, output, tuple(results), seconds, batch.reads_store)
+            result = BatchResult(template.stem, output, results, seconds, batch.reads_store)
             result.write()
     except OSError as error:
         raise ToolkitError(
@@ -103,45 +100,38 @@ def run_batch(
 def run_templates(jobs: Sequence[tuple[Path, Path, Mapping[str, Any]]]) -> tuple[Path, ...]:
     """Execute templates with parameters, also those that were run before, and return the notebooks."""
     with tempfile.TemporaryDirectory() as records:
-        plans: list[Plan] = []
-        for number, (template, output, parameters) in enumerate(jobs):
-            target = output.resolve()
+        plans = []
+        for number, (template, output, arguments) in enumerate(jobs):
+            parameters, target = check_parameters(template, arguments), output.resolve()
             target.parent.mkdir(parents=True, exist_ok=True)
-            plan: Plan = {
-                "parameters": check_parameters(template, parameters),
-                "template": str(template.resolve()),
-                "folder": str(target.parent),
-                "output": str(target),
-                "record": f"{records}/{number}.json",
-            }
-            plans.append(plan)
+            files = str(template.resolve()), str(target.parent), str(target), f"{records}/{number}.json"
+            plans.append(Planned(parameters, *files))
         _run_all(plans, 2)
         for plan in plans:
             cell = read_record(plan)
             if cell.status != COMPLETED:
                 problem = f"did not run to its end: {cell.status}: {cell.error}"
-                hint = f"; see {plan['folder']}/{cell.notebook}" if cell.notebook else ""
-                raise ToolkitError(f"{Path(plan['template']).name}: {problem}{hint}")
+                hint = f"; see {plan.folder}/{cell.notebook}" if cell.notebook else ""
+                raise ToolkitError(f"{Path(plan.template).name}: {problem}{hint}")
     return tuple(output for _, output, _ in jobs)
 
 
 def _run_all(
-    plans: Sequence[Plan],
+    plans: Sequence[Planned],
     workers: int | None,
     cluster: str | None = None,
     folder: Path = Path(),
     progress: bool = False,
 ) -> None:
     """Run planned cells, some at once, in processes of this machine or on a cluster."""
-    submit: Callable[..., Future[CellResult]]
     with contextlib.ExitStack() as stack:
+        work: Any = run_in_process
         if cluster:
-            submit, at_once = stack.enter_context(connected(cluster, folder))
-            at_once = workers or at_once
+            pool, work, threads = stack.enter_context(connected(cluster, folder, work))
+            at_once = workers or threads
         else:
             at_once = workers or len(os.sched_getaffinity(0))
-            pool: Any = stack.enter_context(ThreadPoolExecutor(at_once))
-            submit = partial(pool.submit, run_in_process)
+            pool = stack.enter_context(ThreadPoolExecutor(at_once))
         for plan in plans:
             cell = read_record(plan)
             if cell.status != RUNNING:  # its process, of a batch that was killed, may still write the record
@@ -154,12 +144,10 @@ def _run_all(
         processes: list[Any] = []
         waiting, futures = iter(plans), set[Future[CellResult]]()
         try:
-            while True:
-                futures |= {
-                    submit(plan, at_once, processes) for plan in islice(waiting, at_once - len(futures))
-                }
-                if not futures:
-                    break
+            while futures := futures | {
+                pool.submit(work, plan, at_once, processes)
+                for plan in islice(waiting, at_once - len(futures))
+            }:
                 done, futures = wait(futures, return_when=FIRST_COMPLETED)
                 for future in done:
                     bar.fail("notebooks", int(future.result().status in FAILED))
@@ -178,3 +166,133 @@ def _stop(processes: Sequence[Any], futures: Collection[Future[CellResult]]) -> 
             future.cancel()
         with contextlib.suppress(KeyboardInterrupt):
             wait(futures, STOP_SECONDS)
+
+
+def read_record(plan: Planned) -> CellResult:
+    """Return how a planned cell stands: queued without a record that can be read, and where its notebook is gone."""
+    with contextlib.suppress(OSError, ValueError):
+        cell = _RECORD.validate_json(Path(plan.record).read_bytes())
+        existing = (Path(plan.output).parent / cell.notebook).is_file()
+        if cell.status in STATUSES and (existing or cell.status != COMPLETED):
+            return cell
+    return CellResult(plan.parameters)
+
+
+def write_record(plan: Planned, cell: CellResult) -> CellResult:
+    """Write how a planned cell stands, and return it."""
+    write_atomically(Path(plan.record), _RECORD.dump_json(cell, indent=1))
+    return cell
+
+
+@contextlib.contextmanager
+def locked(path: Path, notice: str = "") -> Iterator[None]:
+    """Lock a file during the block; print a notice and wait while another process has locked it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as lock:
+        while not held(lock.fileno()):
+            if notice:
+                print(notice, file=sys.stderr)
+            notice = ""
+            time.sleep(LOOK_SECONDS)
+        yield
+
+
+def run_cell(plan: Planned) -> CellResult:
+    """Run the notebook of a planned cell in this process, unless it is finished; its record says so before and after.
+
+    Where another process still runs it, of a batch that was killed or a worker that died, this one waits for its end.
+    """
+    with locked(Path(plan.record).with_suffix(".lock")):
+        cell, watch = read_record(plan), Watch()
+        if cell.status not in (QUEUED, RUNNING):
+            return cell
+        signal.signal(signal.SIGINT, lambda *_: watch.stop(signal.SIGINT))
+        signal.signal(signal.SIGTERM, lambda *_: watch.stop(signal.SIGKILL))
+        began = time.monotonic()  # the wall clock may be changed while it runs
+        process = f"{socket.gethostname()}:{os.getpid()}"
+        cell = CellResult(plan.parameters, RUNNING, attempts=cell.attempts + 1, process=process)
+        write_record(plan, cell)
+        status, error = _execute(plan, watch)
+        return _settle(plan, replace(cell, seconds=time.monotonic() - began), status, error)
+
+
+def _execute(plan: Planned, watch: Watch) -> tuple[str, str]:
+    """Run a notebook into its draft; return its status and its error."""
+    # papermill would fill in parameters at the braces of a path.
+    template, draft = (path.replace("{", "{{").replace("}", "}}") for path in (plan.template, _draft(plan)))
+    try:
+        if not (late := changed(plan.files)):
+            papermill.execute_notebook(
+                template,
+                draft,
+                parameters=plan.parameters,
+                engine_name="toolkit",
+                kernel_name="python3",
+                language="python",  # a notebook written by hand may not name it
+                progress_bar=False,
+                cwd=plan.folder,
+                execution_timeout=plan.cell_timeout,
+                notebook_timeout=plan.timeout,
+                watch=watch,
+            )
+            late = changed(plan.files)
+    except NotebookFailed as error:
+        return (QUEUED, "") if error.status == STOPPED else (error.status, str(error))
+    except PapermillExecutionError as error:
+        return "failed", f"In [{error.exec_count}]: {error.ename}: {error.evalue}"
+    except Exception as error:  # of papermill, the kernel or the disk: it ends this notebook only
+        return "failed", f"{type(error).__name__}: {error}"
+    return (
+        ("failed", f"{late} was changed after the batch began; call the batch again")
+        if late
+        else (COMPLETED, "")
+    )
+
+
+def _settle(plan: Planned, cell: CellResult, status: str, error: str) -> CellResult:
+    """Name the file of a notebook by how it ended, and write its record."""
+    output, draft = Path(plan.output), Path(_draft(plan))
+    failed = output.with_suffix(".failed.ipynb")
+    final = output if status == COMPLETED else failed
+    if draft.exists():  # a cell may have printed the environment
+        write_atomically(final, redacted(draft.read_text(encoding="utf-8")).encode())
+        draft.unlink()
+    if final is output:
+        failed.unlink(missing_ok=True)  # of an earlier attempt
+    colourless = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", error)
+    line = one_line(redacted_words(colourless), 300)
+    notebook = final.name if final.exists() else ""
+    return write_record(plan, replace(cell, status=status, error=line, notebook=notebook))
+
+
+def _draft(plan: Planned) -> str:
+    """Return the file of a notebook while it runs."""
+    return str(Path(plan.output).with_suffix(f".{RUNNING}.ipynb"))
+
+
+def run_in_process(plan: Planned, at_once: int, processes: list[Any]) -> CellResult:
+    """Run a cell in a process of its own, which is added to a list; one that dies fails its own notebook only."""
+    from toolkit.runs.gateway import SHARE_ENV  # the process of a cell does not need it
+
+    # Plain lines of progress, and a share of the limits for each notebook.
+    environment = os.environ | {"TOOLKIT_BATCH": "1", SHARE_ENV: str(at_once)}
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _CODE],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is passed on by the batch
+        )
+        processes.append(process)
+        process.communicate(PLANNED.dump_json(plan))
+        log.seek(0)
+        last = log.read()[-200:].decode(errors="replace")
+    cell = read_record(plan)
+    reason = f"the process that ran it died ({ending(process.returncode)}) {last}".strip()
+    if process.returncode and cell.status == QUEUED:
+        raise ToolkitError(one_line(f"a notebook did not begin: {reason}", 300))
+    if process.returncode and cell.status == RUNNING:
+        return _settle(plan, cell, "failed", reason)
+    return cell

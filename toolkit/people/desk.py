@@ -6,6 +6,7 @@ Scores are toggle buttons: a slider at rest looks like a 0. All text of models i
 import html
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import ipywidgets as widgets
@@ -21,10 +22,7 @@ from toolkit.words import counted, scale_words
 NO_SCORE = "–"
 MOST_BUTTONS = 21
 """Of one dimension; longer scales are lists."""
-_STYLE = (  # all half steps of 0-5 fit in one line beside the texts
-    "<style>.toolkit-desk .widget-toggle-button { padding: 0; margin: 1px; height: 24px; line-height: 24px }"
-    ".toolkit-desk .widget-toggle-buttons { margin: 0 }</style>"
-)
+_STYLE = f"<style>{Path(__file__).with_name('desk.css').read_text('utf-8')}</style>"
 _HIGH = "max(26em, 100vh - 26em)"
 _WIDE = widgets.Layout(width="auto")
 
@@ -79,14 +77,12 @@ class Desk:
             rows=2,
             layout=_WIDE,
         )
-        self.save = widgets.Button(description="Save and next", button_style="primary")
-        self.skip = widgets.Button(description="Skip", tooltip="It comes again at the end of the round.")
-        self.back = widgets.Button(description="Back", tooltip="To the reply before this one.")
-        self.end = widgets.Button(description="End round", tooltip="Keep what is rated, and leave the rest.")
-        self.throw = widgets.Button(
-            description="Throw round away",
-            tooltip="None of its ratings counts any more; all stay in the history.",
-        )
+        self.save = self._button("Save and next", self._save, button_style="primary")
+        self.skip = self._button("Skip", self._skip, tooltip="It comes again at the end of the round.")
+        self.back = self._button("Back", self._back, tooltip="To the reply before this one.")
+        self.end = self._button("End round", self._end, tooltip="Keep what is rated, and leave the rest.")
+        history = "None of its ratings counts any more; all stay in the history."
+        self.throw = self._button("Throw round away", self._throw, tooltip=history)
         self.status, self.header, self.texts = (widgets.HTML() for _ in range(3))
         self.bar = widgets.IntProgress(
             min=0, max=max(1, len(round_.replies)), layout=widgets.Layout(width="auto", height="10px")
@@ -102,14 +98,13 @@ class Desk:
             widgets.HBox([read, scores], layout=widgets.Layout(flex_flow="row wrap", grid_gap="0 1.5em")),
         )
         self.box = widgets.VBox(layout=widgets.Layout(width="100%")).add_class("toolkit-desk")
-        for button, action in (
-            (self.save, self._save), (self.skip, self._skip), (self.back, self._back), (self.end, self._end),
-            (self.throw, self._throw),
-        ):  # fmt: skip
-            button.layout.width = "auto"
-            button.on_click(self._guarded(action))
         self.typed.observe(self._guarded(self._take_typed), "value")
         self._show(next_reply(round_))
+
+    def _button(self, name: str, action: Callable[[], None], **look: str) -> widgets.Button:
+        button = widgets.Button(description=name, layout=widgets.Layout(width="auto"), **look)
+        button.on_click(self._guarded(action))
+        return button
 
     def _show(self, reply: Reply | None) -> None:
         self.reply, self._pending = reply, None
@@ -227,20 +222,15 @@ def _row(dimension: Dimension, buttons: widgets.Widget) -> widgets.VBox:
     anchors = " · ".join(f"<b>{score:g}</b> {html.escape(text)}" for score, text in scores)
     title = f"<b>{html.escape(dimension.title)}</b>: {html.escape(dimension.question)}"
     text = f"{title} <small>{anchors}</small>" if anchors else title
-    return widgets.VBox([widgets.HTML(f"<div style='line-height:1.25;margin-top:4px'>{text}</div>"), buttons])
+    return widgets.VBox([widgets.HTML(f"<div class='toolkit-dimension'>{text}</div>"), buttons])
 
 
 def _text_box(title: str, text: str, high: str = "none") -> str:
-    style = (
-        "white-space: pre-wrap; word-break: normal; overflow-wrap: break-word; overflow: auto;"
-        f"max-height: {high}; min-height: 3em; line-height: 1.4; unicode-bidi: plaintext;"
-        "border: 1px solid var(--jp-border-color1, #bbb); padding: 0.4em 0.6em; margin: 0.2em 0 0.5em;"
-    )
     return (
         f"<b>{title}</b>"
         # JupyterLab would use the arrow keys to change the cell.
         f'<pre dir="auto" tabindex="0" data-lm-suppress-shortcuts="true" role="region" aria-label="{title}" '
-        f'style="{style}">{html.escape(plain_text(text))}</pre>'
+        f'class="toolkit-text" style="max-height: {high}">{html.escape(plain_text(text))}</pre>'
     )
 
 

@@ -14,7 +14,7 @@ from toolkit.store.connection import Store
 from toolkit.store.ratings import Rating, keep_judgements, keep_ratings, newest_ratings
 from toolkit.store.records import stored_runs
 from toolkit.table_files import MISSING, read_texts
-from toolkit.words import Summary, choices
+from toolkit.words import Summary, choices, template
 
 IGNORED = ("study", "prompt_id", "base", "task", "reply")
 """Columns that help a person fill in the file, and are not read."""
@@ -58,31 +58,21 @@ def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None
         reasons = "\n".join(given_reasons) or (before.reasons if before else None)
         key = (plan.study.name, name, run_id, blobs[run_id], plan.rubric.name, plan.rubric.digest)
         ratings.append(Rating(*key, scores, reasons, source="file", scheme=scheme))
-    new = [rating for rating in ratings if (rating.rater, rating.run_id) not in stored]
-    repeated = [rating for rating in ratings if (rating.rater, rating.run_id) in stored]
-    changed = [rating for rating in repeated if not stored[rating.rater, rating.run_id].equals(rating)]
+    earlier = [(rating, stored.get((rating.rater, rating.run_id))) for rating in ratings]
+    new = [rating for rating, before in earlier if before is None]
+    changed = [rating for rating, before in earlier if before is not None and not before.equals(rating)]
     at_once(keep_ratings, store, [*new, *changed])
     at_once(keep_judgements, store, ratings)  # also of an import that was killed before this step
-    raters = sorted({name for name, _ in entries})
-    unchanged, unfinished = len(repeated) - len(changed), sum(not rating.finished for rating in ratings)
-    text = (
-        f"{file}: {len(new)} new ratings, {len(changed)} changed (the earlier versions are kept), "
-        f"{unchanged} unchanged; raters: {', '.join(raters) or 'none'}"
-    )
-    if unfinished:
-        text += f"\n{unfinished} lack a dimension: they are kept, and count once it is there"
-    if empty:
-        text += f"\n{empty} lines hold neither score nor reasons"
     fields = {
         "file": str(file),
-        "raters": raters,
+        "raters": sorted({name for name, _ in entries}),
         "new": len(new),
         "changed": len(changed),
-        "unchanged": unchanged,
-        "unfinished": unfinished,
+        "unchanged": len(ratings) - len(new) - len(changed),
+        "unfinished": sum(not rating.finished for rating in ratings),
         "empty": empty,
     }
-    return Summary(fields, text)
+    return Summary(fields, template("people", "imported.jinja").render(fields))
 
 
 def _gathered(

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from operator import itemgetter
@@ -20,13 +20,13 @@ from toolkit.prompts.dataset import (
     Prompt,
     by_bin,
     clusters_of,
-    digest_of,
     load_dataset,
+    version_of,
     without_arms,
     words_of,
 )
 from toolkit.prompts.similarity import NEAR, jaccard
-from toolkit.words import LENGTH_ARMS, LENGTH_BINS, Summary, counted, one_line
+from toolkit.words import LENGTH_ARMS, LENGTH_BINS, Summary, counted, one_line, template
 
 BINNED_BY = "o200k_base"
 """The encoding whose counts make `load_dataset` refuse a prompt."""
@@ -65,60 +65,31 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
     """Check a dataset and list its problems: what `toolkit prompts check` prints; exit code 1 where there is one."""
     dataset = load_dataset(source, check_ranges=False, length_arms=True)
     problems = check_dataset(dataset)
-    plain = without_arms(dataset.prompts)
+    plain, clusters = without_arms(dataset.prompts), clusters_of(dataset.prompts)
     arms = Counter(arm for prompt in dataset.prompts if (arm := prompt.metadata.get("length_arm")))
-    bins = {
-        length_bin: sum(prompt.length_bin == length_bin for prompt in plain) for length_bin in LENGTH_BINS
-    }
-    clusters = clusters_of(dataset.prompts)
+    bins = Counter(prompt.length_bin for prompt in plain)
     fields: dict[str, Any] = {
         "dataset": dataset.name,
-        "version": dataset.version,
-        "digest": digest_of(plain),  # that of a study without length arms
-        "date": dataset.date.isoformat() if dataset.date else "",
-        "focus": dataset.focus,
+        **version_of(dataset),
         "bases": len(clusters),
         "prompts": len(plain),
-        "length_bins": bins,
+        "length_bins": {length_bin: bins[length_bin] for length_bin in LENGTH_BINS},
         "kinds": flaw_counts(problems),
         "problems": [asdict(problem) for problem in problems],
     }
-    counts = ", ".join(f"{length_bin} {count}" for length_bin, count in bins.items())
-    listed_arms = ", ".join(f"{arm} {count}" for arm, count in arms.items())
-    arms_text = f"of length arms {arms.total()} ({listed_arms}), " if arms else ""
-    independent = len(set(clusters.values()))
-    groups = "" if independent == len(clusters) else f"independent groups {independent}, "
-    fields |= {"independent_groups": independent} if groups else {}
-    fields |= {"length_arms": dict(arms)} if arms else {}
-    lines = []
-    for kind, count in fields["kinds"].items():
-        matching = [problem for problem in problems if problem.kind == kind]
-        listed = matching if every else matching[:EXAMPLES]
-        lines.append(f"{kind}: {counted(count, 'problems')}, {KINDS[kind]}")
-        lines += [f"  {one_line(f'{p.prompt_id}: {p.what}', LONGEST_LINE)}; {p.mend}" for p in listed]
-        lines += [f"  and {count - len(listed)} more; --all shows them"] if len(listed) < count else []
-    last = (
-        f"dataset {dataset.name}, version {dataset.version}: bases {len(clusters)}, "
-        f"prompts {len(plain)} ({counts}), {arms_text}{groups}problems {len(problems)}"
-    )
-    fields["verdict"] = _verdict(fields)
-    output = [*lines, fields["verdict"], one_line(last, LONGEST_LINE)]
-    return Summary(fields, "\n".join(output), 1 if problems else 0)
-
-
-def _verdict(fields: Mapping[str, Any]) -> str:
-    """Return in a sentence or two whether lengths can be compared, from what the checks counted."""
-    compared = f"{counted(fields['prompts'], 'prompts')} of {counted(fields['bases'], 'bases')}"
-    if not fields["kinds"]:
-        return (
-            f"No check finds that the lengths differ in anything else than length: no problem in {compared}."
-        )
-    prompts = len({problem["prompt_id"] for problem in fields["problems"]})
-    kind, most = max(fields["kinds"].items(), key=lambda pair: pair[1])
-    return (
-        f"The lengths may differ in more than length: {counted(len(fields['problems']), 'problems')} in "
-        f"{prompts} of {compared}. Most often ({most}) it is {kind}: {KINDS[kind]}."
-    )
+    if (independent := len(set(clusters.values()))) < len(clusters):
+        fields["independent_groups"] = independent
+    if arms:
+        fields["length_arms"] = dict(arms)
+    page = template("prompts", "check.jinja")
+    values = {
+        **fields,
+        "sentences": KINDS,
+        "most": len(problems) if every else EXAMPLES,
+        "long": LONGEST_LINE,
+    }
+    fields["verdict"] = str(page.make_module(values).verdict())
+    return Summary(fields, page.render(values), 1 if problems else 0)
 
 
 def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:

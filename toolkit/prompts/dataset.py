@@ -387,3 +387,13 @@ def digest_of(prompts: Iterable[Prompt]) -> str:
     ]
     text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return sha256_hex(text)
+
+
+def version_of(dataset: Dataset) -> dict[str, str]:
+    """Return what tells a version of a dataset from others, with the digest that a study without length arms has."""
+    return {
+        "version": dataset.version,
+        "digest": digest_of(without_arms(dataset.prompts)),
+        "date": dataset.date.isoformat() if dataset.date else "",
+        "focus": dataset.focus,
+    }

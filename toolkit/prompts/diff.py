@@ -1,12 +1,13 @@
 """Compares two versions of a dataset prompt by prompt."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from difflib import unified_diff
 from pathlib import Path
+from typing import Any
 
-from toolkit.prompts.dataset import Dataset, Prompt, digest_of, load_dataset, without_arms
-from toolkit.words import Summary, counted, one_line
+from toolkit.prompts.dataset import Dataset, Prompt, load_dataset, version_of
+from toolkit.words import Summary, template
 
 LABELS = ("scenario", "category", "length_bin", "base", "token_count")
 
@@ -43,28 +44,10 @@ def _change(old: Prompt | None, new: Prompt) -> Change | None:
 
 def diff_summary(before: str | Path, after: str | Path) -> Summary:
     """Compare two datasets: what `toolkit prompts diff` prints; exit code 1 when they differ."""
-    datasets = (load_dataset(source, check_ranges=False, length_arms=True) for source in (before, after))
-    # Each by the digest that a study without length arms has.
-    old, new = (replace(dataset, digest=digest_of(without_arms(dataset.prompts))) for dataset in datasets)
+    old, new = (load_dataset(source, check_ranges=False, length_arms=True) for source in (before, after))
     changes = diff_datasets(old, new)
     kinds = Counter(change.kind for change in changes)
-    counts = {kind: kinds[kind] for kind in ("added", "removed", "changed")}
-    totals = ", ".join(f"{counted(count, 'prompts')} {kind}" for kind, count in counts.items())
-    fields = {"before": _named(old), "after": _named(new)} | counts | {"changes": [*map(asdict, changes)]}
-    lines = []
-    for change in changes:
-        lines.append(one_line(f"{change.kind}: {change.prompt_id}", 200))
-        details = (*change.labels, *change.lines)
-        lines += [f"  {one_line(line, 200)}" for line in details if not line.startswith("@@")]
-    last = f"{old.name} {old.version} ({old.digest[:12]}) -> {new.name} {new.version} ({new.digest[:12]}): {totals}"
-    return Summary(fields, "\n".join([*lines, one_line(last, 400)]), 1 if changes else 0)
-
-
-def _named(dataset: Dataset) -> dict[str, str]:
-    return {
-        "name": dataset.name,
-        "version": dataset.version,
-        "digest": dataset.digest,
-        "date": dataset.date.isoformat() if dataset.date else "",
-        "focus": dataset.focus,
-    }
+    named = {"before": {"name": old.name, **version_of(old)}, "after": {"name": new.name, **version_of(new)}}
+    fields: dict[str, Any] = named | {name: kinds[name] for name in ("added", "removed", "changed")}
+    fields["changes"] = [asdict(change) for change in changes]
+    return Summary(fields, template("prompts", "diff.jinja").render(fields), 1 if changes else 0)
