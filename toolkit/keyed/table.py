@@ -210,19 +210,16 @@ def _item(location: str, number: int, line: int, row: Row, roles: Row) -> KeyedI
     def cell(column: str) -> str:
         return _text(_cell(row, column), f"{location}, {column}")
 
-    def filled(field: re.Match[str]) -> str:
-        if _cell(row, field[1]) is None:
-            raise InputError(
-                f"{location}: has no {field[1]}, which its prompt needs; write it, or take the row out"
-            )
-        return cell(field[1])
-
     def text(role: str) -> str:
         return cell(roles[role]).strip() if role in roles else ""
 
-    column = roles["prompt"]
-    template = column not in row and _FIELD.search(column)
-    prompt = _FIELD.sub(filled, column).strip() if template else cell(column)
+    column, answer = roles["prompt"], roles.get("answer")
+    fields = [] if column in row else _FIELD.findall(column)
+    if absent := [name for name in fields if _cell(row, name) is None]:
+        raise InputError(
+            f"{location}: has no {absent[0]}, which its prompt needs; write it, or take the row out"
+        )
+    prompt = _FIELD.sub(lambda field: cell(field[1]), column).strip() if fields else cell(column)
     item_id = text("id") if "id" in roles else f"{number:05d}"
     for role, content in (("prompt", prompt.strip()), ("id", item_id)):
         if not content:
@@ -232,15 +229,14 @@ def _item(location: str, number: int, line: int, row: Row, roles: Row) -> KeyedI
     if fault := name_fault(item_id):
         raise InputError(f"{location}: its id {fault}")
     options = _options(row, roles["options"], location) if "options" in roles else ()
-    answer: Any = None
-    if isinstance(roles.get("answer"), list):
-        answer = [part for name in roles["answer"] if (part := cell(name).strip())]
-    elif "answer" in roles:
-        answer = _cell(row, roles["answer"])
-        several = isinstance(answer, list)
-        answer = [_text(part, location).strip() for part in answer] if several else text("answer")
-    cluster, group = text("cluster") or None, text("group") or None
-    return KeyedItem(item_id, prompt, options, answer or None, cluster, group, line)
+    key: Any = _cell(row, answer) if isinstance(answer, str) else None
+    if isinstance(answer, list):
+        key = [part for name in answer if (part := cell(name).strip())]
+    else:
+        key = [_text(part, location).strip() for part in key] if isinstance(key, list) else text("answer")
+    return KeyedItem(
+        item_id, prompt, options, key or None, text("cluster") or None, text("group") or None, line
+    )
 
 
 def _text(value: Any, location: str) -> str:
