@@ -4,14 +4,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.scores.fields import TEXTS, several_names
+from toolkit.scores.fields import TEXTS, number, several_names
 from toolkit.table_files import MISSING, number_of, usual_columns
 from toolkit.words import LENGTH_BINS, choices, counted, one_line, suggestion, visible_name
 
@@ -31,6 +30,9 @@ _COMMA = re.compile(r"[+-]?\d+(,\d{1,2})? ?%?", re.ASCII)
 _SCALES, _CODES = (TEXTS["numbers"][name] for name in ("scales", "codes"))
 _NAMES = ("base", "model", "judge", "dimension")
 """Columns that every row needs: a text in them is a name, ``NA`` and ``none`` too."""
+_NUMBERS = ("score", "aud_cost", "output_tokens", "repeat", "judge_repeat")
+_KEYS = ("base", "length_bin", "model", "repeat", "judge", "judge_repeat", "dimension")
+"""Columns that name a score: no two have the same."""
 MOST_JUDGES = 1000
 _INTEGER = re.compile(r"-?\d+\.0+", re.ASCII)
 Values = Mapping[str | float, float | None]
@@ -46,18 +48,18 @@ def take_columns(
     InputError
         When there are no rows, a chosen column is not there, or item or score cannot be told.
     """
+    if rows.empty:
+        raise InputError(f"{source}: holds no rows; give one row a score")
+    names, columns = rows.columns.tolist(), {}
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise InputError(f"{source}: has the column {one_line(twice[0], 80)!r} more than once; keep one")
     chosen = {
         ("base" if ours == "item" else ours): visible_name(str(theirs or ""))
         for ours, theirs in chosen.items()
     }
-    if rows.empty:
-        raise InputError(f"{source}: holds no rows; give one row a score")
-    names = rows.columns.tolist()
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise InputError(f"{source}: has the column {one_line(twice[0], 80)!r} more than once; keep one")
     for ours, theirs in chosen.items():
         if ours not in USUAL_NAMES:
-            listed = ", ".join("item" if name == "base" else name for name in USUAL_NAMES)
+            listed = ", ".join(map(_item_for_base, USUAL_NAMES))
             raise InputError(
                 f"{source}: {ours!r} is no column of ours; {suggestion(ours, USUAL_NAMES)}use one of {listed}"
             )
@@ -65,26 +67,29 @@ def take_columns(
             raise InputError(
                 f"{source}: has no column {theirs!r}; {suggestion(theirs, names)}it has {_listed(names)}"
             )
-    columns = {}
-    for ours, candidates in usual_columns(names, USUAL_NAMES, [*chosen.values()]).items():
-        item = "item" if ours == "base" else ours
-        if ours in chosen:
-            candidates = [chosen[ours]] if chosen[ours] else []
-        alike = [name for name in candidates if name.casefold() == candidates[0].casefold()]
-        if len(alike) > 1:
+    for ours, usual in usual_columns(names, USUAL_NAMES, [*chosen.values()]).items():
+        candidates = [chosen[ours]] * bool(chosen[ours]) if ours in chosen else usual
+        option = f"--column {_item_for_base(ours)}=NAME"
+        equal = [name for name in candidates if name.casefold() == candidates[0].casefold()]
+        if len(equal) > 1:
             raise InputError(
-                f"{source}: the columns {', '.join(sorted(map(repr, alike)))} may each be the {item}; say which by "
-                f"--column {item}=NAME"
+                f"{source}: the columns {', '.join(sorted(map(repr, equal)))} may each be the {_item_for_base(ours)}; "
+                f"say which by {option}"
             )
         if candidates:
             columns[ours] = candidates[0]
         elif ours in ("base", "score"):
+            wide = ", or name columns of one judge each (--judges NAME NAME)" * (ours == "score")
             raise InputError(
-                f"{source}: no column is known as the {item} (found: {_listed(names)}); name it with "
-                f"--column {item}=NAME"
-                + (", or name columns of one judge each (--judges NAME NAME)" * (ours == "score"))
+                f"{source}: no column is known as the {_item_for_base(ours)} (found: {_listed(names)}); name it with "
+                f"{option}{wide}"
             )
     return rows[list(columns.values())].set_axis(list(columns), axis=1), columns
+
+
+def _item_for_base(name: str) -> str:
+    """Return a name of a column as people say it."""
+    return "item" if name == "base" else name
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -110,17 +115,16 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
             "name yours by --judges"
         )
     counts = Counter(names)
-    for name in judges:
-        if counts[name] != 1:
-            raise InputError(
-                f"{source}: has no column {name!r} of its own for a judge; it has {_listed(names)}"
-            )
+    if odd := [name for name in judges if counts[name] != 1]:
+        raise InputError(
+            f"{source}: has no column {odd[0]!r} of its own for a judge; it has {_listed(names)}"
+        )
     if doubled := [name for name in ("judge", "score") if name in names]:
         raise InputError(
             f"{source}: has a column {doubled[0]!r} and a column for each judge; leave out one or the other"
         )
     columns = list(counts - Counter(judges))
-    long = rows.melt(columns, list(judges), var_name="judge", value_name="score", ignore_index=False)
+    long = rows.melt(columns, judges, var_name="judge", value_name="score", ignore_index=False)
     return long, [f"each column is a judge: {_listed(judges)}"]
 
 
@@ -167,16 +171,21 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
         return InputError(f"{row_location(rows, at, source)}: {one_line(fault, 500)}")
 
     checked, notes, unseen = pd.DataFrame(index=range(len(rows))), [], list[str]()
-    for name in USUAL_NAMES:
-        if name not in rows:
-            continue
+    for name in [name for name in USUAL_NAMES if name in rows]:
         cells = rows[name].tolist()
-        if name == "score":
-            cells = [worth(cell, values) for cell in cells]
-        if name in ("score", "aud_cost", "output_tokens", "repeat", "judge_repeat"):
-            plain, note = _plain_numbers(cells)
-            checked[name] = _numbers(plain, name, refuse)
-            notes += [f"{MEANING[name]}: {note}"] if note else []
+        if name in _NUMBERS:
+            cells = [worth(cell, values) for cell in cells] if name == "score" else cells
+            cells, note = _plain_numbers(cells)
+            checked[name] = [math.nan if _empty(cell) else number(cell) for cell in cells]
+            if (large := checked[name].abs() > _LARGEST).any():
+                at = int(large.argmax())
+                hint = ", or say what it is worth (--values A=4)" * (name == "score")
+                raise refuse(
+                    at,
+                    f"{MEANING[name]} {one_line(repr(cells[at]), 80)} is no number that can be calculated with; "
+                    f"write it like 4.5 or leave it empty{hint}",
+                )
+            notes += [f"{MEANING[name]}: {note}"] * bool(note)
         elif name == "human":
             words = [str(value).strip().lower() for value in cells]
             for at, word in enumerate(words):
@@ -188,34 +197,25 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
             checked[name] = [word in _PEOPLE for word in words]
         else:
             labels = [_label(value, name, at, refuse) for at, value in enumerate(cells)]
-            unlike = [
-                at
-                for at, cell in enumerate(cells)
-                if isinstance(cell, str) and labels[at] not in (None, cell)
-            ]
-            if unlike:
-                spelled, first = {cells[at] for at in unlike}, one_line(ascii(cells[unlike[0]]), 80)
-                unseen.append(
-                    f"{MEANING[name]}: {counted(len(spelled), 'names')} with characters that are not seen, the "
-                    f"first {first} ({row_location(rows, unlike[0], source)}), read as "
-                    f"{one_line(repr(labels[unlike[0]]), 80)}"
-                )
             checked[name] = _unify_spelling(pd.Series(labels)) if name in ("base", "judge") else labels
-            pairs = zip(cells, labels, strict=True)
-            blank = {
-                cell for cell, label in pairs if label is None and isinstance(cell, str) and cell.strip()
-            }
+            texts = [(at, cell) for at, cell in enumerate(cells) if isinstance(cell, str)]
+            if changed := [(at, cell) for at, cell in texts if labels[at] not in (None, cell)]:
+                at, first = changed[0]
+                unseen.append(
+                    f"{MEANING[name]}: {counted(len({cell for _, cell in changed}), 'names')} with characters that "
+                    f"are not seen, the first {one_line(ascii(first), 80)} ({row_location(rows, at, source)}), read "
+                    f"as {one_line(repr(labels[at]), 80)}"
+                )
+            blank = {cell for at, cell in texts if labels[at] is None and cell.strip()}
             if blank and name in ("cluster", "scenario"):
                 notes.append(f"{MEANING[name]}: {_listed(sorted(blank))} is taken for empty")
     for name in _NAMES:
-        if name in checked and (empty := checked[name].isna().to_numpy()).any():
+        if name in checked and (empty := checked[name].isna()).any():
             raise refuse(int(empty.argmax()), f"the {MEANING[name]} is empty; every row needs one")
     if "length_bin" in checked and (odd := ~checked["length_bin"].isin(list(LENGTH_BINS))).any():
-        at = int(odd.to_numpy().argmax())
-        raise refuse(
-            at,
-            f"length {checked['length_bin'][at]!r} is none of {', '.join(LENGTH_BINS)}{_DECLINE}length_bin=)",
-        )
+        at = int(odd.argmax())
+        listed = f"{', '.join(LENGTH_BINS)}{_DECLINE}length_bin=)"
+        raise refuse(at, f"length {checked['length_bin'][at]!r} is none of {listed}")
     for name in ("repeat", "judge_repeat"):
         if name in checked:
             checked[name] = pd.factorize(checked[name], sort=True)[0]
@@ -224,10 +224,9 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
             raise InputError(
                 f"{source}: item {several.idxmax()!r} has more than one {MEANING[name]}; give it one{_DECLINE}{name}=)"
             )
-    names = ("base", "length_bin", "model", "repeat", "judge", "judge_repeat", "dimension")
-    keys = [name for name in names if name in checked]
+    keys = [name for name in _KEYS if name in checked]
     if (twice := checked.duplicated(keys)).any():
-        at = int(twice.to_numpy().argmax())
+        at = int(twice.argmax())
         named = ", ".join(f"{MEANING[name]} {checked[name][at]}" for name in keys)
         advice = "; ".join(["keep one, or name what tells them apart (--column repeat=NAME)", *unseen])
         raise refuse(at, f"{named} has a score already; {advice}")
@@ -272,18 +271,18 @@ def _unify_spelling(labels: pd.Series) -> pd.Series:
 def _key(value: Any) -> str | float:
     """Return a value as it is looked up: a number by its size, whatever it is written like."""
     text = str(value).strip()
-    number = number_of(text)
-    return text if number is None else number
+    parsed = number_of(text)
+    return text if parsed is None else parsed
 
 
 def parse_values(values: Mapping[Any, Any]) -> dict[str | float, float | None]:
     """Return what scores are worth by their text; nothing, an empty text and NaN say that a score is missing."""
     worths = {}
-    for value, number in values.items():
-        worths[_key(value)] = None if _empty(number) else _number(number)
-        if not abs(worths[_key(value)] or 0.0) <= _LARGEST:
+    for value, cell in values.items():
+        worths[_key(value)] = score = None if _empty(cell) else number(cell)
+        if not abs(score or 0.0) <= _LARGEST:
             raise InputError(
-                f"values {one_line(str(value), 80)}={one_line(str(number), 80)}: give a number, e.g. A=4, or none "
+                f"values {one_line(str(value), 80)}={one_line(str(cell), 80)}: give a number, e.g. A=4, or none "
                 "where it is missing"
             )
     return worths
@@ -333,45 +332,19 @@ def check_scale(scores: pd.Series, scale: tuple[float, float], rows: pd.DataFram
 def _plain_numbers(values: list[Any]) -> tuple[list[Any], str]:
     """Return a column as numbers are written here, where every cell of it is written otherwise, and how."""
     filled = [value for value in values if not _empty(value)]
-    texts = [value.strip() for value in filled if isinstance(value, str)]
-    if not texts or len(texts) < len(filled):
+    if not filled or not all(isinstance(value, str) for value in filled):
         return values, ""
-    notes = []
-    if {text.lower() for text in texts} <= {"true", "false"}:
-        notes, texts = ["True is 1"], [str(int(text.lower() == "true")) for text in texts]
-    if all(text.endswith("%") for text in texts):
+    texts, notes = pd.Series(filled, dtype="object").str.strip(), []
+    if texts.str.lower().isin(("true", "false")).all():
+        notes, texts = ["True is 1"], texts.str.lower().map({"true": "1", "false": "0"})
+    if texts.str.endswith("%").all():
         notes.append("percentages, 85% is 85")
-        texts = [text[:-1] for text in texts]
-    if "," in "".join(texts) and all(map(_COMMA.fullmatch, texts)):
+        texts = texts.str[:-1]
+    if all(map(_COMMA.fullmatch, texts)) and texts.str.contains(",").any():
         notes.append("decimal commas")
-        texts = [text.replace(",", ".") for text in texts]
+        texts = texts.str.replace(",", ".")
     read = iter(texts)
     return [value if _empty(value) else next(read) for value in values], "; ".join(notes)
-
-
-def _numbers(values: Sequence[Any], name: str, refuse: Any) -> list[float]:
-    """Return a column of numbers, missing ones as NaN."""
-    numbers = [math.nan if _empty(value) else _number(value) for value in values]
-    if (large := np.abs(numbers) > _LARGEST).any():
-        at = int(large.argmax())
-        raise refuse(
-            at,
-            f"{MEANING[name]} {one_line(repr(values[at]), 80)} is no number that can be calculated with; write it "
-            "like 4.5 or leave it empty"
-            + (", or say what it is worth (--values A=4)" if name == "score" else ""),
-        )
-    return numbers
-
-
-def _number(value: Any) -> float:
-    """Return a cell as a number; not one that is none, nor one too large for a float, which are infinite here."""
-    if isinstance(value, str):
-        number = number_of(value.strip())
-        return math.inf if number is None else number
-    try:
-        return float(value) if isinstance(value, int | float | Decimal | np.number | np.bool_) else math.inf
-    except (OverflowError, TypeError, ValueError):
-        return math.inf
 
 
 def usual_scale(scores: pd.Series) -> tuple[float, float]:

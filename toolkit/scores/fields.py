@@ -5,9 +5,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 
@@ -89,22 +91,30 @@ def is_filled(value: Any) -> bool:
     return not (value is None or value == "" or (isinstance(value, float) and math.isnan(value)))
 
 
-def parse_score(value: Any, name: str) -> float | None:
-    """Return a score as a number; what a tool wrote in its own letters is counted as that tool counts it.
+def number(value: Any) -> float:
+    """Return a cell as a number; infinite is what is none, or too large for a float."""
+    if isinstance(value, str):
+        parsed = number_of(value.strip())
+        return math.inf if parsed is None else parsed
+    try:
+        return float(value) if isinstance(value, int | float | Decimal | np.number | np.bool_) else math.inf
+    except (OverflowError, TypeError, ValueError):
+        return math.inf
+
+
+def parse_score(value: Any, name: str, *, letters: bool = True) -> float | None:
+    """Return a score of a log as a number; what a tool wrote in its own letters is counted as that tool counts it.
 
     Raises ``ValueError`` for a value that is there and is no number: to drop it would make it a missing one.
     """
     if not is_filled(value):
         return None
-    number = None
-    if isinstance(value, str):
-        text = value.strip()
-        number = LETTERS.get(text, WORDS.get(text.lower(), number_of(text)))
-    elif isinstance(value, bool | int | float):
-        number = float(value)
-    if number is None or math.isinf(number):
+    text = value.strip() if isinstance(value, str) else ""
+    worths = {**WORDS, **(LETTERS if letters else {})}
+    score = worths.get(text, worths.get(text.lower(), number(value)))
+    if math.isinf(score):
         raise ValueError(f"the value of {name}, {one_line(repr(value), CUT)}, is no number")
-    return number
+    return score
 
 
 def short_name(text: str) -> str:

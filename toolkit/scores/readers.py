@@ -8,7 +8,7 @@ import json
 import zipfile
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,9 @@ from toolkit.scores.fields import (
     CUT,
     LETTERS,
     TEXTS,
-    WORDS,
     Json,
     Read,
+    Rows,
     checked_count,
     checked_name,
     is_filled,
@@ -38,7 +38,7 @@ from toolkit.scores.fields import (
     table,
 )
 from toolkit.scores.promptfoo import EXPORT, is_promptfoo_table, read_promptfoo
-from toolkit.table_files import ROW_FILES, csv_records, number_of, read_rows, read_text
+from toolkit.table_files import ROW_FILES, csv_records, read_rows, read_text
 from toolkit.words import LENGTH_ARMS, choices, one_line
 
 _FAILED = "error in the sample"
@@ -156,29 +156,31 @@ def _lm_eval(
     task, _, stamp = path.stem.removeprefix("samples_").rpartition("_")
     for line, row in numbered:
         with reading(path, f", line {line}", "be read as a sample of lm-eval"):
-            checked_name(row["doc_id"], "doc_id")
-            if row.get("filter") is not None:
-                checked_name(row["filter"], "filter")
-    filters = list(dict.fromkeys(row.get("filter") for _, row in numbered))
-    filtered = [(line, row) for line, row in numbered if row.get("filter") == filters[0]]
-    document, times = Counter(row["doc_id"] for _, row in filtered).most_common(1)[0]
+            row["doc_id"] = checked_name(row["doc_id"], "doc_id")
+            row["filter"] = None if row.get("filter") is None else checked_name(row["filter"], "filter")
+    filters = list(dict.fromkeys(row["filter"] for _, row in numbered))
+    samples = {line: row for line, row in numbered if row["filter"] == filters[0]}
+    document, times = Counter(row["doc_id"] for row in samples.values()).most_common(1)[0]
     if times > 1:
         raise InputError(
             f"{path}: document {document} is there {times} times under one filter; keep one line a document"
         )
-    first = filtered[0][1]
+    first = next(iter(samples.values()))
     names = first.get("metrics")
     if not isinstance(names, list):
-        plain = [name for name, value in first.items() if isinstance(value, int | float | list)]
-        names = [name for name in plain if name not in TEXTS["lm_eval"]["keys"]]
+        keys = TEXTS["lm_eval"]["keys"]
+        names = [n for n, value in first.items() if isinstance(value, int | float | list) and n not in keys]
     several = list | Mapping | None
-    lists = [name for name in names if all(isinstance(row.get(name), several) for _, row in filtered)]
+    lists = [name for name in names if all(isinstance(row.get(name), several) for row in samples.values())]
     usable = [name for name in names if name not in lists]
     if not usable or (metric is not None and metric not in usable):
         unused = f"; no number a document: {several_names(lists)}" if lists else ""
         listed = choices(metric, usable, "it has") if usable else "it has none"
         raise InputError(f"{path}: has no metric{f' {metric}' if metric else ''}; {listed}{unused}")
-    selected, notes = metric or usable[0], list[str]()
+    selected = metric or usable[0]
+    remaining = [name for name in usable if name != selected]
+    others = f", and not {several_names(remaining)} (--metric NAME takes another)" if remaining else ""
+    notes = [f"score is the metric {selected}{others}"]
     # The model is that of the results of the same time: other results are another's.
     results, model = path.with_name(f"results_{stamp}.json"), path.parent.name or "model"
     if not results.is_file():
@@ -186,19 +188,14 @@ def _lm_eval(
     elif isinstance(content := read_json(results), Mapping):
         named = mapping(mapping(content.get("config")).get("model_args")).get("pretrained")
         model = str(content.get("model_name") or named or model)
-    rows = []
-    for line, row in filtered:
-        with reading(path, f", line {line}", "be read as a sample of lm-eval"):
-            score = parse_score(worth(row.get(selected), values), selected)
-        base = f"{task or path.stem}/{checked_name(row['doc_id'], 'doc_id')}"
-        rows.append({"base": base, "model": model, "score": score})
-    remaining = [name for name in usable if name != selected]
-    others = f", and not {several_names(remaining)} (--metric NAME takes another)" if remaining else ""
-    notes.insert(0, f"score is the metric {selected}{others}")
     notes += [f"{several_names(lists)}: no number a document, not taken"] if lists else []
     notes += [f"filter {filters[0]} taken, not {several_names(filters[1:])}"] if filters[1:] else []
-    frame = pd.DataFrame(rows, index=[line for line, _ in filtered])
-    return Read(frame, "samples of lm-eval", notes, unit="line")
+    rows = []
+    for line, row in samples.items():
+        with reading(path, f", line {line}", "be read as a sample of lm-eval"):
+            score = parse_score(worth(row.get(selected), values), selected)
+        rows.append({"base": f"{task or path.stem}/{row['doc_id']}", "model": model, "score": score})
+    return Read(pd.DataFrame(rows, index=list(samples)), "samples of lm-eval", notes, unit="line")
 
 
 def _inspect_members(path: Path) -> tuple[Any, Iterator[Any]]:
@@ -253,25 +250,25 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         bases = [f"{task}/{checked_name(identifier, 'id')}" for identifier in identifiers]
         if len(bases) * epochs > _MOST_SAMPLES:
             raise ValueError(f"{len(bases)} samples of {epochs} epochs are more than {_MOST_SAMPLES:,}")
-        listed = enumerate(samples, 1)
-    read = []
-    for number, sample in listed:
+        numbered = enumerate(samples, 1)
+    rows: list[dict[str, Any]] = []
+    scores: list[dict[str, Any]] = []
+    for number, sample in numbered:
         with reading(path, f", sample {number}", "be read as inspect_ai writes it"):
             epoch = table(sample, "the sample").get("epoch")
             failed = _FAILED if sample.get("error") else None
-            sample_row: dict[str, Any] = {
+            row = {
                 "base": f"{task}/{checked_name(sample['id'], 'id')}",
                 "model": model,
                 "repeat": max(checked_count(1 if epoch is None else epoch, "epoch") - 1, 0),
                 "failure": _INVALID if sample.get("invalidation") else failed,
             }
-            scores = table(sample.get("scores") or {}, "scores")
-            by_scorer = {
-                name: score.get("value") if isinstance(score, Mapping) else score
-                for name, score in scores.items()
-            }
-            read.append((sample_row, by_scorer))
-    scorers = list(dict.fromkeys(judge for _, by_scorer in read for judge in by_scorer))
+            by_scorer = table(sample.get("scores") or {}, "scores").items()
+            scores.append(
+                {name: part.get("value") if isinstance(part, Mapping) else part for name, part in by_scorer}
+            )
+            rows.append(row)
+    scorers = list(dict.fromkeys(judge for by_scorer in scores for judge in by_scorer))
     notes = [f"task {task}" + (f"; scorers as judges: {several_names(scorers)}" if len(scorers) > 1 else "")]
     status = log.get("status")
     if status != "success":
@@ -282,71 +279,119 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
             "run the rest (inspect eval-retry) or score it (inspect score) first"
         )
     for reason, fault in ((_FAILED, "have an error besides scores"), (_INVALID, "were made invalid")):
-        if lost := [row["base"] for row, by_scorer in read if row["failure"] == reason and by_scorer]:
-            several = f"{len(lost)} of {len(read)} samples {fault}"
+        scored = zip(rows, scores, strict=True)
+        if lost := [row["base"] for row, by_scorer in scored if row["failure"] == reason and by_scorer]:
+            several = f"{len(lost)} of {len(rows)} samples {fault}"
             notes.append(f"{several}: they are missing, not scored ({several_names(lost)})")
-    present = {(row["base"], row["repeat"]) for row, _ in read}
-    absent = [key for key in product(bases, range(epochs)) if key not in present]
     reason = f"never run: status {status}"
     if reducer != "mean":
         reason = "no value of its epochs"
         notes.append(f"epochs are reduced by {one_line(reducer, CUT)}, as inspect_ai did")
-    read += [({"base": base, "model": model, "repeat": at, "failure": reason}, {}) for base, at in absent]
+    planned, present = product(bases, range(epochs)), {(row["base"], row["repeat"]) for row in rows}
+    absent = [
+        {"base": base, "model": model, "repeat": repeat, "failure": reason}
+        for base, repeat in planned
+        if (base, repeat) not in present
+    ]
     if absent:
         notes.append(f"{len(absent)} of {len(bases) * epochs} samples are missing: {reason}")
     if others := [name for name in reducers if name != reducer]:
         notes.append(f"numbers of {several_names(others)} are not taken")
-    columns: dict[tuple[str, str | None], list[Any]] = {}
-    for judge in scorers:
-        column = [None if row["failure"] else by_scorer.get(judge) for row, by_scorer in read]
-        by_sample = (by_scorer.get(judge) for _, by_scorer in read)
-        values_of = column if any(map(is_filled, column)) else by_sample
-        keys = dict.fromkeys(str(name) for value in values_of if isinstance(value, Mapping) for name in value)
-        columns |= dict.fromkeys(((judge, name) for name in keys or (None,)), column)
-    parts = dict.fromkeys(name for _, name in columns)
-    metrics = [*scorers, *(name or "score" for name in parts if len(parts) > 1 or name)]
-    if metric is not None and metric not in metrics:
-        raise InputError(f"{path}: has no scorer {metric}; it has {several_names(metrics)}")
-    cells = {
-        (judge, name): [_part(path, at, judge, value, name) for at, value in enumerate(column, 1)]
-        for (judge, name), column in columns.items()
-        if metric in (None, judge, name or "score")
-    }
-    unread = {key: _unread(column, values) for key, column in cells.items()}
-    worths = {}
-    for (judge, name), column in cells.items():
-        label = f"{judge}, {name}" if name else judge
-        filled = [cell for cell in column if is_filled(cell)]
-        if (odd := unread[judge, name]) is not None:
-            at, cell = odd
-            texts = [text for text in filled if isinstance(text, str) and worth(text, values) is text]
-            plain = any(key[0] == judge and odd_cell is None for key, odd_cell in unread.items())
-            if plain and len(texts) == len(filled):  # a reason beside numbers, say
-                notes.append(
-                    f"{label} is text ({one_line(repr(cell), CUT)} in sample {at}) and was not taken; "
-                    "--values TEXT=NUMBER says what it is worth"
-                )
-                continue
-            hint = " ".join(f"{one_line(text, 20)}=NUMBER" for text in list(dict.fromkeys(texts))[:9])
-            row = read[at - 1][0]
-            worths_hint = f"say what each is worth (--values {hint}), or " if isinstance(cell, str) else ""
-            raise InputError(
-                f"{path}, sample {at} ({one_line(row['base'], CUT)}, epoch {row['repeat'] + 1}): the value of {label}, "
-                f"{one_line(repr(cell), CUT)}, is no number; {worths_hint}take another scorer (--metric NAME)"
-            )
-        worths[judge, name] = [parse_score(worth(cell, values), label) for cell in column]
-    rows = [
-        {**row, "judge": judge, "dimension": name or "score", "score": column[at]}
-        for at, (row, _) in enumerate(read)
-        # A scorer that gave this sample no score has one that is missing, of each of its parts.
-        for (judge, name), column in worths.items()
-    ]
-    frame = pd.DataFrame(rows, index=[number for number in range(1, len(read) + 1) for _ in worths])
-    if not any(name for _, name in worths):
+    rows, scores = rows + absent, scores + [{}] * len(absent)
+    columns = _columns(path, rows, scores, scorers, metric)
+    numbers, letters = _numbers(path, rows, columns, values, notes)
+    frame = pd.DataFrame(
+        # A scorer that gave a sample no score has one that is missing, of each of its parts.
+        [
+            {**row, "judge": judge, "dimension": part or "score", "score": column[at]}
+            for at, row in enumerate(rows)
+            for (judge, part), column in numbers.items()
+        ],
+        index=[number for number in range(1, len(rows) + 1) for _ in numbers],
+    )
+    if not any(part for _, part in numbers):
         frame = frame.drop(columns="dimension")
-    if any(_is_letter(cell, values) for key in worths for cell in cells[key]):
+    if letters:
         notes.append("C is 1, P .5, I and N 0, as inspect_ai counts them")
     return Read(frame, _INSPECT, notes, unit="sample", settings=_settings(log, head), task=task)
+
+
+_Columns = dict[tuple[str, str | None], list[Any]]
+"""A value for each sample, by the scorer and the key of its scores that they are of."""
+
+
+def _columns(path: Path, rows: Rows, scores: Rows, scorers: Sequence[str], metric: str | None) -> _Columns:
+    """Return the values of each scorer, or of the one that is named; those of samples that failed are missing."""
+    columns: _Columns = {}
+    for judge in scorers:
+        values = [by_scorer.get(judge) for by_scorer in scores]
+        usable = [None if row["failure"] else value for row, value in zip(rows, values, strict=True)]
+        keyed = [
+            value
+            for value in (usable if any(map(is_filled, usable)) else values)
+            if isinstance(value, Mapping)
+        ]
+        for key in dict.fromkeys(str(key) for value in keyed for key in value) or (None,):
+            columns[judge, key] = usable
+    keys = dict.fromkeys(key for _, key in columns)
+    metrics = [*scorers, *(key or "score" for key in keys if len(keys) > 1 or key)]
+    if metric not in (None, *metrics):
+        raise InputError(f"{path}: has no scorer {metric}; it has {several_names(metrics)}")
+    selected = {}
+    for (judge, key), column in columns.items():
+        if metric not in (None, judge, key or "score"):
+            continue
+        for number, value in enumerate(column, 1):
+            if key is not None and is_filled(value) and not isinstance(value, Mapping):
+                raise InputError(
+                    f"{path}, sample {number}: {judge} has the value {one_line(repr(value), CUT)} and in other samples "
+                    "one for each of several keys; take another scorer (--metric NAME)"
+                )
+        selected[judge, key] = [value.get(key) if isinstance(value, Mapping) else value for value in column]
+    return selected
+
+
+def _numbers(
+    path: Path, rows: Rows, columns: _Columns, values: Values, notes: list[str]
+) -> tuple[_Columns, bool]:
+    """Return columns as numbers, without those of texts beside numbers, and whether letters of inspect_ai are read."""
+    parsed: _Columns = {}
+    odd: dict[tuple[str, str | None], int] = {}
+    letters = False
+    for key, column in columns.items():
+        worths = [worth(cell, values) for cell in column]
+        # C among other grades is no "correct".
+        pairs = list(zip(column, worths, strict=True))
+        graded = any(
+            isinstance(cell, str) and value is not None and value is not cell for cell, value in pairs
+        )
+        parsed[key] = []
+        for at, value in enumerate(worths):
+            try:
+                parsed[key].append(parse_score(value, "", letters=not graded))
+            except ValueError:
+                odd[key] = at
+                break
+        else:
+            letters |= any(isinstance(value, str) and value.strip() in LETTERS for value in worths)
+    for (judge, part), at in odd.items():
+        column, label = columns[judge, part], f"{judge}, {part}" if part else judge
+        cell, filled = column[at], [cell for cell in column if is_filled(cell)]
+        texts = [cell for cell in filled if isinstance(cell, str) and worth(cell, values) is cell]
+        if len(texts) == len(filled) and any(key[0] == judge and key not in odd for key in columns):
+            notes.append(  # a reason beside numbers, say
+                f"{label} is text ({one_line(repr(cell), CUT)} in sample {at + 1}) and was not taken; "
+                "--values TEXT=NUMBER says what it is worth"
+            )
+            del parsed[judge, part]
+            continue
+        hint = " ".join(f"{one_line(text, 20)}=NUMBER" for text in list(dict.fromkeys(texts))[:9])
+        advice = f"say what each is worth (--values {hint}), or " if isinstance(cell, str) else ""
+        raise InputError(
+            f"{path}, sample {at + 1} ({one_line(rows[at]['base'], CUT)}, epoch {rows[at]['repeat'] + 1}): the value "
+            f"of {label}, {one_line(repr(cell), CUT)}, is no number; {advice}take another scorer (--metric NAME)"
+        )
+    return parsed, letters
 
 
 def _reduced(log: Json, reducer: str) -> list[dict[str, Any]]:
@@ -381,36 +426,3 @@ def _settings(log: Json, head: Json) -> dict[str, str]:
 
 
 _INSPECT = "a log of inspect_ai"
-
-
-def _is_letter(value: Any, values: Values) -> bool:
-    return isinstance(value, str) and value.strip() in LETTERS and worth(value, values) is value
-
-
-def _unread(cells: Iterable[Any], values: Values) -> tuple[int, Any] | None:
-    """Return the first value of a column that is no number, with its place; C among other grades is no "correct"."""
-    odd, letters, is_valued = [], [], False
-    for at, cell in enumerate(cells, 1):
-        number = worth(cell, values)
-        if not is_filled(cell) or number is None:
-            continue
-        is_valued |= isinstance(cell, str) and number is not cell
-        if _is_letter(cell, values):
-            letters.append((at, cell))
-        elif isinstance(number, str):
-            is_read = number.strip().lower() in WORDS or number_of(number.strip()) is not None
-            odd += [] if is_read else [(at, cell)]
-        elif not (isinstance(number, bool | int | float) and is_filled(number)):
-            odd.append((at, cell))
-    return next(iter(odd or (letters if is_valued else [])), None)
-
-
-def _part(path: Path, number: int, judge: str, value: Any, name: str | None) -> Any:
-    if isinstance(value, Mapping):
-        return value.get(name)
-    if name is not None and is_filled(value):
-        raise InputError(
-            f"{path}, sample {number}: {judge} has the value {one_line(repr(value), CUT)} and in other samples one "
-            f"for each of several keys; take another scorer (--metric NAME)"
-        )
-    return value
