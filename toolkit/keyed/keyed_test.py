@@ -169,26 +169,25 @@ class KeyedTest(PromptResponseTest):
 
     def result_types(self) -> tuple[ResultType, ...]:
         """Return the mean of each score, and the share of answers that could not be read."""
-        types = [ResultType(name, unit) for name, unit in self.scorer.measures]
-        return (*types, ResultType(UNREADABLE, SHARE))
+        return tuple(ResultType(name, unit) for name, unit in (*self.scorer.measures, (UNREADABLE, SHARE)))
 
     def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
         """Return the results of one model, with intervals over independent questions."""
         one_model(measured_items)
         main = self.scorer.measures[0][0]
-        unread = [
-            replace(measured, measurements=(Measurement(UNREADABLE, float(measured.value(main) is None)),))
+        complete = [
+            replace(
+                measured,
+                measurements=(
+                    *measured.measurements,
+                    Measurement(UNREADABLE, float(measured.value(main) is None)),
+                ),
+            )
             for measured in measured_items
         ]
         return [
-            mean_result(
-                kind.name,
-                unread if kind.name == UNREADABLE else measured_items,
-                kind.name,
-                kind.unit,
-                (0.0, 1.0) if kind.unit == SHARE else None,
-            )
-            for kind in self.result_types()
+            mean_result(name, complete, name, unit, (0.0, 1.0) if unit == SHARE else None)
+            for name, unit in (*self.scorer.measures, (UNREADABLE, SHARE))
         ]
 
 

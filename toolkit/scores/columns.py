@@ -4,21 +4,20 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.scores.fields import TEXTS, number, several_names
+from toolkit.scores.fields import TEXTS, Read, number, several_names
 from toolkit.table_files import MISSING, number_of, usual_columns
 from toolkit.words import LENGTH_BINS, choices, counted, one_line, suggestion, visible_name
 
 USUAL_NAMES = TEXTS["usual"]
 """Names under which columns are known, the plainest first; the first that is there is taken."""
 MEANING = TEXTS["meaning"]
-LOCATION = ["place", "number"]
-"""Names of the index of rows that were read from files."""
 _PEOPLE, _JUDGES = (frozenset(TEXTS["rated"][name]) for name in ("people", "judges"))
 _RANGES_APART = 10
 _LARGEST = 1e9
@@ -38,10 +37,35 @@ _INTEGER = re.compile(r"-?\d+\.0+", re.ASCII)
 Values = Mapping[str | float, float | None]
 
 
-def take_columns(
-    rows: pd.DataFrame, chosen: Mapping[str, str], source: str
-) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return the columns of a table under our names, and which of its columns each of ours is.
+def tidy(
+    tables: Sequence[Read], columns: Mapping[str, str], judges: Sequence[str], metric: str | None
+) -> tuple[pd.DataFrame, dict[str, str], list[str], list[str]]:
+    """Return the rows of tables under our names, which column each is, which are not used, and notes."""
+    chosen = {
+        ("base" if ours == "item" else ours): visible_name(str(theirs or ""))
+        for ours, theirs in columns.items()
+    }
+    several, mixed = len(tables) > 1, any(not read.tidy for read in tables)
+    # Among several, a log is asked for our names; beside tables only for what is declined.
+    of_log = {ours: theirs and ours for ours, theirs in chosen.items() if not (theirs and mixed)}
+    parts, notes = [], list[str]()
+    for read in tables:
+        is_log = several and read.tidy
+        rows, wide = long_rows(read.rows, () if is_log else judges, read.source)
+        taken = take_columns(rows, of_log if is_log else chosen, read.source)
+        left = [name for name in rows if name not in taken.values()]
+        rows = rows[list(taken.values())].set_axis(list(taken), axis=1)
+        parts.append(rows if read.tidy else rows_of_metric(rows, metric, read.source))
+        notes += [*[f"{Path(read.source).name} is {read.kind}"] * read.tidy, *read.notes, *wide]
+    # The index is the place of a row.
+    together = pd.concat(parts, keys=[f"{read.source}, {read.unit}" for read in tables])
+    if several:
+        taken, left = {name: name for name in USUAL_NAMES if name in together}, []
+    return together, taken, left, notes
+
+
+def take_columns(rows: pd.DataFrame, chosen: Mapping[str, str], source: str) -> dict[str, str]:
+    """Return which column of a table each of ours is.
 
     Raises
     ------
@@ -53,10 +77,6 @@ def take_columns(
     names, columns = rows.columns.tolist(), {}
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InputError(f"{source}: has the column {one_line(twice[0], 80)!r} more than once; keep one")
-    chosen = {
-        ("base" if ours == "item" else ours): visible_name(str(theirs or ""))
-        for ours, theirs in chosen.items()
-    }
     for ours, theirs in chosen.items():
         if ours not in USUAL_NAMES:
             listed = ", ".join(map(_item_for_base, USUAL_NAMES))
@@ -67,24 +87,23 @@ def take_columns(
             raise InputError(
                 f"{source}: has no column {theirs!r}; {suggestion(theirs, names)}it has {_listed(names)}"
             )
-    for ours, usual in usual_columns(names, USUAL_NAMES, [*chosen.values()]).items():
-        candidates = [chosen[ours]] * bool(chosen[ours]) if ours in chosen else usual
-        option = f"--column {_item_for_base(ours)}=NAME"
+    usual = usual_columns((name for name in names if name not in chosen.values()), USUAL_NAMES)
+    for ours, candidates in (
+        usual | {ours: [theirs] * bool(theirs) for ours, theirs in chosen.items()}
+    ).items():
+        item, option = _item_for_base(ours), f"--column {_item_for_base(ours)}=NAME"
         equal = [name for name in candidates if name.casefold() == candidates[0].casefold()]
         if len(equal) > 1:
-            raise InputError(
-                f"{source}: the columns {', '.join(sorted(map(repr, equal)))} may each be the {_item_for_base(ours)}; "
-                f"say which by {option}"
-            )
+            listed = ", ".join(sorted(map(repr, equal)))
+            raise InputError(f"{source}: the columns {listed} may each be the {item}; say which by {option}")
         if candidates:
             columns[ours] = candidates[0]
         elif ours in ("base", "score"):
             wide = ", or name columns of one judge each (--judges NAME NAME)" * (ours == "score")
             raise InputError(
-                f"{source}: no column is known as the {_item_for_base(ours)} (found: {_listed(names)}); name it with "
-                f"{option}{wide}"
+                f"{source}: no column is known as the {item} (found: {_listed(names)}); name it with {option}{wide}"
             )
-    return rows[list(columns.values())].set_axis(list(columns), axis=1), columns
+    return columns
 
 
 def _item_for_base(name: str) -> str:
@@ -158,17 +177,16 @@ def check_ranges(rows: pd.DataFrame, source: str) -> None:
             )
 
 
-def row_location(rows: pd.DataFrame, at: int, source: str) -> str:
+def row_location(rows: pd.DataFrame, at: int) -> str:
     """Return file and line of a row, or its number in a frame."""
-    file, number = rows.index[at] if rows.index.names == LOCATION else (f"{source}, row", at + 1)
-    return f"{file} {number}"
+    return " ".join(map(str, rows.index[at]))
 
 
 def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFrame:
     """Return rows with numbers as numbers and labels as texts; what cannot be used is named by its line."""
 
     def refuse(at: int, fault: str) -> InputError:
-        return InputError(f"{row_location(rows, at, source)}: {one_line(fault, 500)}")
+        return InputError(f"{row_location(rows, at)}: {one_line(fault, 500)}")
 
     checked, notes, unseen = pd.DataFrame(index=range(len(rows))), [], list[str]()
     for name in [name for name in USUAL_NAMES if name in rows]:
@@ -203,7 +221,7 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
                 at, first = changed[0]
                 unseen.append(
                     f"{MEANING[name]}: {counted(len({cell for _, cell in changed}), 'names')} with characters that "
-                    f"are not seen, the first {one_line(ascii(first), 80)} ({row_location(rows, at, source)}), read "
+                    f"are not seen, the first {one_line(ascii(first), 80)} ({row_location(rows, at)}), read "
                     f"as {one_line(repr(labels[at]), 80)}"
                 )
             blank = {cell for at, cell in texts if labels[at] is None and cell.strip()}
@@ -295,7 +313,7 @@ def worth(value: Any, values: Values) -> Any:
     return values.get(_key(value), value)
 
 
-def without_codes(scores: pd.Series, rows: pd.DataFrame, source: str) -> tuple[pd.Series, list[str]]:
+def without_codes(scores: pd.Series, rows: pd.DataFrame) -> tuple[pd.Series, list[str]]:
     """Return scores in which codes for missing are missing, and what was taken for one, with its rows.
 
     A code is a usual one that no scale of the other scores holds: below 0 where all others are not, or nine times the
@@ -313,7 +331,7 @@ def without_codes(scores: pd.Series, rows: pd.DataFrame, source: str) -> tuple[p
         if len(at := (scores == code).to_numpy().nonzero()[0]):
             notes.append(
                 f"score: {code:g} is taken for a missing score in {counted(len(at), 'rows')} of {len(scores)} "
-                f"(first {row_location(rows, int(at[0]), source)}); --scale LOW HIGH that holds it makes it a score"
+                f"(first {row_location(rows, int(at[0]))}); --scale LOW HIGH that holds it makes it a score"
             )
     return scores.mask(scores.isin(codes)), notes
 
@@ -324,7 +342,7 @@ def check_scale(scores: pd.Series, scale: tuple[float, float], rows: pd.DataFram
     if len(at):
         raise InputError(
             f"{source}: score {scores.iloc[at[0]]:g} is outside of the scale {scale[0]:g}-{scale[1]:g}, in "
-            f"{counted(len(at), 'rows')} (first {row_location(rows, int(at[0]), source)}); correct the scale, or say "
+            f"{counted(len(at), 'rows')} (first {row_location(rows, int(at[0]))}); correct the scale, or say "
             f"that it is missing (--values {scores.iloc[at[0]]:g}=)"
         )
 

@@ -31,7 +31,7 @@ Json = Mapping[str, Any]
 class Read:
     """Rows of a file, how they were understood, and what was left out of them; `tidy` where columns have our names.
 
-    The index numbers what the rows stand in: `unit`, a line, say.
+    The index numbers what the rows stand in: `unit`, a line, say. `source` is the path of the file.
     """
 
     rows: pd.DataFrame
@@ -41,6 +41,7 @@ class Read:
     unit: str = "row"
     settings: Mapping[str, str] = field(default_factory=dict)
     task: str = ""
+    source: str = ""
 
 
 def json_text(value: Any) -> str:

@@ -53,10 +53,11 @@ _MOST_ROWS = 20_000_000
 """Of a Parquet file: one of a few bytes can claim any number."""
 
 
-def name_methods(logs: Iterable[Read]) -> None:
-    """Name the models of logs by the settings in which logs of one model and task differ: each of them is a method."""
+def read_files(files: Iterable[Path], metric: str | None, values: Values) -> list[Read]:
+    """Return what files of scores hold; logs of one model and task that differ in their settings are methods."""
+    tables = [read_file(file, metric, values) for file in files]
     groups = defaultdict(list)
-    for log in logs:
+    for log in tables:
         if log.kind == _INSPECT:
             groups[log.rows["model"].iloc[0], log.task].append(log)
     for (model, _), group in groups.items():
@@ -67,6 +68,7 @@ def name_methods(logs: Iterable[Read]) -> None:
             label = ", ".join(f"{name} {short_name(text)}" for name, text in pairs)
             log.rows["model"] = f"{model}, {label}" if label else f"{model}, no {' and '.join(differing)}"
             log.notes.append(f"logs of {model} differ in {', '.join(differing)}: each is a method")
+    return tables
 
 
 def read_file(path: Path, metric: str | None, values: Values) -> Read:
@@ -79,6 +81,7 @@ def read_file(path: Path, metric: str | None, values: Values) -> Read:
     if "length_arm" in read.rows and (in_arm := read.rows["length_arm"].isin(list(LENGTH_ARMS))).any():
         read.notes.append(f"{int(in_arm.sum())} rows of prompts of length arms are left out")
         read.rows = read.rows[~in_arm].drop(columns="length_arm")
+    read.source = str(path)
     return read
 
 
