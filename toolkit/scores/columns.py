@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -185,8 +185,15 @@ def row_location(rows: pd.DataFrame, at: int) -> str:
 def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFrame:
     """Return rows with numbers as numbers and labels as texts; what cannot be used is named by its line."""
 
-    def refuse(at: int, fault: str) -> InputError:
-        return InputError(f"{row_location(rows, at)}: {one_line(fault, 500)}")
+    def refuse(at: int, fault: object) -> InputError:
+        return InputError(f"{row_location(rows, at)}: {one_line(str(fault), 500)}")
+
+    def parsed(cells: Iterable[Any], parse: Callable[[Any, str], Any]) -> Iterator[Any]:
+        for at, cell in enumerate(cells):
+            try:
+                yield parse(cell, name)
+            except ValueError as fault:
+                raise refuse(at, fault) from None
 
     checked, notes, unseen = pd.DataFrame(index=range(len(rows))), [], list[str]()
     for name in [name for name in USUAL_NAMES if name in rows]:
@@ -194,46 +201,25 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
         if name in _NUMBERS:
             cells = [worth(cell, values) for cell in cells] if name == "score" else cells
             cells, note = _plain_numbers(cells)
-            checked[name] = [math.nan if _empty(cell) else number(cell) for cell in cells]
-            if (large := checked[name].abs() > _LARGEST).any():
-                at = int(large.argmax())
-                hint = ", or say what it is worth (--values A=4)" * (name == "score")
-                raise refuse(
-                    at,
-                    f"{MEANING[name]} {one_line(repr(cells[at]), 80)} is no number that can be calculated with; "
-                    f"write it like 4.5 or leave it empty{hint}",
-                )
+            checked[name] = list(parsed(cells, _number))
             notes += [f"{MEANING[name]}: {note}"] * bool(note)
-        elif name == "human":
-            words = [str(value).strip().lower() for value in cells]
-            for at, word in enumerate(words):
-                if word not in _PEOPLE | _JUDGES:
-                    raise refuse(
-                        at,
-                        f"{one_line(repr(cells[at]), 80)} does not say whether a person rated; write human or llm",
-                    )
-            checked[name] = [word in _PEOPLE for word in words]
-        else:
-            labels = [_label(value, name, at, refuse) for at, value in enumerate(cells)]
-            checked[name] = _unify_spelling(pd.Series(labels)) if name in ("base", "judge") else labels
-            texts = [(at, cell) for at, cell in enumerate(cells) if isinstance(cell, str)]
-            if changed := [(at, cell) for at, cell in texts if labels[at] not in (None, cell)]:
-                at, first = changed[0]
-                unseen.append(
-                    f"{MEANING[name]}: {counted(len({cell for _, cell in changed}), 'names')} with characters that "
-                    f"are not seen, the first {one_line(ascii(first), 80)} ({row_location(rows, at)}), read "
-                    f"as {one_line(repr(labels[at]), 80)}"
-                )
-            blank = {cell for at, cell in texts if labels[at] is None and cell.strip()}
-            if blank and name in ("cluster", "scenario"):
-                notes.append(f"{MEANING[name]}: {_listed(sorted(blank))} is taken for empty")
-    for name in _NAMES:
-        if name in checked and (empty := checked[name].isna()).any():
-            raise refuse(int(empty.argmax()), f"the {MEANING[name]} is empty; every row needs one")
-    if "length_bin" in checked and (odd := ~checked["length_bin"].isin(list(LENGTH_BINS))).any():
-        at = int(odd.argmax())
-        listed = f"{', '.join(LENGTH_BINS)}{_DECLINE}length_bin=)"
-        raise refuse(at, f"length {checked['length_bin'][at]!r} is none of {listed}")
+            continue
+        if name == "human":
+            checked[name] = list(parsed(cells, _is_person))
+            continue
+        labels = list(parsed(cells, _label))
+        checked[name] = _unify_spelling(pd.Series(labels)) if name in ("base", "judge") else labels
+        texts = [(at, cell) for at, cell in enumerate(cells) if isinstance(cell, str)]
+        if changed := [(at, cell) for at, cell in texts if labels[at] not in (None, cell)]:
+            at, first = changed[0]
+            unseen.append(
+                f"{MEANING[name]}: {counted(len({cell for _, cell in changed}), 'names')} with characters that are "
+                f"not seen, the first {one_line(ascii(first), 80)} ({row_location(rows, at)}), read as "
+                f"{one_line(repr(labels[at]), 80)}"
+            )
+        blank = {cell for at, cell in texts if labels[at] is None and cell.strip()}
+        if blank and name in ("cluster", "scenario"):
+            notes.append(f"{MEANING[name]}: {_listed(sorted(blank))} is taken for empty")
     for name in ("repeat", "judge_repeat"):
         if name in checked:
             checked[name] = pd.factorize(checked[name], sort=True)[0]
@@ -261,29 +247,51 @@ def _empty(value: Any) -> bool:
 _DECLINE = ", or leave the column out (--column "
 
 
-def _label(value: Any, name: str, at: int, refuse: Any) -> str | None:
-    if _empty(value) and not (name in _NAMES and isinstance(value, str) and value.strip()):
-        return None
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))  # a column of whole numbers with a gap
-    text = str(value).strip()
+def _number(cell: Any, name: str) -> float:
+    """Return a cell as a number, a missing one as NaN."""
+    parsed = math.nan if _empty(cell) else number(cell)
+    if abs(parsed) > _LARGEST:
+        raise ValueError(
+            f"{MEANING[name]} {one_line(repr(cell), 80)} is no number that can be calculated with; write it like 4.5 "
+            "or leave it empty" + ", or say what it is worth (--values A=4)" * (name == "score")
+        )
+    return parsed
+
+
+def _is_person(cell: Any, name: str) -> bool:
+    """Return whether a cell says that a person rated."""
+    word = str(cell).strip().lower()
+    if word not in _PEOPLE | _JUDGES:
+        fault = "does not say whether a person rated; write human or llm"
+        raise ValueError(f"{one_line(repr(cell), 80)} {fault}")
+    return word in _PEOPLE
+
+
+def _label(cell: Any, name: str) -> str | None:
+    """Return a cell as a name; nothing where it is empty and need not be filled."""
+    if _empty(cell) and not (name in _NAMES and isinstance(cell, str) and cell.strip()):
+        text = ""
+    elif isinstance(cell, float) and cell.is_integer():
+        text = str(int(cell))  # a column of whole numbers with a gap
+    else:
+        text = str(cell).strip()
     listed = name == "judge" and text[:2] in ("['", '["') and text.endswith("]")
-    if listed or isinstance(value, Mapping | list | tuple | set | frozenset | bytes | np.ndarray):
-        raise refuse(at, f"the {MEANING[name]} {one_line(text, 80)} is no name; write a text or a number")
+    if listed or isinstance(cell, Mapping | list | tuple | set | frozenset | bytes | np.ndarray):
+        raise ValueError(f"the {MEANING[name]} {one_line(text, 80)} is no name; write a text or a number")
     if re.search("[\ud800-\udfff\0]", text):
-        raise refuse(at, f"the {MEANING[name]} {text!r} holds what is no text; write it in Unicode")
-    return visible_name(text) or None
+        raise ValueError(f"the {MEANING[name]} {text!r} holds what is no text; write it in Unicode")
+    label = visible_name(text) or None
+    if label is None and name in _NAMES:
+        raise ValueError(f"the {MEANING[name]} is empty; every row needs one")
+    if name == "length_bin" and label not in LENGTH_BINS:
+        raise ValueError(f"length {label!r} is none of {', '.join(LENGTH_BINS)}{_DECLINE}length_bin=)")
+    return label
 
 
 def _unify_spelling(labels: pd.Series) -> pd.Series:
     """Return names in which 1.0 is 1 where both are there: a column of numbers with a gap is written so."""
-    names = set(labels.dropna())
-    spellings = {
-        name: integer
-        for name in names
-        if _INTEGER.fullmatch(name) and (integer := name.partition(".")[0]) in names
-    }
-    return labels.replace(spellings) if spellings else labels
+    integers = {name: name.partition(".")[0] for name in {*labels.dropna()} if _INTEGER.fullmatch(name)}
+    return labels.replace({name: integer for name, integer in integers.items() if integer in labels.array})
 
 
 def _key(value: Any) -> str | float:
