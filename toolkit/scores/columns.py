@@ -4,6 +4,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,13 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.scores.fields import TEXTS, Read, number, several_names
+from toolkit.files import read_toml
 from toolkit.table_files import MISSING, number_of, usual_columns
 from toolkit.words import LENGTH_BINS, choices, counted, one_line, suggestion, visible_name
 
+TEXTS = read_toml(Path(__file__).parent / "words.toml")
+"""What others call things, and what they write for a value."""
+LETTERS, WORDS = TEXTS["letters"], TEXTS["words"]
 USUAL_NAMES = TEXTS["usual"]
 """Names under which columns are known, the plainest first; the first that is there is taken."""
 MEANING = TEXTS["meaning"]
@@ -34,7 +39,26 @@ _KEYS = ("base", "length_bin", "model", "repeat", "judge", "judge_repeat", "dime
 """Columns that name a score: no two have the same."""
 MOST_JUDGES = 1000
 _INTEGER = re.compile(r"-?\d+\.0+", re.ASCII)
+CUT = 80
+_NAMED = 4
 Values = Mapping[str | float, float | None]
+
+
+@dataclass
+class Read:
+    """Rows of a file, how they were understood, and what was left out of them; `tidy` where columns have our names.
+
+    The index numbers what the rows stand in: `unit`, a line, say. `source` is the path of the file.
+    """
+
+    rows: pd.DataFrame
+    kind: str
+    notes: list[str] = field(default_factory=list)
+    tidy: bool = True
+    unit: str = "row"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    task: str = ""
+    source: str = ""
 
 
 def tidy(
@@ -53,7 +77,7 @@ def tidy(
         is_log = several and read.tidy
         rows, wide = long_rows(read.rows, () if is_log else judges, read.source)
         taken = take_columns(rows, of_log if is_log else chosen, read.source)
-        left = [name for name in rows if name not in taken.values()]
+        left = [name for name in rows.columns.tolist() if name not in taken.values()]
         rows = rows[list(taken.values())].set_axis(list(taken), axis=1)
         parts.append(rows if read.tidy else rows_of_metric(rows, metric, read.source))
         notes += [*[f"{Path(read.source).name} is {read.kind}"] * read.tidy, *read.notes, *wide]
@@ -109,6 +133,13 @@ def take_columns(rows: pd.DataFrame, chosen: Mapping[str, str], source: str) -> 
 def _item_for_base(name: str) -> str:
     """Return a name of a column as people say it."""
     return "item" if name == "base" else name
+
+
+def several_names(names: Iterable[object]) -> str:
+    """Return the first names and how many more there are."""
+    texts = [one_line(str(name), CUT) for name in names]
+    more = len(texts) - _NAMED
+    return ", ".join(texts) if more <= 1 else f"{', '.join(texts[:_NAMED])} and {more} more"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -236,6 +267,37 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
         raise refuse(at, f"{named} has a score already; {advice}")
     checked.attrs["notes"] = notes + unseen
     return checked
+
+
+def is_filled(value: Any) -> bool:
+    """Return whether a value is there."""
+    return not (value is None or value == "" or (isinstance(value, float) and math.isnan(value)))
+
+
+def number(value: Any) -> float:
+    """Return a cell as a number; infinite is what is none, or too large for a float."""
+    if isinstance(value, str):
+        parsed = number_of(value.strip())
+        return math.inf if parsed is None else parsed
+    try:
+        return float(value) if isinstance(value, int | float | Decimal | np.number | np.bool_) else math.inf
+    except (OverflowError, TypeError, ValueError):
+        return math.inf
+
+
+def parse_score(value: Any, name: str, *, letters: bool = True) -> float | None:
+    """Return a score of a log as a number; what a tool wrote in its own letters is counted as that tool counts it.
+
+    Raises ``ValueError`` for a value that is there and is no number: to drop it would make it a missing one.
+    """
+    if not is_filled(value):
+        return None
+    text = value.strip() if isinstance(value, str) else ""
+    worths = {**WORDS, **(LETTERS if letters else {})}
+    score = worths.get(text, worths.get(text.lower(), number(value)))
+    if math.isinf(score):
+        raise ValueError(f"the value of {name}, {one_line(repr(value), CUT)}, is no number")
+    return score
 
 
 def _empty(value: Any) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toolkit.report.figure import About
-    from toolkit.scores.fields import Read
+    from toolkit.scores.columns import Read
     from toolkit.thesis.references import Evidence
 
 _OF_STUDIES = (
@@ -95,7 +95,7 @@ class Scores(Reported):
         output: Path | str | None = None,
     ) -> None:
         from toolkit.scores import columns as cells
-        from toolkit.scores.fields import Read
+        from toolkit.scores.columns import Read
         from toolkit.scores.frames import make_frames
 
         if not _NAME.fullmatch(name):  # it becomes a folder, and a label of LaTeX
