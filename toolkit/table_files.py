@@ -55,14 +55,9 @@ def number_of(text: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
-def usual_columns(
-    names: Iterable[str], usual: Mapping[str, Sequence[str]], chosen: Collection[str]
-) -> dict[str, list[str]]:
-    """Return the columns that have a usual name of each role, whatever their capitals, the plainest name first.
-
-    A column that was `chosen` for a role is not taken for another one.
-    """
-    plain = {name: visible_name(name).casefold() for name in names if name not in chosen}
+def usual_columns(names: Iterable[str], usual: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Return the columns that have a usual name of each role, whatever their capitals, the plainest name first."""
+    plain = {name: visible_name(name).casefold() for name in names}
     return {
         role: sorted(
             (name for name in plain if plain[name] in known), key=lambda name: known.index(plain[name])

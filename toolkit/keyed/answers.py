@@ -1,4 +1,4 @@
-"""Reads what a reply states as its answer, a JSON object or a last line, and makes scorers of it; nothing is guessed.
+"""The one reader of final answers, and what a scorer is: it asks for an answer, reads it and compares it with a key.
 
 A guess from prose would measure the reader and not the model. So a reply without a stated answer, with two that differ
 or with one that was not among those asked for is unreadable, with the reason; its score is missing and not 0.
@@ -7,15 +7,16 @@ or with one that was not among those asked for is unreadable, with the reason; i
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from string import ascii_uppercase
+from string import ascii_uppercase as LETTERS
 from typing import Any
 from unicodedata import decomposition, normalize
 
 from toolkit.files import TooDeep
 from toolkit.judges.parse import json_objects, marked_pairs
-from toolkit.keyed.table import KeyedItem
+from toolkit.keyed.table import Items, KeyedItem
 from toolkit.words import is_unseen, one_line
 
 SHARE = "share of items"
@@ -31,10 +32,7 @@ _OTHER = ("<super>", "<sub>", "<fraction>", "<circle>")
 _EXACT = json.JSONDecoder(object_pairs_hook=marked_pairs, parse_int=str, parse_float=str, parse_constant=str)
 """Numbers are read as they are written: 1.10 may be the name of a version."""
 
-
 Options = Sequence[str]
-Score = Callable[[Any, KeyedItem], Mapping[str, float]]
-Chance = Callable[[KeyedItem], float | None]
 
 
 class Unread(Exception):
@@ -52,37 +50,42 @@ class Read:
 def read_answer(text: str, parse: Callable[[Any], Any]) -> Read:
     r"""Return the value of the one answer that a reply states; ``parse`` raises `Unread` for what is none.
 
-    An answer is the ``answer`` of a JSON object, or a line "Answer: X" when such a line ends the reply. Where several
-    are stated the last must be readable, and no other may be different.
+    Where several answers are stated the last must be readable, and no other may be different.
 
     >>> read_answer("It is TCP.\n\n**Answer: 6**", float), read_answer("The answer is not 6.", float)
     (Read(value=6.0, reason=None), Read(value=None, reason="no answer: no JSON object and no last line 'Answer: X'"))
     """
-    if not text.strip():
-        return Read(None, "empty")
-    lines = [line for line in text.splitlines() if line.strip(_AROUND)]
     try:
-        stated = [parsed["answer"] for parsed in json_objects(text, _EXACT) if "answer" in parsed]
-    except TooDeep as fault:
-        return Read(None, f"too deep: {fault}")
-    if lines and _MARK.match(lines[-1]):
-        stated += [_after(mark, line) for line in lines if (mark := _MARK.match(line))]
-    if not stated:
-        return Read(None, "no answer: no JSON object and no last line 'Answer: X'")
-    if (signs := len(str(stated[-1]))) > _LONGEST:
-        return Read(None, f"too long: an answer of {signs:,} characters")
-    try:
-        value = parse(_bare(stated[-1]))
+        *earlier, final = stated_answers(text)
+        value = parse(final)
     except Unread as fault:
         return Read(None, str(fault))
-    for other in stated[:-1]:
-        try:
-            different = parse(_bare(other)) != value
-        except Unread:
-            continue
-        if different:
-            return Read(None, f"two answers: {quoted(other)} and {quoted(stated[-1])}")
+    for other in earlier:
+        with suppress(Unread):
+            if parse(other) != value:
+                return Read(None, f"two answers: {quoted(other)} and {quoted(final)}")
     return Read(value)
+
+
+def stated_answers(text: str) -> list[Any]:
+    """Return the answers that a reply states, the final one last; raises `Unread` where there is none.
+
+    An answer is the ``answer`` of a JSON object, or a line "Answer: X" when such a line ends the reply.
+    """
+    if not text.strip():
+        raise Unread("empty")
+    try:
+        answers = [parsed["answer"] for parsed in json_objects(text, _EXACT) if "answer" in parsed]
+    except TooDeep as fault:
+        raise Unread(f"too deep: {fault}") from None
+    marks = [(line, _MARK.match(line)) for line in text.splitlines() if line.strip(_AROUND)]
+    if marks and marks[-1][1]:
+        answers += [_after(mark, line) for line, mark in marks if mark]
+    if not answers:
+        raise Unread("no answer: no JSON object and no last line 'Answer: X'")
+    if (signs := len(str(answers[-1]))) > _LONGEST:
+        raise Unread(f"too long: an answer of {signs:,} characters")
+    return [_single(answer) for answer in answers]
 
 
 def _after(mark: re.Match[str], line: str) -> str:
@@ -93,11 +96,11 @@ def _after(mark: re.Match[str], line: str) -> str:
     return answer.removeprefix(around) if answer.startswith(around) else answer.removesuffix(around)
 
 
-def _bare(stated: Any) -> Any:
+def _single(answer: Any) -> Any:
     """Return an answer as it is written; a list of one is that one."""
-    if isinstance(stated, list) and len(stated) == 1:
-        return _bare(stated[0])
-    return json.dumps(stated) if isinstance(stated, bool) else stated
+    while isinstance(answer, list) and len(answer) == 1:
+        answer = answer[0]
+    return json.dumps(answer) if isinstance(answer, bool) else answer
 
 
 @lru_cache(maxsize=1 << 12)
@@ -111,20 +114,22 @@ def plain(text: str) -> str:
     return line.strip(_AROUND).removesuffix(".").strip(_AROUND)
 
 
-def plain_answer(value: Any) -> str:
+def plain_answer(answer: Any) -> str:
     """Return an answer that is a text as it is read; nothing where it is none."""
-    return plain(value) if isinstance(value, str) else ""
+    return plain(answer) if isinstance(answer, str) else ""
 
 
-def layers(text: str) -> Iterator[str]:
-    """Yield a text, then without a full stop or a pair of marks around it, one after the other."""
-    for _ in range(9):
-        yield (text := text.strip())
+def layers(answer: Any) -> Iterator[str]:
+    """Yield an answer that is a text, then without a full stop or a pair of marks around it, one after the other."""
+    for _ in range(9 if isinstance(answer, str) else 0):
+        yield (answer := answer.strip())
         pairs = (
-            (a, b) for a, b in _PAIRS if text.startswith(a) and text.endswith(b) and len(text) > len(a + b)
+            (a, b)
+            for a, b in _PAIRS
+            if answer.startswith(a) and answer.endswith(b) and len(answer) > len(a + b)
         )
         first, last = next(pairs, ("", "."))
-        text = text.removeprefix(first).removesuffix(last)
+        answer = answer.removeprefix(first).removesuffix(last)
 
 
 def quoted(value: Any) -> str:
@@ -132,68 +137,66 @@ def quoted(value: Any) -> str:
     return repr(one_line(str(value), 40))
 
 
-@dataclass(frozen=True)
 class Scorer:
-    """The functions of one kind of answer; the first of ``measures``, pairs of name and unit, is the main one.
+    """How answers of one kind are asked for, read and scored; a kind is a class with the methods that differ.
 
-    ``form(item, displayed)`` stands below the prompt: the options as displayed and how to answer. ``check(item)`` is a
-    fault of the key. ``read(text, item, displayed)`` reads a reply; a letter in its value is that of the file's order,
-    whatever order was displayed. ``score(value, item)`` has a number for each measure, ``chance(item)`` the main
-    measure that is expected of a blind guess, or None. Without ``needs_key`` an item need not have an answer.
+    The first of ``measures``, pairs of name and unit, is the main one. Without ``needs_key`` an item need not have an
+    answer.
     """
 
     name: str
-    measures: tuple[tuple[str, str], ...]
-    form: Callable[[KeyedItem, Options], str]
-    check: Callable[[KeyedItem], str | None]
-    read: Callable[[str, KeyedItem, Options], Read]
-    score: Score
-    chance: Chance = lambda item: None
-    needs_key: bool = True
+    measures: tuple[tuple[str, str], ...] = (("correct", SHARE),)
+    wording: str
+    needs_key = True
 
+    def __init__(self, items: Items = ()) -> None:
+        """Take the items that are scored: some kinds depend on all keys."""
 
-def make_scorer(
-    name: str,
-    measures: Mapping[str, str],
-    asked: Callable[[KeyedItem], str],
-    key: Callable[[KeyedItem], Any],
-    parse: Callable[[Any, KeyedItem, Options], Any],
-    score: Score,
-    chance: Chance = lambda item: None,
-) -> Scorer:
-    """Return a scorer that asks for what `asked` says; `key` and `parse` raise `Unread` for what they cannot take."""
+    def wording_of(self, item: KeyedItem) -> str:
+        """Return what an answer is, as the prompt of an item says it."""
+        return self.wording
 
-    def check(item: KeyedItem) -> str | None:
+    def parse(self, answer: Any, item: KeyedItem, displayed: Options) -> Any:
+        """Return the value of a stated answer, a text or a number; raises `Unread` for what has none.
+
+        A letter in it is that of the file's order, whatever order was displayed.
+        """
+        raise NotImplementedError
+
+    def key(self, item: KeyedItem) -> Any:
+        """Return the value of the right answer; raises `Unread` where the table has none that can be used."""
+        if len(item.answers) > 1:
+            raise Unread(f"{len(item.answers)} answers where this scorer takes one")
+        return self.parse(item.answers[0], item, item.options)
+
+    def score(self, value: Any, item: KeyedItem) -> Mapping[str, float]:
+        """Return a number for each measure."""
+        return {"correct": float(value == self.key(item))}
+
+    def chance(self, item: KeyedItem) -> float | None:
+        """Return the main measure that is expected of a blind guess, if there is one."""
+        return None
+
+    def form(self, item: KeyedItem, displayed: Options) -> str:
+        """Return what stands below the prompt: the options as displayed, and how to answer."""
+        return listed(displayed) + _HOW + self.wording_of(item) + "."
+
+    def read(self, text: str, item: KeyedItem, displayed: Options) -> Read:
+        """Return what a reply answers."""
+        return read_answer(text, lambda answer: self.parse(answer, item, displayed))
+
+    def check(self, item: KeyedItem) -> str | None:
+        """Return a fault of the key."""
         if not item.answers:
             return "has no answer; write it, or take the row out"
         try:
-            key(item)
+            self.key(item)
         except Unread as fault:
             return f"its answer is not usable ({fault}); correct it, or name another scorer"
         return None
 
-    def form(item: KeyedItem, displayed: Options) -> str:
-        return listed(displayed) + _HOW + asked(item) + "."
-
-    def read(text: str, item: KeyedItem, displayed: Options) -> Read:
-        return read_answer(text, lambda value: parse(value, item, displayed))
-
-    return Scorer(name, tuple(measures.items()), form, check, read, score, chance)
-
 
 def listed(options: Options) -> str:
     """Return options with the letters they are answered by, a line each."""
-    lines = (f"\n{letter}) {option}" for letter, option in zip(ascii_uppercase, options, strict=False))
+    lines = (f"\n{letter}) {option}" for letter, option in zip(LETTERS, options, strict=False))
     return "".join(lines) + "\n" * bool(options)
-
-
-def one_key(item: KeyedItem) -> str:
-    """Return a key of one text; raises `Unread` where there are several."""
-    if len(item.answers) > 1:
-        raise Unread(f"{len(item.answers)} answers where this scorer takes one")
-    return str(item.answers[0])
-
-
-def set_scores(answered: set[str], key: set[str]) -> dict[str, float]:
-    """Return whether two sets are equal, and which share of their union is in both (Jaccard 1901)."""
-    return {"exact": float(answered == key), "jaccard": len(answered & key) / len(answered | key)}

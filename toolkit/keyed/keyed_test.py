@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import mode
+from string import ascii_uppercase as LETTERS
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -16,7 +17,7 @@ from toolkit.judges.request import JudgeSpec
 from toolkit.judges.rubric import shipped_words
 from toolkit.keyed.answers import SHARE, Read, plain
 from toolkit.keyed.refusals import BY_PROVIDER, refusal_request
-from toolkit.keyed.scorers import LETTERS, SCORERS, check_table
+from toolkit.keyed.scorers import SCORERS, check_table
 from toolkit.keyed.scorers import scorer as find_scorer
 from toolkit.keyed.table import KeyedItem, keeps_order, load_keyed
 from toolkit.models.base import Ask
@@ -85,8 +86,7 @@ class KeyedTest(PromptResponseTest):
             raise InputError(
                 f"scorer {scorer}: {clashes[0]!r} is a column of every answer; name its score otherwise"
             )
-        self.licence = licence
-        items = self.table.items
+        self.licence, items = licence, self.table.items
         if study.bases is not None:
             if study.bases > len(items):
                 raise InputError(
@@ -95,31 +95,19 @@ class KeyedTest(PromptResponseTest):
             chosen = random.Random(study.seed).sample(range(len(items)), study.bases)
             items = tuple(items[number] for number in sorted(chosen))
         # Options in another order make another prompt, so that each repeat has prompts of its own.
-        mixed = (item for item in items if len(item.options) > 1 and not keeps_order(item))
-        self.shuffled = tuple(item.item_id for item in mixed)
-        self._orders = study.repeats if shuffle and self.shuffled else 1
         self.shuffles, self._seed = shuffle, study.seed
-        keys = Counter(as_text(item.answer) for item in items if item.answer is not None)
-        # What it scores by a function of the user is known to the function alone.
-        unknown = self.has_options or scorer not in SCORERS or not keys
-        self._commonest = None if unknown else keys.most_common(1)[0][0]
-        self._items = tuple(self._item(item) for item in items)
+        shuffled = shuffle and any(len(item.options) > 1 and not keeps_order(item) for item in items)
+        self._orders = study.repeats if shuffled else 1
+        self._items = tuple(map(self._test_item, items))
 
-    def _item(self, item: KeyedItem) -> TestItem:
-        prompts = tuple(
-            PromptWithContext(
-                Prompt(
-                    "\n".join(
-                        filter(None, (item.prompt, self.scorer.form(item, self.options(item, repeat))))
-                    ),
-                    f"{item.item_id}/order{repeat + 1}" if repeat else item.item_id,
-                ),
-                item,
-                repeat if self._orders > 1 else None,
-            )
-            for repeat in range(self._orders)
-        )
-        return TestItem(item.item_id, prompts, item, cluster=item.cluster, category=item.group or "")
+    def _test_item(self, item: KeyedItem) -> TestItem:
+        prompts = []
+        for repeat in range(self._orders):
+            form = self.scorer.form(item, self.options(item, repeat))
+            name = f"{item.item_id}/order{repeat + 1}" if repeat else item.item_id
+            prompt = Prompt("\n".join(filter(None, (item.prompt, form))), name)
+            prompts.append(PromptWithContext(prompt, item, repeat if self._orders > 1 else None))
+        return TestItem(item.item_id, tuple(prompts), item, cluster=item.cluster, category=item.group or "")
 
     @property
     def has_options(self) -> bool:
@@ -130,12 +118,8 @@ class KeyedTest(PromptResponseTest):
         """Return the options of a question in the order in which a repeat shows them."""
         if not self.shuffles or len(item.options) < 2 or keeps_order(item):
             return item.options
-        dice = random.Random(f"{self._seed}/{item.item_id}/{repeat if self._orders > 1 else 0}")
-        return tuple(dice.sample(item.options, len(item.options)))
-
-    def majority(self, item: KeyedItem) -> float | None:
-        """Return what the commonest answer of the table scores here; none where each question has its own options."""
-        return None if self._commonest is None else float(as_text(item.answer) == self._commonest)
+        rng = random.Random(f"{self._seed}/{item.item_id}/{repeat if self._orders > 1 else 0}")
+        return tuple(rng.sample(item.options, len(item.options)))
 
     def make_test_items(self) -> tuple[TestItem, ...]:
         """Return one item per question; with repeats it has a prompt for each order of its options."""
@@ -186,29 +170,37 @@ class KeyedTest(PromptResponseTest):
 
     def result_types(self) -> tuple[ResultType, ...]:
         """Return the mean of each score, and the share of answers that could not be read."""
-        types = [ResultType(name, unit) for name, unit in self.scorer.measures]
-        return (*types, ResultType(UNREADABLE, SHARE))
+        return tuple(ResultType(name, unit) for name, unit in (*self.scorer.measures, (UNREADABLE, SHARE)))
 
     def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
         """Return the results of one model, with intervals over independent questions."""
         one_model(measured_items)
-        means = [
-            mean_result(name, measured_items, name, unit, (0.0, 1.0) if unit == SHARE else None)
-            for name, unit in self.scorer.measures
-        ]
         main = self.scorer.measures[0][0]
-        unread = [
-            replace(measured, measurements=(Measurement(UNREADABLE, float(measured.value(main) is None)),))
+        complete = [
+            replace(
+                measured,
+                measurements=(
+                    *measured.measurements,
+                    Measurement(UNREADABLE, float(measured.value(main) is None)),
+                ),
+            )
             for measured in measured_items
         ]
-        return [*means, mean_result(UNREADABLE, unread, UNREADABLE, SHARE, bounds=(0.0, 1.0))]
+        return [
+            mean_result(name, complete, name, unit, (0.0, 1.0) if unit == SHARE else None)
+            for name, unit in (*self.scorer.measures, (UNREADABLE, SHARE))
+        ]
 
 
 def answers_frame(
     test: KeyedTest, annotated: Iterable[TestItemAnnotations], runs: pd.DataFrame
 ) -> pd.DataFrame:
     """Return one row an answer: what was read, what the key has, every score, and where the right option stood."""
-    measures = [name for name, _ in test.scorer.measures]
+    measures, is_choice = [name for name, _ in test.scorer.measures], test.scorer.name == "choice"
+    # What the commonest key scores; what a function of the user scores is known to the function alone.
+    keys = [as_text(item.context.answer) for item in test.make_test_items() if item.context.answer]
+    comparable = keys and test.scorer.name in SCORERS and not test.has_options
+    commonest = mode(keys) if comparable else None
     rows = []
     for answered in annotated:
         (reply,), item = answered.replies, answered.item.context
@@ -216,10 +208,7 @@ def answers_frame(
             continue
         read, options = test.read(answered), test.options(item, reply.repeat)
         # In a choice the key is the letter of the right option, in the order of the file.
-        key, is_choice = item.answer, test.scorer.name == "choice"
-        if is_choice:
-            letters = LETTERS[: len(item.options)]
-            key = next(letter for letter in letters if test.scorer.score(letter, item)["correct"] == 1)
+        key = test.scorer.key(item) if is_choice else item.answer
         row = {
             "run_id": reply.run_id,
             "base": item.item_id,
@@ -229,13 +218,12 @@ def answers_frame(
             "answer": as_text(read.value),
             "reason": read.reason,
             "chance": test.scorer.chance(item),
-            "majority": test.majority(item),
+            "majority": None if commonest is None else float(as_text(item.answer) == commonest),
             "options": len(options),
+            **test.scores(read, item),
         }
-        row |= test.scores(read, item)
-        for name, value in (("position", key), ("chosen_position", read.value)):
-            if is_choice and isinstance(value, str):
-                row[name] = options.index(item.options[LETTERS.index(value)])
+        for name, letter in (("position", key), ("chosen_position", read.value)) if is_choice else ():
+            row[name] = options.index(item.options[LETTERS.index(letter)]) if letter else None
         rows.append(row)
     types = _TYPES | dict.fromkeys(measures, "float64")
     answers = pd.DataFrame(rows, columns=list(types)).astype(types)
@@ -246,15 +234,14 @@ def answers_frame(
 
 def scored_runs(runs: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     """Return runs with the score of their answers as their composite, as the analyses of scores take them."""
-    by_run = answers.set_index("run_id")
-    score = runs["run_id"].map(by_run[answers.attrs["score"]]).astype("float64")
-    reasons = runs["run_id"].map(by_run["reason"])
+    name, by_run = answers.attrs["score"], answers.set_index("run_id")
+    score = runs["run_id"].map(by_run[name]).astype("float64")
+    failure = runs["failure"].where(runs["failure"].notna(), runs["run_id"].map(by_run["reason"]))
     table = runs.assign(
         composite=score, composite_strict=score, judged=score.notna(), judge_count=0, zeros=0, length_bin=WHOLE,
-        failure=runs["failure"].where(runs["failure"].notna(), reasons),
+        failure=failure, **{name: score},
     )  # fmt: skip
-    table[answers.attrs["score"]] = score
-    table.attrs |= {"scale": (0.0, 1.0), "units": {answers.attrs["score"]: RATE_UNIT}}
+    table.attrs |= {"scale": (0.0, 1.0), "units": {name: RATE_UNIT}}
     return table
 
 

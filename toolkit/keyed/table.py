@@ -144,52 +144,49 @@ def _roles(path: Path, rows: Sequence[Row], columns: Row) -> dict[str, Any]:
     """Return what is taken for what: what a study gives, then the usual names; two candidates are one line."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     listed = f"its columns are {one_line(', '.join(names), 200)}"
-    roles = {}
-    claimed = set()
+    roles, claimed = dict(columns), set[str]()
     for role, column in columns.items():
         if role not in USUAL:
             raise InputError(f"columns.{role}: is not known; {choices(role, USUAL)}")
-        parts = column if isinstance(column, list) and role in ("options", "answer") and column else [column]
-        if role == "prompt" and column not in names and _FIELD.search(str(column)):
-            parts = _FIELD.findall(column)
+        parts = [column]
+        if isinstance(column, list) and role in ("options", "answer"):
+            parts = column or parts
+        elif role == "prompt" and column not in names:
+            parts = _FIELD.findall(str(column)) or parts
         for part in parts:
             if not isinstance(part, str):
-                raise InputError(
-                    f"columns.{role}: {one_line(repr(part), _CUT)} is no name of a column; write a text"
-                )
+                fault = "is no name of a column; write a text"
+                raise InputError(f"columns.{role}: {one_line(repr(part), _CUT)} {fault}")
             if part and all(_cell(row, part) is None for row in rows):
-                raise InputError(
-                    f"{path}: has no column {part!r} (columns.{role}); {suggestion(part, names)}{listed}"
-                )
-        roles[role] = column
+                hint = f"{suggestion(part, names)}{listed}"
+                raise InputError(f"{path}: has no column {part!r} (columns.{role}); {hint}")
         claimed.update(parts)
-    free = usual_columns(names, USUAL, claimed)
-    plain = {name.strip().casefold() for name in names if name not in claimed}
-    # Some call the key "answers".
-    free["options"] = [
-        name for name in free["options"] if all(isinstance(row.get(name, []), list | Mapping) for row in rows)
-    ]
-    by_letter = {
-        match[1].upper(): name
-        for name in names
-        if name not in claimed and (match := _LETTER_COLUMN.fullmatch(name.strip()))
+    free = [name for name in names if name not in claimed]
+    usual: dict[str, list[Any]] = {
+        role: sorted(candidates, key=names.index) for role, candidates in usual_columns(free, USUAL).items()
     }
-    for role, columns_of_role in free.items():
-        if role in columns:
-            continue
-        candidates: list[Any] = sorted(columns_of_role, key=names.index)
-        # Options such as "Option A" to "Option D", in the order of their letters.
-        if role == "options" and len(by_letter) > 1 and sorted(by_letter) == list(LETTERS[: len(by_letter)]):
-            candidates.append([by_letter[letter] for letter in sorted(by_letter)])
-        if role == "prompt" and not candidates and {"instruction", "input"} <= plain:
-            candidates = ["{instruction}\n\n{input}"]
-        if len(candidates) > 1:
+    # Some call the key "answers".
+    usual["options"] = [
+        name
+        for name in usual["options"]
+        if all(isinstance(row.get(name, []), list | Mapping) for row in rows)
+    ]
+    # Options such as "Option A" to "Option D", in the order of their letters.
+    matches = ((_LETTER_COLUMN.fullmatch(name.strip()), name) for name in free)
+    by_letter = {match[1].upper(): name for match, name in matches if match}
+    if len(by_letter) > 1 and sorted(by_letter) == list(LETTERS[: len(by_letter)]):
+        usual["options"].append([by_letter[letter] for letter in sorted(by_letter)])
+    if not usual["prompt"] and {"instruction", "input"} <= {name.strip().casefold() for name in free}:
+        usual["prompt"] = ["{instruction}\n\n{input}"]
+    for role, candidates in usual.items():
+        if len(candidates) > 1 and role not in columns:
             first, *more = (json.dumps(candidate, ensure_ascii=False) for candidate in candidates)
             raise InputError(
                 f"{path}: {' and '.join([first, *more])} may each be the {role}; "
                 f"say under [options] which: columns = {{ {role} = {first} }}"
             )
-        roles |= {role: candidates[0]} if candidates else {}
+        if candidates:
+            roles.setdefault(role, candidates[0])
     if not roles.get("prompt"):
         advice = 'say under [options] which has the question: columns = { prompt = "NAME" }'
         raise InputError(f"{path}: no column is called {' or '.join(USUAL['prompt'])}; {advice}; {listed}")
@@ -210,19 +207,16 @@ def _item(location: str, number: int, line: int, row: Row, roles: Row) -> KeyedI
     def cell(column: str) -> str:
         return _text(_cell(row, column), f"{location}, {column}")
 
-    def filled(field: re.Match[str]) -> str:
-        if _cell(row, field[1]) is None:
-            raise InputError(
-                f"{location}: has no {field[1]}, which its prompt needs; write it, or take the row out"
-            )
-        return cell(field[1])
-
     def text(role: str) -> str:
         return cell(roles[role]).strip() if role in roles else ""
 
-    column = roles["prompt"]
-    template = column not in row and _FIELD.search(column)
-    prompt = _FIELD.sub(filled, column).strip() if template else cell(column)
+    column, answer = roles["prompt"], roles.get("answer")
+    fields = [] if column in row else _FIELD.findall(column)
+    if absent := [name for name in fields if _cell(row, name) is None]:
+        raise InputError(
+            f"{location}: has no {absent[0]}, which its prompt needs; write it, or take the row out"
+        )
+    prompt = _FIELD.sub(lambda field: cell(field[1]), column).strip() if fields else cell(column)
     item_id = text("id") if "id" in roles else f"{number:05d}"
     for role, content in (("prompt", prompt.strip()), ("id", item_id)):
         if not content:
@@ -232,15 +226,14 @@ def _item(location: str, number: int, line: int, row: Row, roles: Row) -> KeyedI
     if fault := name_fault(item_id):
         raise InputError(f"{location}: its id {fault}")
     options = _options(row, roles["options"], location) if "options" in roles else ()
-    answer: Any = None
-    if isinstance(roles.get("answer"), list):
-        answer = [part for name in roles["answer"] if (part := cell(name).strip())]
-    elif "answer" in roles:
-        answer = _cell(row, roles["answer"])
-        several = isinstance(answer, list)
-        answer = [_text(part, location).strip() for part in answer] if several else text("answer")
-    cluster, group = text("cluster") or None, text("group") or None
-    return KeyedItem(item_id, prompt, options, answer or None, cluster, group, line)
+    key: Any = _cell(row, answer) if isinstance(answer, str) else None
+    if isinstance(answer, list):
+        key = [part for name in answer if (part := cell(name).strip())]
+    else:
+        key = [_text(part, location).strip() for part in key] if isinstance(key, list) else text("answer")
+    return KeyedItem(
+        item_id, prompt, options, key or None, text("cluster") or None, text("group") or None, line
+    )
 
 
 def _text(value: Any, location: str) -> str:
@@ -325,10 +318,10 @@ def _lettered(path: Path, items: list[KeyedItem]) -> tuple[list[KeyedItem], list
         return items, []
     readings = {
         name: [
-            dict(zip(texts or item.options, LETTERS[: len(item.options)], strict=False)).get(item.answer)
+            dict(zip(names or item.options, LETTERS[: len(item.options)], strict=False)).get(item.answer)
             for item in keyed
         ]
-        for name, texts in (("", ()), ("from 0", _COUNTS), ("from 1", _COUNTS[1:]))
+        for name, names in (("", ()), ("from 0", _COUNTS), ("from 1", _COUNTS[1:]))
     }
     possible = {name: letters for name, letters in readings.items() if None not in letters}
     likely = readings["from 0" if any(item.answer == "0" for item in keyed) else "from 1"]
@@ -337,7 +330,9 @@ def _lettered(path: Path, items: list[KeyedItem]) -> tuple[list[KeyedItem], list
             fault = "may be the text of an option, or count the options from 0 or from 1"
             fault = fault if possible else f"is none of {len(item.options)} options"
             raise InputError(f"{path}, row {item.row}: the answer {item.answer} {fault}; write its letter")
-    name = next(iter(possible))
-    by_row = {item.row: letter for item, letter in zip(keyed, possible[name], strict=True)} if name else {}
-    changed = [replace(item, answer=by_row.get(item.row, item.answer)) for item in items]
-    return changed, [f"answers count the options {name}"] * bool(name)
+    name, first = next(iter(possible.items()))
+    if not name:
+        return items, []
+    by_row = {item.row: letter for item, letter in zip(keyed, first, strict=True)}
+    items = [replace(item, answer=by_row.get(item.row, item.answer)) for item in items]
+    return items, [f"answers count the options {name}"]

@@ -3,23 +3,26 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.scores.fields import TEXTS, several_names
+from toolkit.files import read_toml
 from toolkit.table_files import MISSING, number_of, usual_columns
 from toolkit.words import LENGTH_BINS, choices, counted, one_line, suggestion, visible_name
 
+TEXTS = read_toml(Path(__file__).parent / "words.toml")
+"""What others call things, and what they write for a value."""
+LETTERS, WORDS = TEXTS["letters"], TEXTS["words"]
 USUAL_NAMES = TEXTS["usual"]
 """Names under which columns are known, the plainest first; the first that is there is taken."""
 MEANING = TEXTS["meaning"]
-LOCATION = ["place", "number"]
-"""Names of the index of rows that were read from files."""
 _PEOPLE, _JUDGES = (frozenset(TEXTS["rated"][name]) for name in ("people", "judges"))
 _RANGES_APART = 10
 _LARGEST = 1e9
@@ -31,33 +34,76 @@ _COMMA = re.compile(r"[+-]?\d+(,\d{1,2})? ?%?", re.ASCII)
 _SCALES, _CODES = (TEXTS["numbers"][name] for name in ("scales", "codes"))
 _NAMES = ("base", "model", "judge", "dimension")
 """Columns that every row needs: a text in them is a name, ``NA`` and ``none`` too."""
+_NUMBERS = ("score", "aud_cost", "output_tokens", "repeat", "judge_repeat")
+_KEYS = ("base", "length_bin", "model", "repeat", "judge", "judge_repeat", "dimension")
+"""Columns that name a score: no two have the same."""
 MOST_JUDGES = 1000
 _INTEGER = re.compile(r"-?\d+\.0+", re.ASCII)
+CUT = 80
+_NAMED = 4
 Values = Mapping[str | float, float | None]
 
 
-def take_columns(
-    rows: pd.DataFrame, chosen: Mapping[str, str], source: str
-) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return the columns of a table under our names, and which of its columns each of ours is.
+@dataclass
+class Read:
+    """Rows of a file, how they were understood, and what was left out of them; `tidy` where columns have our names.
+
+    The index numbers what the rows stand in: `unit`, a line, say. `source` is the path of the file.
+    """
+
+    rows: pd.DataFrame
+    kind: str
+    notes: list[str] = field(default_factory=list)
+    tidy: bool = True
+    unit: str = "row"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    task: str = ""
+    source: str = ""
+
+
+def tidy(
+    tables: Sequence[Read], columns: Mapping[str, str], judges: Sequence[str], metric: str | None
+) -> tuple[pd.DataFrame, dict[str, str], list[str], list[str]]:
+    """Return the rows of tables under our names, which column each is, which are not used, and notes."""
+    chosen = {
+        ("base" if ours == "item" else ours): visible_name(str(theirs or ""))
+        for ours, theirs in columns.items()
+    }
+    several, mixed = len(tables) > 1, any(not read.tidy for read in tables)
+    # Among several, a log is asked for our names; beside tables only for what is declined.
+    of_log = {ours: theirs and ours for ours, theirs in chosen.items() if not (theirs and mixed)}
+    parts, notes = [], list[str]()
+    for read in tables:
+        is_log = several and read.tidy
+        rows, wide = long_rows(read.rows, () if is_log else judges, read.source)
+        taken = take_columns(rows, of_log if is_log else chosen, read.source)
+        left = [name for name in rows.columns.tolist() if name not in taken.values()]
+        rows = rows[list(taken.values())].set_axis(list(taken), axis=1)
+        parts.append(rows if read.tidy else rows_of_metric(rows, metric, read.source))
+        notes += [*[f"{Path(read.source).name} is {read.kind}"] * read.tidy, *read.notes, *wide]
+    # The index is the place of a row.
+    together = pd.concat(parts, keys=[f"{read.source}, {read.unit}" for read in tables])
+    if several:
+        taken, left = {name: name for name in USUAL_NAMES if name in together}, []
+    return together, taken, left, notes
+
+
+def take_columns(rows: pd.DataFrame, chosen: Mapping[str, str], source: str) -> dict[str, str]:
+    """Return which column of a table each of ours is.
 
     Raises
     ------
     InputError
         When there are no rows, a chosen column is not there, or item or score cannot be told.
     """
-    chosen = {
-        ("base" if ours == "item" else ours): visible_name(str(theirs or ""))
-        for ours, theirs in chosen.items()
-    }
     if rows.empty:
         raise InputError(f"{source}: holds no rows; give one row a score")
-    names = rows.columns.tolist()
+    names, columns = rows.columns.tolist(), {}
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InputError(f"{source}: has the column {one_line(twice[0], 80)!r} more than once; keep one")
     for ours, theirs in chosen.items():
         if ours not in USUAL_NAMES:
-            listed = ", ".join("item" if name == "base" else name for name in USUAL_NAMES)
+            listed = ", ".join(map(_item_for_base, USUAL_NAMES))
             raise InputError(
                 f"{source}: {ours!r} is no column of ours; {suggestion(ours, USUAL_NAMES)}use one of {listed}"
             )
@@ -65,26 +111,35 @@ def take_columns(
             raise InputError(
                 f"{source}: has no column {theirs!r}; {suggestion(theirs, names)}it has {_listed(names)}"
             )
-    columns = {}
-    for ours, candidates in usual_columns(names, USUAL_NAMES, [*chosen.values()]).items():
-        item = "item" if ours == "base" else ours
-        if ours in chosen:
-            candidates = [chosen[ours]] if chosen[ours] else []
-        alike = [name for name in candidates if name.casefold() == candidates[0].casefold()]
-        if len(alike) > 1:
-            raise InputError(
-                f"{source}: the columns {', '.join(sorted(map(repr, alike)))} may each be the {item}; say which by "
-                f"--column {item}=NAME"
-            )
+    usual = usual_columns((name for name in names if name not in chosen.values()), USUAL_NAMES)
+    for ours, candidates in (
+        usual | {ours: [theirs] * bool(theirs) for ours, theirs in chosen.items()}
+    ).items():
+        item, option = _item_for_base(ours), f"--column {_item_for_base(ours)}=NAME"
+        equal = [name for name in candidates if name.casefold() == candidates[0].casefold()]
+        if len(equal) > 1:
+            listed = ", ".join(sorted(map(repr, equal)))
+            raise InputError(f"{source}: the columns {listed} may each be the {item}; say which by {option}")
         if candidates:
             columns[ours] = candidates[0]
         elif ours in ("base", "score"):
+            wide = ", or name columns of one judge each (--judges NAME NAME)" * (ours == "score")
             raise InputError(
-                f"{source}: no column is known as the {item} (found: {_listed(names)}); name it with "
-                f"--column {item}=NAME"
-                + (", or name columns of one judge each (--judges NAME NAME)" * (ours == "score"))
+                f"{source}: no column is known as the {item} (found: {_listed(names)}); name it with {option}{wide}"
             )
-    return rows[list(columns.values())].set_axis(list(columns), axis=1), columns
+    return columns
+
+
+def _item_for_base(name: str) -> str:
+    """Return a name of a column as people say it."""
+    return "item" if name == "base" else name
+
+
+def several_names(names: Iterable[object]) -> str:
+    """Return the first names and how many more there are."""
+    texts = [one_line(str(name), CUT) for name in names]
+    more = len(texts) - _NAMED
+    return ", ".join(texts) if more <= 1 else f"{', '.join(texts[:_NAMED])} and {more} more"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -110,17 +165,16 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
             "name yours by --judges"
         )
     counts = Counter(names)
-    for name in judges:
-        if counts[name] != 1:
-            raise InputError(
-                f"{source}: has no column {name!r} of its own for a judge; it has {_listed(names)}"
-            )
+    if odd := [name for name in judges if counts[name] != 1]:
+        raise InputError(
+            f"{source}: has no column {odd[0]!r} of its own for a judge; it has {_listed(names)}"
+        )
     if doubled := [name for name in ("judge", "score") if name in names]:
         raise InputError(
             f"{source}: has a column {doubled[0]!r} and a column for each judge; leave out one or the other"
         )
     columns = list(counts - Counter(judges))
-    long = rows.melt(columns, list(judges), var_name="judge", value_name="score", ignore_index=False)
+    long = rows.melt(columns, judges, var_name="judge", value_name="score", ignore_index=False)
     return long, [f"each column is a judge: {_listed(judges)}"]
 
 
@@ -154,68 +208,49 @@ def check_ranges(rows: pd.DataFrame, source: str) -> None:
             )
 
 
-def row_location(rows: pd.DataFrame, at: int, source: str) -> str:
+def row_location(rows: pd.DataFrame, at: int) -> str:
     """Return file and line of a row, or its number in a frame."""
-    file, number = rows.index[at] if rows.index.names == LOCATION else (f"{source}, row", at + 1)
-    return f"{file} {number}"
+    return " ".join(map(str, rows.index[at]))
 
 
 def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFrame:
     """Return rows with numbers as numbers and labels as texts; what cannot be used is named by its line."""
 
-    def refuse(at: int, fault: str) -> InputError:
-        return InputError(f"{row_location(rows, at, source)}: {one_line(fault, 500)}")
+    def refuse(at: int, fault: object) -> InputError:
+        return InputError(f"{row_location(rows, at)}: {one_line(str(fault), 500)}")
+
+    def parsed(cells: Iterable[Any], parse: Callable[[Any, str], Any]) -> Iterator[Any]:
+        for at, cell in enumerate(cells):
+            try:
+                yield parse(cell, name)
+            except ValueError as fault:
+                raise refuse(at, fault) from None
 
     checked, notes, unseen = pd.DataFrame(index=range(len(rows))), [], list[str]()
-    for name in USUAL_NAMES:
-        if name not in rows:
-            continue
+    for name in [name for name in USUAL_NAMES if name in rows]:
         cells = rows[name].tolist()
-        if name == "score":
-            cells = [worth(cell, values) for cell in cells]
-        if name in ("score", "aud_cost", "output_tokens", "repeat", "judge_repeat"):
-            plain, note = _plain_numbers(cells)
-            checked[name] = _numbers(plain, name, refuse)
-            notes += [f"{MEANING[name]}: {note}"] if note else []
-        elif name == "human":
-            words = [str(value).strip().lower() for value in cells]
-            for at, word in enumerate(words):
-                if word not in _PEOPLE | _JUDGES:
-                    raise refuse(
-                        at,
-                        f"{one_line(repr(cells[at]), 80)} does not say whether a person rated; write human or llm",
-                    )
-            checked[name] = [word in _PEOPLE for word in words]
-        else:
-            labels = [_label(value, name, at, refuse) for at, value in enumerate(cells)]
-            unlike = [
-                at
-                for at, cell in enumerate(cells)
-                if isinstance(cell, str) and labels[at] not in (None, cell)
-            ]
-            if unlike:
-                spelled, first = {cells[at] for at in unlike}, one_line(ascii(cells[unlike[0]]), 80)
-                unseen.append(
-                    f"{MEANING[name]}: {counted(len(spelled), 'names')} with characters that are not seen, the "
-                    f"first {first} ({row_location(rows, unlike[0], source)}), read as "
-                    f"{one_line(repr(labels[unlike[0]]), 80)}"
-                )
-            checked[name] = _unify_spelling(pd.Series(labels)) if name in ("base", "judge") else labels
-            pairs = zip(cells, labels, strict=True)
-            blank = {
-                cell for cell, label in pairs if label is None and isinstance(cell, str) and cell.strip()
-            }
-            if blank and name in ("cluster", "scenario"):
-                notes.append(f"{MEANING[name]}: {_listed(sorted(blank))} is taken for empty")
-    for name in _NAMES:
-        if name in checked and (empty := checked[name].isna().to_numpy()).any():
-            raise refuse(int(empty.argmax()), f"the {MEANING[name]} is empty; every row needs one")
-    if "length_bin" in checked and (odd := ~checked["length_bin"].isin(list(LENGTH_BINS))).any():
-        at = int(odd.to_numpy().argmax())
-        raise refuse(
-            at,
-            f"length {checked['length_bin'][at]!r} is none of {', '.join(LENGTH_BINS)}{_DECLINE}length_bin=)",
-        )
+        if name in _NUMBERS:
+            cells = [worth(cell, values) for cell in cells] if name == "score" else cells
+            cells, note = _plain_numbers(cells)
+            checked[name] = list(parsed(cells, _number))
+            notes += [f"{MEANING[name]}: {note}"] * bool(note)
+            continue
+        if name == "human":
+            checked[name] = list(parsed(cells, _is_person))
+            continue
+        labels = list(parsed(cells, _label))
+        checked[name] = _unify_spelling(pd.Series(labels)) if name in ("base", "judge") else labels
+        texts = [(at, cell) for at, cell in enumerate(cells) if isinstance(cell, str)]
+        if changed := [(at, cell) for at, cell in texts if labels[at] not in (None, cell)]:
+            at, first = changed[0]
+            unseen.append(
+                f"{MEANING[name]}: {counted(len({cell for _, cell in changed}), 'names')} with characters that are "
+                f"not seen, the first {one_line(ascii(first), 80)} ({row_location(rows, at)}), read as "
+                f"{one_line(repr(labels[at]), 80)}"
+            )
+        blank = {cell for at, cell in texts if labels[at] is None and cell.strip()}
+        if blank and name in ("cluster", "scenario"):
+            notes.append(f"{MEANING[name]}: {_listed(sorted(blank))} is taken for empty")
     for name in ("repeat", "judge_repeat"):
         if name in checked:
             checked[name] = pd.factorize(checked[name], sort=True)[0]
@@ -224,15 +259,45 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
             raise InputError(
                 f"{source}: item {several.idxmax()!r} has more than one {MEANING[name]}; give it one{_DECLINE}{name}=)"
             )
-    names = ("base", "length_bin", "model", "repeat", "judge", "judge_repeat", "dimension")
-    keys = [name for name in names if name in checked]
+    keys = [name for name in _KEYS if name in checked]
     if (twice := checked.duplicated(keys)).any():
-        at = int(twice.to_numpy().argmax())
+        at = int(twice.argmax())
         named = ", ".join(f"{MEANING[name]} {checked[name][at]}" for name in keys)
         advice = "; ".join(["keep one, or name what tells them apart (--column repeat=NAME)", *unseen])
         raise refuse(at, f"{named} has a score already; {advice}")
     checked.attrs["notes"] = notes + unseen
     return checked
+
+
+def is_filled(value: Any) -> bool:
+    """Return whether a value is there."""
+    return not (value is None or value == "" or (isinstance(value, float) and math.isnan(value)))
+
+
+def number(value: Any) -> float:
+    """Return a cell as a number; infinite is what is none, or too large for a float."""
+    if isinstance(value, str):
+        parsed = number_of(value.strip())
+        return math.inf if parsed is None else parsed
+    try:
+        return float(value) if isinstance(value, int | float | Decimal | np.number | np.bool_) else math.inf
+    except (OverflowError, TypeError, ValueError):
+        return math.inf
+
+
+def parse_score(value: Any, name: str, *, letters: bool = True) -> float | None:
+    """Return a score of a log as a number; what a tool wrote in its own letters is counted as that tool counts it.
+
+    Raises ``ValueError`` for a value that is there and is no number: to drop it would make it a missing one.
+    """
+    if not is_filled(value):
+        return None
+    text = value.strip() if isinstance(value, str) else ""
+    worths = {**WORDS, **(LETTERS if letters else {})}
+    score = worths.get(text, worths.get(text.lower(), number(value)))
+    if math.isinf(score):
+        raise ValueError(f"the value of {name}, {one_line(repr(value), CUT)}, is no number")
+    return score
 
 
 def _empty(value: Any) -> bool:
@@ -244,46 +309,68 @@ def _empty(value: Any) -> bool:
 _DECLINE = ", or leave the column out (--column "
 
 
-def _label(value: Any, name: str, at: int, refuse: Any) -> str | None:
-    if _empty(value) and not (name in _NAMES and isinstance(value, str) and value.strip()):
-        return None
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))  # a column of whole numbers with a gap
-    text = str(value).strip()
+def _number(cell: Any, name: str) -> float:
+    """Return a cell as a number, a missing one as NaN."""
+    parsed = math.nan if _empty(cell) else number(cell)
+    if abs(parsed) > _LARGEST:
+        raise ValueError(
+            f"{MEANING[name]} {one_line(repr(cell), 80)} is no number that can be calculated with; write it like 4.5 "
+            "or leave it empty" + ", or say what it is worth (--values A=4)" * (name == "score")
+        )
+    return parsed
+
+
+def _is_person(cell: Any, name: str) -> bool:
+    """Return whether a cell says that a person rated."""
+    word = str(cell).strip().lower()
+    if word not in _PEOPLE | _JUDGES:
+        fault = "does not say whether a person rated; write human or llm"
+        raise ValueError(f"{one_line(repr(cell), 80)} {fault}")
+    return word in _PEOPLE
+
+
+def _label(cell: Any, name: str) -> str | None:
+    """Return a cell as a name; nothing where it is empty and need not be filled."""
+    if _empty(cell) and not (name in _NAMES and isinstance(cell, str) and cell.strip()):
+        text = ""
+    elif isinstance(cell, float) and cell.is_integer():
+        text = str(int(cell))  # a column of whole numbers with a gap
+    else:
+        text = str(cell).strip()
     listed = name == "judge" and text[:2] in ("['", '["') and text.endswith("]")
-    if listed or isinstance(value, Mapping | list | tuple | set | frozenset | bytes | np.ndarray):
-        raise refuse(at, f"the {MEANING[name]} {one_line(text, 80)} is no name; write a text or a number")
+    if listed or isinstance(cell, Mapping | list | tuple | set | frozenset | bytes | np.ndarray):
+        raise ValueError(f"the {MEANING[name]} {one_line(text, 80)} is no name; write a text or a number")
     if re.search("[\ud800-\udfff\0]", text):
-        raise refuse(at, f"the {MEANING[name]} {text!r} holds what is no text; write it in Unicode")
-    return visible_name(text) or None
+        raise ValueError(f"the {MEANING[name]} {text!r} holds what is no text; write it in Unicode")
+    label = visible_name(text) or None
+    if label is None and name in _NAMES:
+        raise ValueError(f"the {MEANING[name]} is empty; every row needs one")
+    if name == "length_bin" and label not in LENGTH_BINS:
+        raise ValueError(f"length {label!r} is none of {', '.join(LENGTH_BINS)}{_DECLINE}length_bin=)")
+    return label
 
 
 def _unify_spelling(labels: pd.Series) -> pd.Series:
     """Return names in which 1.0 is 1 where both are there: a column of numbers with a gap is written so."""
-    names = set(labels.dropna())
-    spellings = {
-        name: integer
-        for name in names
-        if _INTEGER.fullmatch(name) and (integer := name.partition(".")[0]) in names
-    }
-    return labels.replace(spellings) if spellings else labels
+    integers = {name: name.partition(".")[0] for name in {*labels.dropna()} if _INTEGER.fullmatch(name)}
+    return labels.replace({name: integer for name, integer in integers.items() if integer in labels.array})
 
 
 def _key(value: Any) -> str | float:
     """Return a value as it is looked up: a number by its size, whatever it is written like."""
     text = str(value).strip()
-    number = number_of(text)
-    return text if number is None else number
+    parsed = number_of(text)
+    return text if parsed is None else parsed
 
 
 def parse_values(values: Mapping[Any, Any]) -> dict[str | float, float | None]:
     """Return what scores are worth by their text; nothing, an empty text and NaN say that a score is missing."""
     worths = {}
-    for value, number in values.items():
-        worths[_key(value)] = None if _empty(number) else _number(number)
-        if not abs(worths[_key(value)] or 0.0) <= _LARGEST:
+    for value, cell in values.items():
+        worths[_key(value)] = score = None if _empty(cell) else number(cell)
+        if not abs(score or 0.0) <= _LARGEST:
             raise InputError(
-                f"values {one_line(str(value), 80)}={one_line(str(number), 80)}: give a number, e.g. A=4, or none "
+                f"values {one_line(str(value), 80)}={one_line(str(cell), 80)}: give a number, e.g. A=4, or none "
                 "where it is missing"
             )
     return worths
@@ -296,7 +383,7 @@ def worth(value: Any, values: Values) -> Any:
     return values.get(_key(value), value)
 
 
-def without_codes(scores: pd.Series, rows: pd.DataFrame, source: str) -> tuple[pd.Series, list[str]]:
+def without_codes(scores: pd.Series, rows: pd.DataFrame) -> tuple[pd.Series, list[str]]:
     """Return scores in which codes for missing are missing, and what was taken for one, with its rows.
 
     A code is a usual one that no scale of the other scores holds: below 0 where all others are not, or nine times the
@@ -314,7 +401,7 @@ def without_codes(scores: pd.Series, rows: pd.DataFrame, source: str) -> tuple[p
         if len(at := (scores == code).to_numpy().nonzero()[0]):
             notes.append(
                 f"score: {code:g} is taken for a missing score in {counted(len(at), 'rows')} of {len(scores)} "
-                f"(first {row_location(rows, int(at[0]), source)}); --scale LOW HIGH that holds it makes it a score"
+                f"(first {row_location(rows, int(at[0]))}); --scale LOW HIGH that holds it makes it a score"
             )
     return scores.mask(scores.isin(codes)), notes
 
@@ -325,7 +412,7 @@ def check_scale(scores: pd.Series, scale: tuple[float, float], rows: pd.DataFram
     if len(at):
         raise InputError(
             f"{source}: score {scores.iloc[at[0]]:g} is outside of the scale {scale[0]:g}-{scale[1]:g}, in "
-            f"{counted(len(at), 'rows')} (first {row_location(rows, int(at[0]), source)}); correct the scale, or say "
+            f"{counted(len(at), 'rows')} (first {row_location(rows, int(at[0]))}); correct the scale, or say "
             f"that it is missing (--values {scores.iloc[at[0]]:g}=)"
         )
 
@@ -333,45 +420,19 @@ def check_scale(scores: pd.Series, scale: tuple[float, float], rows: pd.DataFram
 def _plain_numbers(values: list[Any]) -> tuple[list[Any], str]:
     """Return a column as numbers are written here, where every cell of it is written otherwise, and how."""
     filled = [value for value in values if not _empty(value)]
-    texts = [value.strip() for value in filled if isinstance(value, str)]
-    if not texts or len(texts) < len(filled):
+    if not filled or not all(isinstance(value, str) for value in filled):
         return values, ""
-    notes = []
-    if {text.lower() for text in texts} <= {"true", "false"}:
-        notes, texts = ["True is 1"], [str(int(text.lower() == "true")) for text in texts]
-    if all(text.endswith("%") for text in texts):
+    texts, notes = pd.Series(filled, dtype="object").str.strip(), []
+    if texts.str.lower().isin(("true", "false")).all():
+        notes, texts = ["True is 1"], texts.str.lower().map({"true": "1", "false": "0"})
+    if texts.str.endswith("%").all():
         notes.append("percentages, 85% is 85")
-        texts = [text[:-1] for text in texts]
-    if "," in "".join(texts) and all(map(_COMMA.fullmatch, texts)):
+        texts = texts.str[:-1]
+    if all(map(_COMMA.fullmatch, texts)) and texts.str.contains(",").any():
         notes.append("decimal commas")
-        texts = [text.replace(",", ".") for text in texts]
+        texts = texts.str.replace(",", ".")
     read = iter(texts)
     return [value if _empty(value) else next(read) for value in values], "; ".join(notes)
-
-
-def _numbers(values: Sequence[Any], name: str, refuse: Any) -> list[float]:
-    """Return a column of numbers, missing ones as NaN."""
-    numbers = [math.nan if _empty(value) else _number(value) for value in values]
-    if (large := np.abs(numbers) > _LARGEST).any():
-        at = int(large.argmax())
-        raise refuse(
-            at,
-            f"{MEANING[name]} {one_line(repr(values[at]), 80)} is no number that can be calculated with; write it "
-            "like 4.5 or leave it empty"
-            + (", or say what it is worth (--values A=4)" if name == "score" else ""),
-        )
-    return numbers
-
-
-def _number(value: Any) -> float:
-    """Return a cell as a number; not one that is none, nor one too large for a float, which are infinite here."""
-    if isinstance(value, str):
-        number = number_of(value.strip())
-        return math.inf if number is None else number
-    try:
-        return float(value) if isinstance(value, int | float | Decimal | np.number | np.bool_) else math.inf
-    except (OverflowError, TypeError, ValueError):
-        return math.inf
 
 
 def usual_scale(scores: pd.Series) -> tuple[float, float]:

@@ -5,11 +5,13 @@ without a word. A score that a tool did not give is an empty one.
 """
 
 import json
+import re
 import zipfile
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import product
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +19,19 @@ import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError
-from toolkit.files import ZSTD, member_size, parsed, read_json, similar_file
-from toolkit.scores.columns import Values, worth
-from toolkit.scores.fields import (
+from toolkit.files import DAMAGED_ZIP, ZSTD, member_size, parsed, read_json, sha256_hex, similar_file
+from toolkit.scores.columns import (
     CUT,
     LETTERS,
     TEXTS,
-    WORDS,
-    Json,
     Read,
-    checked_count,
-    checked_name,
+    Values,
     is_filled,
-    json_text,
-    mapping,
     parse_score,
-    reading,
     several_names,
-    short_name,
-    table,
+    worth,
 )
-from toolkit.scores.promptfoo import EXPORT, is_promptfoo_table, read_promptfoo
-from toolkit.table_files import ROW_FILES, csv_records, number_of, read_rows, read_text
+from toolkit.table_files import ROW_FILES, csv_records, read_rows, read_text
 from toolkit.words import LENGTH_ARMS, choices, one_line
 
 _FAILED = "error in the sample"
@@ -53,10 +46,82 @@ _MOST_ROWS = 20_000_000
 """Of a Parquet file: one of a few bytes can claim any number."""
 
 
-def name_methods(logs: Iterable[Read]) -> None:
-    """Name the models of logs by the settings in which logs of one model and task differ: each of them is a method."""
+_GRADER = re.compile(
+    r"Could not extract JSON|Could not perform remote grading|Error parsing output|API (call )?error|No output$"
+    r"|LLM-proposed evaluation|LLM does not propose|G-Eval (steps|result|evaluation)|[\w-]+ produced malformed response"
+    r"|No embedding|Embedding not found|Invalid similarity|Unknown error fetching|Custom function threw error"
+    r"|(Python|Ruby) code execution failed|Failed to parse grading|Grading provider"
+)
+"""Reasons by which promptfoo says that a grader failed; since 2025 it sets ``graderError`` besides."""
+_EXPORT = "export it as JSON: promptfoo export eval ID -o FILE.json (promptfoo list evals has the IDs)"
+_PROVIDER_FAILED = 2
+"""``failureReason`` of promptfoo: 0 none, 1 an assertion, 2 an error."""
+_PROMPT = 40
+"""Signs of the label of a prompt that is shown; a longer one is its text."""
+Rows = list[dict[str, Any]]
+Json = Mapping[str, Any]
+
+
+def json_text(value: Any) -> str:
+    """Return a text as it is, and another value as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+@contextmanager
+def reading(path: Path, location: str, writer: str) -> Iterator[None]:
+    """Say in one line where a file is not as its writer writes it, whatever of its shape is wrong."""
+    try:
+        yield
+    except (*DAMAGED_ZIP, RecursionError, ArithmeticError, pa.ArrowException) as error:
+        reason = one_line(f"{type(error).__name__}: {error}", 200)
+        raise InputError(
+            f"{path}{location}: cannot {writer} ({reason}); correct it, or write it again"
+        ) from None
+
+
+def table(value: Any, label: str) -> Json:
+    """Return a JSON object as it is; raises ``TypeError`` for another value."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{label} is {one_line(repr(value), CUT)}, no object")
+    return value
+
+
+def mapping(value: Any) -> Json:
+    """Return a JSON object as it is, and an empty one for another value."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def checked_count(value: Any, label: str) -> int:
+    """Return a whole number that counts something; raises ``TypeError`` for another value."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 31:
+        raise TypeError(f"{label} is {one_line(repr(value), CUT)}, no whole number from 0")
+    return value
+
+
+def checked_name(value: Any, label: str) -> str:
+    """Return a name or number as text; raises ``TypeError`` for another value."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or value == "":
+        raise TypeError(f"{label} is {one_line(repr(value), CUT)}, no name")
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def short_name(text: str) -> str:
+    """Return a text as a name; a mark tells a long one from others that begin alike."""
+    name = one_line(text, 60)
+    return name if name == text else f"{name} [{sha256_hex(text)[:8]}]"
+
+
+def read_files(files: Iterable[Path], metric: str | None, values: Values) -> list[Read]:
+    """Return what files of scores hold; logs of one model and task that differ in their settings are methods."""
+    tables = []
+    for path in files:
+        if not path.is_file():
+            raise InputError(f"{path}: no such file; {similar_file(path)}give a table or a log of scores")
+        with reading(path, "", "be read as scores"):
+            tables.append(_read_file(path, metric, values))
+        tables[-1].source = str(path)
     groups = defaultdict(list)
-    for log in logs:
+    for log in tables:
         if log.kind == _INSPECT:
             groups[log.rows["model"].iloc[0], log.task].append(log)
     for (model, _), group in groups.items():
@@ -67,27 +132,17 @@ def name_methods(logs: Iterable[Read]) -> None:
             label = ", ".join(f"{name} {short_name(text)}" for name, text in pairs)
             log.rows["model"] = f"{model}, {label}" if label else f"{model}, no {' and '.join(differing)}"
             log.notes.append(f"logs of {model} differ in {', '.join(differing)}: each is a method")
-
-
-def read_file(path: Path, metric: str | None, values: Values) -> Read:
-    """Read one file of scores by what is in it; an unknown kind is one line that names those that are known."""
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; {similar_file(path)}give a table or a log of scores")
-    with reading(path, "", "be read as scores"):
-        read = _read_file(path, metric, values)
-    # Of our own frames: a prompt of a length arm is no M or L to be averaged with.
-    if "length_arm" in read.rows and (in_arm := read.rows["length_arm"].isin(list(LENGTH_ARMS))).any():
-        read.notes.append(f"{int(in_arm.sum())} rows of prompts of length arms are left out")
-        read.rows = read.rows[~in_arm].drop(columns="length_arm")
-    return read
+    return tables
 
 
 def _read_file(path: Path, metric: str | None, values: Values) -> Read:
+    """Read one file of scores by what is in it; an unknown kind is one line that names those that are known."""
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         return _parquet(path)
-    if suffix == ".csv" and is_promptfoo_table(next(csv_records(path, read_text(path)), (1, []))[1]):
-        raise InputError(f"{path}: is a table of promptfoo, without its tests and errors; {EXPORT}")
+    header = next(csv_records(path, read_text(path)), (1, []))[1] if suffix == ".csv" else []
+    if any(re.match(r"\[[^\]]+\] \S", name) for name in header):  # a column of replies: [provider] prompt
+        raise InputError(f"{path}: is a table of promptfoo, without its tests and errors; {_EXPORT}")
     if suffix in ROW_FILES:
         numbered = list(read_rows(path))
         rows = [row for _, row in numbered]
@@ -95,7 +150,7 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
         if {"doc_id", "doc"} <= keys:
             return _lm_eval(path, numbered, metric, values)
         if {"provider", "score", "gradingResult"} <= keys:
-            return read_promptfoo(path, rows, metric)
+            return _promptfoo(path, rows, metric)
         lines = [line for line, _ in numbered]
         unit = "row" if suffix == ".xlsx" else "line"
         return _table(pd.DataFrame(rows), unit, lines)
@@ -106,11 +161,11 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
         if {"eval", "status"} <= mapping(log).keys():
             return _inspect(path, log, log.get("samples") or [], metric, values)
         if "results" in mapping(log):
-            return read_promptfoo(path, log["results"], metric)
+            return _promptfoo(path, log["results"], metric)
         if isinstance(log, list) and all(isinstance(row, Mapping) for row in log):
             return _table(pd.DataFrame(log))
     if suffix in (".yaml", ".yml"):
-        raise InputError(f"{path}: is YAML, which is not read; of promptfoo {EXPORT}")
+        raise InputError(f"{path}: is YAML, which is not read; of promptfoo {_EXPORT}")
     raise InputError(
         f"{path}: is no table of scores (.csv, .tsv, .xlsx, .parquet, .jsonl), log of inspect_ai (.eval, .json), "
         "samples of lm-eval (samples_*.jsonl) or results of promptfoo (.json)"
@@ -131,10 +186,14 @@ def _parquet(path: Path) -> Read:
 
 def _table(rows: pd.DataFrame, unit: str = "row", lines: list[int] | None = None) -> Read:
     """Return a table as it is; one that Langfuse exports with our columns, and without its texts."""
-    rows = rows.set_axis(lines or range(1, len(rows) + 1))
+    rows, notes = rows.set_axis(lines or range(1, len(rows) + 1)), []
+    # Of our own frames: a prompt of a length arm is no M or L to be averaged with.
+    if "length_arm" in rows and (in_arm := rows["length_arm"].isin(list(LENGTH_ARMS))).any():
+        notes.append(f"{int(in_arm.sum())} rows of prompts of length arms are left out")
+        rows = rows[~in_arm].drop(columns="length_arm")
     plain = rows.rename(columns=lambda name: str(name).replace("_", "").lower())
     if not {*TEXTS["langfuse"]["columns"]} <= {*plain}:
-        return Read(rows, "a table", tidy=False, unit=unit)
+        return Read(rows, "a table", notes, tidy=False, unit=unit)
     author = plain.get("authorusername", plain["source"])
     pairs = zip(plain["traceid"], plain["observationid"], strict=True)
     rows = rows.assign(
@@ -146,7 +205,7 @@ def _table(rows: pd.DataFrame, unit: str = "row", lines: list[int] | None = None
         score=plain["value"].mask(plain["datatype"] == "CATEGORICAL", plain["stringvalue"]),
     )[~plain["datatype"].isin(("TEXT", "CORRECTION"))]
     rows["judge_repeat"] = rows.groupby(["item", "judge", "dimension"]).cumcount()
-    return Read(rows, "a table", [_LANGFUSE_NOTE], tidy=False, unit=unit)
+    return Read(rows, "a table", [_LANGFUSE_NOTE, *notes], tidy=False, unit=unit)
 
 
 def _lm_eval(
@@ -154,51 +213,153 @@ def _lm_eval(
 ) -> Read:
     """Return samples of lm-eval (``--log_samples``): one row a document, the task's first metric as its score."""
     task, _, stamp = path.stem.removeprefix("samples_").rpartition("_")
-    for line, row in numbered:
-        with reading(path, f", line {line}", "be read as a sample of lm-eval"):
-            checked_name(row["doc_id"], "doc_id")
-            if row.get("filter") is not None:
-                checked_name(row["filter"], "filter")
-    filters = list(dict.fromkeys(row.get("filter") for _, row in numbered))
-    filtered = [(line, row) for line, row in numbered if row.get("filter") == filters[0]]
-    document, times = Counter(row["doc_id"] for _, row in filtered).most_common(1)[0]
-    if times > 1:
-        raise InputError(
-            f"{path}: document {document} is there {times} times under one filter; keep one line a document"
-        )
-    first = filtered[0][1]
+    first = numbered[0][1]
+    samples = {line: row for line, row in numbered if row.get("filter") == first.get("filter")}
     names = first.get("metrics")
     if not isinstance(names, list):
-        plain = [name for name, value in first.items() if isinstance(value, int | float | list)]
-        names = [name for name in plain if name not in TEXTS["lm_eval"]["keys"]]
+        keys = TEXTS["lm_eval"]["keys"]
+        names = [n for n, value in first.items() if isinstance(value, int | float | list) and n not in keys]
     several = list | Mapping | None
-    lists = [name for name in names if all(isinstance(row.get(name), several) for _, row in filtered)]
+    lists = [name for name in names if all(isinstance(row.get(name), several) for row in samples.values())]
     usable = [name for name in names if name not in lists]
-    if not usable or (metric is not None and metric not in usable):
+    if not usable or metric not in (None, *usable):
         unused = f"; no number a document: {several_names(lists)}" if lists else ""
         listed = choices(metric, usable, "it has") if usable else "it has none"
         raise InputError(f"{path}: has no metric{f' {metric}' if metric else ''}; {listed}{unused}")
-    selected, notes = metric or usable[0], list[str]()
+    selected = metric or usable[0]
+    remaining = [name for name in usable if name != selected]
+    others = f", and not {several_names(remaining)} (--metric NAME takes another)" if remaining else ""
+    notes = [f"score is the metric {selected}{others}"]
     # The model is that of the results of the same time: other results are another's.
     results, model = path.with_name(f"results_{stamp}.json"), path.parent.name or "model"
     if not results.is_file():
         notes.append(f"no {results.name} beside it: the model is named after the folder, {model}")
-    elif isinstance(content := read_json(results), Mapping):
+    else:
+        content = mapping(read_json(results))
         named = mapping(mapping(content.get("config")).get("model_args")).get("pretrained")
         model = str(content.get("model_name") or named or model)
-    rows = []
-    for line, row in filtered:
-        with reading(path, f", line {line}", "be read as a sample of lm-eval"):
-            score = parse_score(worth(row.get(selected), values), selected)
-        base = f"{task or path.stem}/{checked_name(row['doc_id'], 'doc_id')}"
-        rows.append({"base": base, "model": model, "score": score})
-    remaining = [name for name in usable if name != selected]
-    others = f", and not {several_names(remaining)} (--metric NAME takes another)" if remaining else ""
-    notes.insert(0, f"score is the metric {selected}{others}")
     notes += [f"{several_names(lists)}: no number a document, not taken"] if lists else []
+    filters = list(dict.fromkeys(str(row.get("filter")) for _, row in numbered))
     notes += [f"filter {filters[0]} taken, not {several_names(filters[1:])}"] if filters[1:] else []
-    frame = pd.DataFrame(rows, index=[line for line, _ in filtered])
+    documents, scores = [], []
+    for line, row in samples.items():
+        with reading(path, f", line {line}", "be read as a sample of lm-eval"):
+            documents.append(checked_name(row["doc_id"], "doc_id"))
+            scores.append(parse_score(worth(row.get(selected), values), selected))
+    document, times = Counter(documents).most_common(1)[0]
+    if times > 1:
+        raise InputError(
+            f"{path}: document {document} is there {times} times under one filter; keep one line a document"
+        )
+    bases = [f"{task or path.stem}/{document}" for document in documents]
+    frame = pd.DataFrame({"base": bases, "model": model, "score": scores}, index=list(samples))
     return Read(frame, "samples of lm-eval", notes, unit="line")
+
+
+def _promptfoo(path: Path, results: Any, metric: str | None) -> Read:
+    """Return results of promptfoo: a test is an item, a provider a model, and each of its prompts another model.
+
+    ``testIdx`` counts repeats and ``promptIdx`` prompts times providers: a test is told by its variables.
+    """
+    listed = results.get("results") if isinstance(results, Mapping) else results
+    if not isinstance(listed, list) or not listed:
+        raise InputError(f"{path}: holds no results of promptfoo; {_EXPORT}")
+    names = dict.fromkeys(name for result in listed for name in mapping(mapping(result).get("namedScores")))
+    if metric is not None and metric not in names:
+        raise InputError(f"{path}: has no metric {metric}; it has {several_names(names) or 'none'}")
+    rows = []
+    prompts: dict[str, dict[tuple[Any, Any], int]] = {}
+    for number, result in enumerate(listed, 1):
+        with reading(path, f", result {number}", "be read as promptfoo writes it"):
+            for index in ("testIdx", "promptIdx"):
+                checked_count(table(result, "the result").get(index) or 0, index)
+            provider, prompt = result.get("provider"), mapping(result.get("prompt"))
+            label = provider.get("label") or provider.get("id") if isinstance(provider, Mapping) else provider
+            failure = _failure(result)
+            value = result["score"] if metric is None else mapping(result.get("namedScores")).get(metric)
+            row = {
+                "model": checked_name(label, "provider"),
+                "test": _test_key(result),
+                "prompt": (prompt.get("label") or prompt.get("display"), result.get("promptIdx")),
+                "score": None if failure else parse_score(value, metric or "score"),
+                "failure": failure,
+                "index": result.get("testIdx"),
+            }
+            numbers = prompts.setdefault(row["model"], {})
+            numbers.setdefault(row["prompt"], len(numbers) + 1)
+        rows.append(row)
+    _name_tests(rows)
+    repeats = defaultdict[Any, Iterator[int]](count)
+    for row in sorted(rows, key=lambda row: row["index"] or 0):
+        numbers = prompts[row["model"]]
+        labels = {label for label, _ in numbers}
+        if len(numbers) > 1:
+            short = all(isinstance(label, str) and len(label) <= _PROMPT for label in labels)
+            is_label = short and len(labels) == len(numbers)
+            row["model"] += f", {row['prompt'][0]}" if is_label else f", prompt {numbers[row['prompt']]}"
+        row["repeat"] = next(repeats[row["base"], row["model"]])
+    notes = ["costs of promptfoo are in USD and were not taken"]
+    if (most := max(map(len, prompts.values()))) > 1:
+        notes.append(f"{most} prompts: each with its provider is a model")
+    if last := max(row["repeat"] for row in rows):
+        notes.append(
+            f"tests with the same variables are repeats of one item: up to {last + 1} an item and model"
+        )
+    if graders := sum((row["failure"] or "").startswith("the grader") for row in rows):
+        notes.append(f"{graders} of {len(rows)} scores are missing because their grader failed")
+    columns = ["base", "model", "repeat", "score", "failure"]
+    frame = pd.DataFrame(rows, index=range(1, len(rows) + 1), columns=columns)
+    return Read(frame, "results of promptfoo", notes, unit="result")
+
+
+def _test_key(result: Json) -> tuple[str, str]:
+    """Return what tells a test from others and its variables as text; both are empty where nothing tells it."""
+    case = mapping(result.get("testCase"))
+    variables = {
+        name: value
+        for name, value in (mapping(result.get("vars")) or mapping(case.get("vars"))).items()
+        if not name.startswith("_") and name != "sessionId"  # promptfoo fills them anew in each repeat
+    }
+    identity = [variables, case.get("description"), case.get("assert")]
+    texts = [
+        json_text(value) if len(variables) == 1 else f"{name}={json_text(value)}"
+        for name, value in variables.items()
+    ]
+    return json.dumps(identity, sort_keys=True) if any(identity) else "", ", ".join(texts)
+
+
+def _name_tests(rows: Rows) -> None:
+    """Name the item of each row by the variables of its test; a mark is added where that is no name of its own."""
+    names = defaultdict(set)
+    for row in rows:
+        key, text = row["test"]
+        names[one_line(text, 60)].add(key)
+    orders = defaultdict[Any, Iterator[int]](count)
+    for row in rows:
+        key, text = row["test"]
+        name = one_line(text, 60)
+        if not key:  # nothing tells tests apart but their order
+            order = next(orders[row["model"], row["prompt"]])
+            name = f"test {order if row['index'] is None else row['index']}"
+        elif not name or name != text or len(names[name]) > 1:
+            name = f"{name or 'test'} [{sha256_hex(key)[:8]}]"
+        row["base"] = name
+
+
+def _failure(result: Json) -> str | None:
+    """Return why a result has no score: promptfoo writes 0 where a provider or a grader failed."""
+    graded = mapping(result.get("gradingResult"))
+    unscored = result.get("failureReason") == _PROVIDER_FAILED or result.get("score") is None
+    if unscored or (result.get("error") and not graded):
+        return "error of the provider"
+    listed = graded.get("componentResults")
+    for part in [graded, *(listed if isinstance(listed, list) else ())]:
+        if not isinstance(part, Mapping) or part.get("pass"):
+            continue
+        reason = str(part.get("reason") or "")
+        if mapping(part.get("metadata")).get("graderError") or _GRADER.match(reason):
+            return f"the grader failed: {one_line(reason, CUT)}"
+    return None
 
 
 def _inspect_members(path: Path) -> tuple[Any, Iterator[Any]]:
@@ -253,25 +414,25 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         bases = [f"{task}/{checked_name(identifier, 'id')}" for identifier in identifiers]
         if len(bases) * epochs > _MOST_SAMPLES:
             raise ValueError(f"{len(bases)} samples of {epochs} epochs are more than {_MOST_SAMPLES:,}")
-        listed = enumerate(samples, 1)
-    read = []
-    for number, sample in listed:
+        numbered = enumerate(samples, 1)
+    rows: list[dict[str, Any]] = []
+    scores: list[dict[str, Any]] = []
+    for number, sample in numbered:
         with reading(path, f", sample {number}", "be read as inspect_ai writes it"):
             epoch = table(sample, "the sample").get("epoch")
             failed = _FAILED if sample.get("error") else None
-            sample_row: dict[str, Any] = {
+            row = {
                 "base": f"{task}/{checked_name(sample['id'], 'id')}",
                 "model": model,
                 "repeat": max(checked_count(1 if epoch is None else epoch, "epoch") - 1, 0),
                 "failure": _INVALID if sample.get("invalidation") else failed,
             }
-            scores = table(sample.get("scores") or {}, "scores")
-            by_scorer = {
-                name: score.get("value") if isinstance(score, Mapping) else score
-                for name, score in scores.items()
-            }
-            read.append((sample_row, by_scorer))
-    scorers = list(dict.fromkeys(judge for _, by_scorer in read for judge in by_scorer))
+            by_scorer = table(sample.get("scores") or {}, "scores").items()
+            scores.append(
+                {name: part.get("value") if isinstance(part, Mapping) else part for name, part in by_scorer}
+            )
+            rows.append(row)
+    scorers = list(dict.fromkeys(judge for by_scorer in scores for judge in by_scorer))
     notes = [f"task {task}" + (f"; scorers as judges: {several_names(scorers)}" if len(scorers) > 1 else "")]
     status = log.get("status")
     if status != "success":
@@ -282,71 +443,119 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
             "run the rest (inspect eval-retry) or score it (inspect score) first"
         )
     for reason, fault in ((_FAILED, "have an error besides scores"), (_INVALID, "were made invalid")):
-        if lost := [row["base"] for row, by_scorer in read if row["failure"] == reason and by_scorer]:
-            several = f"{len(lost)} of {len(read)} samples {fault}"
+        scored = zip(rows, scores, strict=True)
+        if lost := [row["base"] for row, by_scorer in scored if row["failure"] == reason and by_scorer]:
+            several = f"{len(lost)} of {len(rows)} samples {fault}"
             notes.append(f"{several}: they are missing, not scored ({several_names(lost)})")
-    present = {(row["base"], row["repeat"]) for row, _ in read}
-    absent = [key for key in product(bases, range(epochs)) if key not in present]
     reason = f"never run: status {status}"
     if reducer != "mean":
         reason = "no value of its epochs"
         notes.append(f"epochs are reduced by {one_line(reducer, CUT)}, as inspect_ai did")
-    read += [({"base": base, "model": model, "repeat": at, "failure": reason}, {}) for base, at in absent]
+    planned, present = product(bases, range(epochs)), {(row["base"], row["repeat"]) for row in rows}
+    absent = [
+        {"base": base, "model": model, "repeat": repeat, "failure": reason}
+        for base, repeat in planned
+        if (base, repeat) not in present
+    ]
     if absent:
         notes.append(f"{len(absent)} of {len(bases) * epochs} samples are missing: {reason}")
     if others := [name for name in reducers if name != reducer]:
         notes.append(f"numbers of {several_names(others)} are not taken")
-    columns: dict[tuple[str, str | None], list[Any]] = {}
-    for judge in scorers:
-        column = [None if row["failure"] else by_scorer.get(judge) for row, by_scorer in read]
-        by_sample = (by_scorer.get(judge) for _, by_scorer in read)
-        values_of = column if any(map(is_filled, column)) else by_sample
-        keys = dict.fromkeys(str(name) for value in values_of if isinstance(value, Mapping) for name in value)
-        columns |= dict.fromkeys(((judge, name) for name in keys or (None,)), column)
-    parts = dict.fromkeys(name for _, name in columns)
-    metrics = [*scorers, *(name or "score" for name in parts if len(parts) > 1 or name)]
-    if metric is not None and metric not in metrics:
-        raise InputError(f"{path}: has no scorer {metric}; it has {several_names(metrics)}")
-    cells = {
-        (judge, name): [_part(path, at, judge, value, name) for at, value in enumerate(column, 1)]
-        for (judge, name), column in columns.items()
-        if metric in (None, judge, name or "score")
-    }
-    unread = {key: _unread(column, values) for key, column in cells.items()}
-    worths = {}
-    for (judge, name), column in cells.items():
-        label = f"{judge}, {name}" if name else judge
-        filled = [cell for cell in column if is_filled(cell)]
-        if (odd := unread[judge, name]) is not None:
-            at, cell = odd
-            texts = [text for text in filled if isinstance(text, str) and worth(text, values) is text]
-            plain = any(key[0] == judge and odd_cell is None for key, odd_cell in unread.items())
-            if plain and len(texts) == len(filled):  # a reason beside numbers, say
-                notes.append(
-                    f"{label} is text ({one_line(repr(cell), CUT)} in sample {at}) and was not taken; "
-                    "--values TEXT=NUMBER says what it is worth"
-                )
-                continue
-            hint = " ".join(f"{one_line(text, 20)}=NUMBER" for text in list(dict.fromkeys(texts))[:9])
-            row = read[at - 1][0]
-            worths_hint = f"say what each is worth (--values {hint}), or " if isinstance(cell, str) else ""
-            raise InputError(
-                f"{path}, sample {at} ({one_line(row['base'], CUT)}, epoch {row['repeat'] + 1}): the value of {label}, "
-                f"{one_line(repr(cell), CUT)}, is no number; {worths_hint}take another scorer (--metric NAME)"
-            )
-        worths[judge, name] = [parse_score(worth(cell, values), label) for cell in column]
-    rows = [
-        {**row, "judge": judge, "dimension": name or "score", "score": column[at]}
-        for at, (row, _) in enumerate(read)
-        # A scorer that gave this sample no score has one that is missing, of each of its parts.
-        for (judge, name), column in worths.items()
-    ]
-    frame = pd.DataFrame(rows, index=[number for number in range(1, len(read) + 1) for _ in worths])
-    if not any(name for _, name in worths):
+    rows, scores = rows + absent, scores + [{}] * len(absent)
+    columns = _columns(path, rows, scores, scorers, metric)
+    numbers, letters = _numbers(path, rows, columns, values, notes)
+    frame = pd.DataFrame(
+        # A scorer that gave a sample no score has one that is missing, of each of its parts.
+        [
+            {**row, "judge": judge, "dimension": part or "score", "score": column[at]}
+            for at, row in enumerate(rows)
+            for (judge, part), column in numbers.items()
+        ],
+        index=[number for number in range(1, len(rows) + 1) for _ in numbers],
+    )
+    if not any(part for _, part in numbers):
         frame = frame.drop(columns="dimension")
-    if any(_is_letter(cell, values) for key in worths for cell in cells[key]):
+    if letters:
         notes.append("C is 1, P .5, I and N 0, as inspect_ai counts them")
     return Read(frame, _INSPECT, notes, unit="sample", settings=_settings(log, head), task=task)
+
+
+_Columns = dict[tuple[str, str | None], list[Any]]
+"""A value for each sample, by the scorer and the key of its scores that they are of."""
+
+
+def _columns(path: Path, rows: Rows, scores: Rows, scorers: Sequence[str], metric: str | None) -> _Columns:
+    """Return the values of each scorer, or of the one that is named; those of samples that failed are missing."""
+    columns: _Columns = {}
+    for judge in scorers:
+        values = [by_scorer.get(judge) for by_scorer in scores]
+        usable = [None if row["failure"] else value for row, value in zip(rows, values, strict=True)]
+        keyed = [
+            value
+            for value in (usable if any(map(is_filled, usable)) else values)
+            if isinstance(value, Mapping)
+        ]
+        for key in dict.fromkeys(str(key) for value in keyed for key in value) or (None,):
+            columns[judge, key] = usable
+    keys = dict.fromkeys(key for _, key in columns)
+    metrics = [*scorers, *(key or "score" for key in keys if len(keys) > 1 or key)]
+    if metric not in (None, *metrics):
+        raise InputError(f"{path}: has no scorer {metric}; it has {several_names(metrics)}")
+    selected = {}
+    for (judge, key), column in columns.items():
+        if metric not in (None, judge, key or "score"):
+            continue
+        for number, value in enumerate(column, 1):
+            if key is not None and is_filled(value) and not isinstance(value, Mapping):
+                raise InputError(
+                    f"{path}, sample {number}: {judge} has the value {one_line(repr(value), CUT)} and in other samples "
+                    "one for each of several keys; take another scorer (--metric NAME)"
+                )
+        selected[judge, key] = [value.get(key) if isinstance(value, Mapping) else value for value in column]
+    return selected
+
+
+def _numbers(
+    path: Path, rows: Rows, columns: _Columns, values: Values, notes: list[str]
+) -> tuple[_Columns, bool]:
+    """Return columns as numbers, without those of texts beside numbers, and whether letters of inspect_ai are read."""
+    parsed: _Columns = {}
+    odd: dict[tuple[str, str | None], int] = {}
+    letters = False
+    for key, column in columns.items():
+        worths = [worth(cell, values) for cell in column]
+        # C among other grades is no "correct".
+        pairs = list(zip(column, worths, strict=True))
+        graded = any(
+            isinstance(cell, str) and value is not None and value is not cell for cell, value in pairs
+        )
+        parsed[key] = []
+        for at, value in enumerate(worths):
+            try:
+                parsed[key].append(parse_score(value, "", letters=not graded))
+            except ValueError:
+                odd[key] = at
+                break
+        else:
+            letters |= any(isinstance(value, str) and value.strip() in LETTERS for value in worths)
+    for (judge, part), at in odd.items():
+        column, label = columns[judge, part], f"{judge}, {part}" if part else judge
+        cell, filled = column[at], [cell for cell in column if is_filled(cell)]
+        texts = [cell for cell in filled if isinstance(cell, str) and worth(cell, values) is cell]
+        if len(texts) == len(filled) and any(key[0] == judge and key not in odd for key in columns):
+            notes.append(  # a reason beside numbers, say
+                f"{label} is text ({one_line(repr(cell), CUT)} in sample {at + 1}) and was not taken; "
+                "--values TEXT=NUMBER says what it is worth"
+            )
+            del parsed[judge, part]
+            continue
+        hint = " ".join(f"{one_line(text, 20)}=NUMBER" for text in list(dict.fromkeys(texts))[:9])
+        advice = f"say what each is worth (--values {hint}), or " if isinstance(cell, str) else ""
+        raise InputError(
+            f"{path}, sample {at + 1} ({one_line(rows[at]['base'], CUT)}, epoch {rows[at]['repeat'] + 1}): the value "
+            f"of {label}, {one_line(repr(cell), CUT)}, is no number; {advice}take another scorer (--metric NAME)"
+        )
+    return parsed, letters
 
 
 def _reduced(log: Json, reducer: str) -> list[dict[str, Any]]:
@@ -366,13 +575,17 @@ def _reduced(log: Json, reducer: str) -> list[dict[str, Any]]:
 
 def _settings(log: Json, head: Json) -> dict[str, str]:
     """Return how a model answered: two logs of it and a task that differ in this are two methods."""
-    plan, config = mapping(log.get("plan")), mapping(head.get("config"))
-    settings = {**mapping(plan.get("config")), **mapping(head.get("model_generate_config"))}
-    settings |= {name: value for name, value in config.items() if name.endswith("_limit")}
-    steps = plan.get("steps")
-    steps = [mapping(step).get("solver") for step in steps] if isinstance(steps, list) else []
-    settings["solver"] = [head["solver"], head.get("solver_args")] if head.get("solver") else steps
-    settings |= {**mapping(head.get("model_args")), **mapping(head.get("task_args"))}
+    plan, steps = mapping(log.get("plan")), mapping(log.get("plan")).get("steps")
+    solvers = [mapping(step).get("solver") for step in steps] if isinstance(steps, list) else []
+    limits = {n: value for n, value in mapping(head.get("config")).items() if n.endswith("_limit")}
+    settings = {
+        **mapping(plan.get("config")),
+        **mapping(head.get("model_generate_config")),
+        **limits,
+        "solver": [head["solver"], head.get("solver_args")] if head.get("solver") else solvers,
+        **mapping(head.get("model_args")),
+        **mapping(head.get("task_args")),
+    }
     return {
         name: json_text(value)
         for name, value in settings.items()
@@ -381,36 +594,3 @@ def _settings(log: Json, head: Json) -> dict[str, str]:
 
 
 _INSPECT = "a log of inspect_ai"
-
-
-def _is_letter(value: Any, values: Values) -> bool:
-    return isinstance(value, str) and value.strip() in LETTERS and worth(value, values) is value
-
-
-def _unread(cells: Iterable[Any], values: Values) -> tuple[int, Any] | None:
-    """Return the first value of a column that is no number, with its place; C among other grades is no "correct"."""
-    odd, letters, is_valued = [], [], False
-    for at, cell in enumerate(cells, 1):
-        number = worth(cell, values)
-        if not is_filled(cell) or number is None:
-            continue
-        is_valued |= isinstance(cell, str) and number is not cell
-        if _is_letter(cell, values):
-            letters.append((at, cell))
-        elif isinstance(number, str):
-            is_read = number.strip().lower() in WORDS or number_of(number.strip()) is not None
-            odd += [] if is_read else [(at, cell)]
-        elif not (isinstance(number, bool | int | float) and is_filled(number)):
-            odd.append((at, cell))
-    return next(iter(odd or (letters if is_valued else [])), None)
-
-
-def _part(path: Path, number: int, judge: str, value: Any, name: str | None) -> Any:
-    if isinstance(value, Mapping):
-        return value.get(name)
-    if name is not None and is_filled(value):
-        raise InputError(
-            f"{path}, sample {number}: {judge} has the value {one_line(repr(value), CUT)} and in other samples one "
-            f"for each of several keys; take another scorer (--metric NAME)"
-        )
-    return value

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toolkit.report.figure import About
+    from toolkit.scores.columns import Read
     from toolkit.thesis.references import Evidence
 
 _OF_STUDIES = (
@@ -29,6 +30,13 @@ _OF_STUDIES = (
     "judge_weighting",
 )
 _STUDIES_ONLY = (*_OF_STUDIES, *BY_KEY, *PAIRWISE)
+_COLUMN_OF = {
+    "length_bin": (BY_LENGTH, "length_bin (S, M, L)"),
+    "output_tokens": (("length_bias",), "output_tokens"),
+    "dimension": (("dimension_profile",), "dimension"),
+    "aud_cost": (("pareto",), "aud_cost (AUD)"),
+}
+"""Questions that a column answers, and how it is called."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _SUFFIXES = re.compile(r"(\.(csv|tsv|xlsx|parquet|jsonl|json|eval))+$", re.IGNORECASE)
 
@@ -41,7 +49,7 @@ class Scores(Reported):
     frame
         One row a score. Columns are known by usual names (item, model, judge, score, and where there are any dimension,
         repeat, length_bin, cluster, scenario, aud_cost, output_tokens, human, failure); a score that is missing is
-        empty.
+        empty. `load` hands over what it read of files.
     name
         Of these scores, in captions and file names.
     scale
@@ -76,7 +84,7 @@ class Scores(Reported):
 
     def __init__(
         self,
-        frame: pd.DataFrame,
+        frame: pd.DataFrame | list[Read],
         *,
         name: str = "scores",
         scale: tuple[float, float] | None = None,
@@ -87,38 +95,38 @@ class Scores(Reported):
         output: Path | str | None = None,
     ) -> None:
         from toolkit.scores import columns as cells
+        from toolkit.scores.columns import Read
         from toolkit.scores.frames import make_frames
 
         if not _NAME.fullmatch(name):  # it becomes a folder, and a label of LaTeX
             raise InputError(f"scores {name!r}: name them by letters, digits, '.', '-' and '_', 80 at most")
-        source = frame.attrs.get("file", name)
-        frame, notes = cells.long_rows(frame, judges, source)
-        rows, self.taken = cells.take_columns(frame, columns or {}, source)
-        rows = cells.rows_of_metric(rows, metric, source)
+        tables = frame
+        if not isinstance(tables, list):
+            tables = [Read(tables.set_axis(range(1, len(tables) + 1)), "a table", tidy=False, source=name)]
+        self.sources: dict[str, str] = {}
+        source = ", ".join(read.source for read in tables)
+        rows, self.taken, self.left, notes = cells.tidy(tables, columns or {}, judges, metric)
         checked = cells.checked_rows(rows, source, cells.parse_values(values or {}))
-        notes += checked.attrs.get("notes", ())
+        notes += checked.attrs["notes"]
         if scale is None:
-            checked["score"], codes = cells.without_codes(checked["score"], rows, source)
+            checked["score"], codes = cells.without_codes(checked["score"], rows)
             notes += codes
         if checked["score"].isna().all():
             raise InputError(f"{source}: no row has a score; there is nothing to analyse")
         if scale is None:
             cells.check_ranges(checked, source)
-        self._name = name
+        self._name, self.given_scale = name, scale is not None
         self.scale = scale or cells.usual_scale(checked["score"])
         if self.scale[0] >= self.scale[1]:
             raise InputError(
                 f"{name}: scale {self.scale[0]:g} to {self.scale[1]:g} is none; give its low end first"
             )
         cells.check_scale(checked["score"], self.scale, rows, source)
-        self.given_scale = scale is not None
-        self.left = [name for name in frame.columns.tolist() if name not in self.taken.values()]
-        self.sources: dict[str, str] = {}
         self._output = Path(output) if output is not None else Path("results") / name
-        self.notes = tuple(notes)
-        *tables, self.dimensions_scored = make_frames(checked, name, source)
-        self._runs, self._judgements, self._human = tables
-        for table in tables:
+        self.notes = tuple(dict.fromkeys(notes))
+        *frames, self.dimensions_scored = make_frames(checked, name, source)
+        self._runs, self._judgements, self._human = frames
+        for table in frames:
             table.attrs["scale"] = self.scale
 
     @classmethod
@@ -151,42 +159,18 @@ class Scores(Reported):
         InputError
             When a file cannot be read as scores; the line says where and what to do.
         """
-        import pandas as pd
-
-        from toolkit.scores.columns import LOCATION, long_rows, parse_values, rows_of_metric, take_columns
-        from toolkit.scores.readers import name_methods, read_file
+        from toolkit.scores.columns import parse_values
+        from toolkit.scores.readers import read_files
 
         listed = [[item] if isinstance(item, str | Path) else item for item in paths]
         files = [Path(path) for group in listed for path in group]
         if not files:
             raise InputError("scores: no file is named; give one or more")
-        named = name or _plain(files[0])
-        several, tables, notes = len(files) > 1, [], list[str]()
-        logs = [read_file(file, metric, parse_values(values or {})) for file in files]
-        name_methods(logs)
-        for file, read in zip(files, logs, strict=True):
-            rows = read.rows
-            if several and not read.tidy:
-                rows, wide = long_rows(rows, judges, str(file))
-                rows, _ = take_columns(rows, columns or {}, str(file))
-                rows = rows_of_metric(rows, metric, str(file))
-                notes += wide
-            tables.append(rows)
-            notes += [*[f"{file.name} is {read.kind}"] * read.tidy, *read.notes]
-        units = [f"{file}, {read.unit}" for file, read in zip(files, logs, strict=True)]
-        together = pd.concat(tables, keys=units, names=LOCATION)
-        together.attrs["file"] = ", ".join(map(str, files))
-        chosen = columns
-        if several:  # their columns have our names already
-            chosen = {
-                ours: theirs and ("base" if ours == "item" else ours)
-                for ours, theirs in (columns or {}).items()
-            }
+        tables = read_files(files, metric, parse_values(values or {}))
         scores = cls(
-            together, name=named, scale=scale, columns=chosen, output=output, judges=() if several else judges,
-            values=values, metric=None if several or logs[0].tidy else metric,
+            tables, name=name or _plain(files[0]), scale=scale, columns=columns, judges=judges, values=values,
+            metric=metric, output=output,
         )  # fmt: skip
-        scores.notes = tuple(dict.fromkeys([*notes, *scores.notes]))
         scores.sources = {file.name: sha256_of(file) for file in files}
         return scores
 
@@ -246,14 +230,9 @@ class Scores(Reported):
             reasons |= dict.fromkeys(BY_JUDGES, f"{lack}: agreement is not estimable")
         elif (runs["judge_count"] < 2).all():
             reasons |= dict.fromkeys(BY_JUDGES, "no answer has two judges: agreement is not estimable")
-        if "length_bin" not in columns:
-            reasons |= dict.fromkeys(BY_LENGTH, "no column length_bin (S, M, L)")
-        if "output_tokens" not in columns:
-            reasons["length_bias"] = "no column output_tokens"
-        if not self.dimensions_scored:
-            reasons["dimension_profile"] = "no column dimension"
-        if "aud_cost" not in columns:
-            reasons["pareto"] = "no column aud_cost (AUD)"
+        for column, (questions, meaning) in _COLUMN_OF.items():
+            if column not in columns:
+                reasons |= dict.fromkeys(questions, f"no column {meaning}")
         if runs["model"].nunique() < 2:
             reasons["compare_models"] = "one model" if "model" in columns else "no column model"
         if not len(self._human):
