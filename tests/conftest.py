@@ -1,9 +1,11 @@
 """Fixtures that every room shares: an open store, a study file, and nothing of the user's surroundings."""
 
 import contextlib
+import gc
 import os
 import signal
 import uuid
+from collections import Counter
 from weakref import WeakSet
 
 import pytest
@@ -23,9 +25,32 @@ from toolkit.study import Study
 # The same examples every time, and no limit of 200 ms for each, which a busy machine exceeds.
 settings.load_profile("ci")
 
+# What is imported and collected lives to the end: looking through it again and again takes each worker four seconds.
+gc.disable()
 
+
+def pytest_collection_finish():
+    """Collect garbage from here on, of what tests leave alone."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_configure(config):
+    """Register what the cases of one test are divided by."""
+    config.addinivalue_line(
+        "markers", "every_run(n): the first n cases are of every run, the others are `full`"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """The site takes more than a minute: it comes first, or all others wait for it at the end."""
+    """Mark the cases of a test that are not of every run; the site, which takes longest, comes first."""
+    met = Counter()
+    for item in items:
+        if mark := item.get_closest_marker("every_run"):
+            met[test := item.nodeid.partition("[")[0]] += 1
+            if met[test] > mark.args[0]:
+                item.add_marker(pytest.mark.full)
     items.sort(key=lambda item: item.path.name != "test_site.py")
 
 

@@ -213,6 +213,7 @@ def study_of(folder, extra, end="", server=None):
     return keyed_study(folder, server or nobody, "compatible", "single", f"extra = {extra}", end)
 
 
+@pytest.mark.every_run(10)
 @pytest.mark.usefixtures("_variables")
 @pytest.mark.parametrize(
     "shape", ["{{ {} = {} }}", "{{ deep = {{ er = [1, {{ {} = {} }}] }} }}", "{{ {} = [{}] }}"]

@@ -288,6 +288,7 @@ def test_what_is_seen_of_a_name():
 ADVICE = cases(__file__, "advice.toml")
 
 
+@pytest.mark.every_run(1)
 @pytest.mark.parametrize("name", ADVICE)
 def test_advice_of_a_message_works(tmp_path, name):
     """Each option that a line or a note gives, in the line's own words, reads the same file."""

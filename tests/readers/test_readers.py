@@ -31,6 +31,7 @@ def tsharks_of(pid):
     return [line for line in processes("ppid=,comm=") if line.split() == [str(pid), "tshark"]]
 
 
+@pytest.mark.every_run(1)
 @pytest.mark.parametrize("start", range(1, 256, 64))
 def test_every_byte_is_the_text_that_tshark_itself_writes(written, start):
     """Tabs, quotes, separators, escapes, control signs and bytes that are no UTF-8, alone and in a row."""

@@ -15,7 +15,7 @@ from waiting import is_alive, wait_for
 from toolkit.batch import run_batch
 
 ENDS = """
-import os, signal, sys
+import os, signal, sys, time
 from pathlib import Path
 
 with open("kernels.txt", "a") as file:
@@ -30,7 +30,7 @@ if kind == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 if kind == "endless":
     while True:
-        pass
+        time.sleep(0.01)
 """
 KINDS = ["fine", "failing", "sys.exit", "exit", "killed", "endless"]
 EXPECTED = ["done", "failed", "exited", "exited", "dead kernel", "timeout"]

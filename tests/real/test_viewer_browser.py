@@ -301,6 +301,7 @@ def longest(left, right):
     return above[-1]
 
 
+@pytest.mark.full
 @pytest.mark.browser
 def test_two_texts_are_compared_word_by_word_and_nothing_of_them_is_lost(tmp_path):
     """Held against the textbook; white space is no difference; what is too long goes by lines."""

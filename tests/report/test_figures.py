@@ -173,6 +173,7 @@ def set_failed(runs):
     runs.loc[runs.index[:2], "status"] = "failed"
 
 
+@pytest.mark.every_run(1)
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
@@ -189,6 +190,7 @@ def test_a_caption_says_what_was_left_out_and_what_is_shown(name, change, words)
     assert words in (figure.notes if "are" in words else figure.caption)
 
 
+@pytest.mark.full
 def test_costs_get_the_axis_that_suits_them():
     """Tokens where nothing costs, thousands where a run costs next to nothing, logarithms where costs lie far apart."""
 
@@ -302,6 +304,7 @@ def test_a_study_without_any_score_draws_what_is_missing_and_nothing_else():
     assert data.query("group == 'all' and name == 'runs'")["share"].tolist() == [1.0]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "about",
     [

@@ -63,6 +63,7 @@ def test_replies_of_a_study_are_asked_once_and_read_from_the_ledger(server, stud
     assert server.count == asked
 
 
+@pytest.mark.full
 def test_the_result_stands_in_frames_findings_figure_methods_and_export(
     server, study, toolkit, tmp_path, no_pictures
 ):

@@ -64,6 +64,7 @@ def report(first, count):
     return "\n".join(map(sentence, range(first, first + count)))
 
 
+@pytest.mark.full
 def test_the_shipped_bases_are_what_the_script_gives(tmp_path):
     """Byte for byte, with nothing dropped and nothing to find; each fact's quote is in the document of that hash."""
     documents = read_documents(DOCUMENTS)
@@ -218,6 +219,7 @@ def study(server, tmp_path, store_folder):
     return stub_study(tmp_path, server.openai_url, runs="concurrency = 1")
 
 
+@pytest.mark.full
 def test_paid_once(server, tmp_path, study, toolkit):
     """A second time asks nothing and writes the same bytes; a new document alone is asked; ``calls`` names it."""
     folder, out = tmp_path / "documents", tmp_path / "out"
