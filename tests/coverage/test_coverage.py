@@ -125,6 +125,7 @@ def test_the_stored_counts_have_every_check_and_the_page_in_docs_is_made_from_th
     assert all(check.functions in full and check.note in full for check in run.CHECKS)
 
 
+@pytest.mark.every_run(30)
 @pytest.mark.parametrize("studies", [4, pytest.param(40, marks=pytest.mark.full)])
 @pytest.mark.parametrize("one", run.CHECKS, ids=lambda one: one.name)
 def test_the_stored_counts_are_true_to_a_fresh_run(one, studies):

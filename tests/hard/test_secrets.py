@@ -85,6 +85,7 @@ def run_and_look(path, capfd):
     return out
 
 
+@pytest.mark.every_run(1)
 @pytest.mark.parametrize(
     ("provider", "mode", "status"),
     [

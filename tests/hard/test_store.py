@@ -245,6 +245,7 @@ def save(store, kind, versions):
     return dict(row or {})
 
 
+@pytest.mark.full
 def test_whatever_is_written_comes_back_bit_for_bit(store):
     """Every class of documents, every way of writing and of reading: floats, integers, truths, moments, texts."""
     things = store.database["things"]

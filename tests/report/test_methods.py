@@ -61,6 +61,7 @@ def told_of(path):
         return methods_of(study), list(study.store.database["calls"].find({}))
 
 
+@pytest.mark.full
 def test_every_number_is_that_of_the_store_also_after_settings_have_changed(study_file, tmp_path):
     """Answers and judgements of today, the cost of all calls, and whose they were."""
     path = study_file()

@@ -290,7 +290,7 @@ def test_so_many_calls_are_in_flight_over_all_providers(tmp_path, setting, most)
     assert max(in_flight) == most
 
 
-@pytest.mark.every_run(1)
+@pytest.mark.full
 @pytest.mark.parametrize("concurrency", [2, 20])
 def test_the_runs_of_a_dead_server_wait_and_hold_up_no_other(tmp_path, monkeypatch, concurrency):
     """After ten refused connections nothing goes there: nothing failed, nothing is booked, and who looks is told."""

@@ -82,6 +82,7 @@ def test_a_clean_study_lists_nothing_and_says_so(folder, tmp_path):
         assert study.store.database["decisions"].count_documents({}) == 1
 
 
+@pytest.mark.every_run(4)
 @pytest.mark.parametrize("name", DEVIATIONS)
 def test_each_deviation_is_listed_before_it_is_even_run(folder, name):
     """By its name, with what was and what is."""

@@ -91,6 +91,7 @@ REPORT = FACTS["report"]
 LONG = ["The board meets " + "soon " * 60, "The board meets on Friday.", "3 to 60 words"]
 
 
+@pytest.mark.every_run(6)
 @pytest.mark.parametrize(("fact", "quote", "why"), [*FACTS["facts"], LONG])
 def test_a_fact_that_does_not_rest_on_its_quote_is_dropped(fact, quote, why):
     """A quote that is not there, and whatever the fact says to the letter and its quote does not."""

@@ -95,6 +95,7 @@ CANNOT = {
 }
 
 
+@pytest.mark.every_run(3)
 @pytest.mark.parametrize("question", CANNOT)
 def test_what_cannot_be_answered_says_why(question):
     """As an error of the call, and beforehand."""

@@ -152,6 +152,7 @@ def test_a_misspelled_key_names_the_one_that_was_meant(tmp_path, table, key):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.every_run(5)
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
