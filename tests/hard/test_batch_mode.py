@@ -309,6 +309,7 @@ def test_a_kill_while_a_call_of_a_batch_is_asked_singly_books_both(server, load,
     assert booked(study) >= bill(server)
 
 
+@pytest.mark.full
 def test_a_batch_that_was_looked_for_stays_known_when_its_results_fail_once(server, load, monkeypatch):
     """The reply to its submission is lost, and later one look at its results: nothing is asked or paid twice."""
     monkeypatch.setattr(provider_batch, "RETRY", RetryPolicy(attempts=1))
@@ -357,6 +358,7 @@ def test_what_a_killed_single_request_may_have_cost_stays_counted(server, load, 
     assert study.status()["unsure_aud"] == pytest.approx(1.0 + worst)
 
 
+@pytest.mark.full
 def test_an_answer_in_the_ledger_is_used_while_its_batch_is_open(server, load):
     """Its judgement wants a repair, which a process that was killed did not come to."""
     server.answer = lambda body: "prose" if is_judge(body) and len(body["messages"]) < 3 else plain(body)

@@ -208,7 +208,7 @@ def test_what_may_have_been_billed_is_settled_once(server, tmp_path, store_folde
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("runs", "rounds"), [(120, 4), pytest.param(400, 20, marks=FULL)])
+@pytest.mark.parametrize(("runs", "rounds"), [(400, 20)])
 def test_two_studies_with_the_same_calls_both_killed_at_random_pay_each_call_once(
     server, tmp_path, store_folder, runs, rounds
 ):

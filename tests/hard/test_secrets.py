@@ -346,6 +346,7 @@ def test_a_prompt_with_the_value_of_a_variable_is_asked_of_nobody(tmp_path, stor
     assert OF_A_VARIABLE not in str(caught.value)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("_variables")
 def test_a_notebook_of_a_batch_holds_no_secret_and_takes_the_place_of_nothing(tmp_path):
     """Neither its outputs, nor its traceback, nor its record; a folder of others is refused before anything runs."""

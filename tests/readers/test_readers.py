@@ -118,6 +118,7 @@ def test_leaving_early_ends_tshark(written):
         assert threading.active_count() == before
 
 
+@pytest.mark.full
 def test_a_running_loop_and_the_watcher_of_the_user_are_left_alone(written):
     """Inside a coroutine, as in a cell of a notebook, and in another thread, PyShark just reads."""
     path = written(every_kind())

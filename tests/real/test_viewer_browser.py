@@ -223,6 +223,7 @@ def test_answers_are_read_in_jupyterlab_and_none_of_them_acts(lab, study, tmp_pa
     assert len(set(study.output.glob("answers-*.html")) - before) == 2  # of the notebook, and of the person
 
 
+@pytest.mark.full
 @pytest.mark.browser
 def test_the_page_is_the_same_viewer_loads_nothing_and_runs_nothing_of_others(study, tmp_path):
     """Hostile text is text on the page too; it opens with its pair, or at the run of its address."""

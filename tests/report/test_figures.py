@@ -55,6 +55,7 @@ def border(figure):
     return int(np.concatenate([picture[0], picture[-1], picture[:, 0], picture[:, -1]]).min())
 
 
+@pytest.mark.full
 def test_a_study_with_everything_gets_every_figure(whole):
     """Each has data, an alt text, a caption with n, source, intervals and note; nothing is cut at its border."""
     _, figures = whole
@@ -83,6 +84,7 @@ def told(estimates):
     return [[one.estimate, one.low, one.high] for one in estimates]
 
 
+@pytest.mark.full
 def test_quality_costs_and_slopes_are_drawn_as_their_results_have_them(whole):
     """A mark for each result (held against scipy in tests/stats), a thin line for each base, whose mean is drawn."""
     held, figures = whole
@@ -124,6 +126,7 @@ def test_quality_costs_and_slopes_are_drawn_as_their_results_have_them(whole):
     assert any(re.fullmatch(slope, one) for one in texts(figure))
 
 
+@pytest.mark.full
 def test_judges_dimensions_and_components_are_drawn_as_their_results_have_them(whole):
     """Scores as given, six forms and alpha of each score, alpha over dimensions, each judge, shares."""
     held, figures = whole

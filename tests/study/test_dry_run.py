@@ -149,13 +149,7 @@ def write_studies_of_pages(folder):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    "names",
-    [
-        "choose_judges*",
-        *(pytest.param(one, marks=pytest.mark.full) for one in ("*.toml", "templates/*.toml", "*.md.*")),
-    ],
-)
+@pytest.mark.parametrize("names", ["*.toml", "templates/*.toml", "*.md.*"])
 def test_no_shipped_study_ends_without_the_result_that_it_is_for(tmp_path, names):
     """Of a new thesis folder, of the templates and of the pages."""
     folder = tmp_path / "thesis"

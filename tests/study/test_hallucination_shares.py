@@ -38,6 +38,7 @@ def shares_of(found):
     return {tuple(one["facets"].values()): one for one in found["shares"]["shares"]}
 
 
+@pytest.mark.full
 def test_replies_of_a_study_are_asked_once_and_read_from_the_ledger(server, study, toolkit):
     """Prompt as question, reply as answer; missing is no no; again is free and says the same."""
     study.execute(progress=False)

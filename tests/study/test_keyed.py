@@ -243,7 +243,7 @@ def test_a_scorer_that_leaves_ends_no_run(tmp_path, fault):
     assert answers.loc["q1", "reason"].startswith("the scorer failed: ")
 
 
-@pytest.mark.every_run(1)
+@pytest.mark.full
 @pytest.mark.parametrize("shape", ['{"answer": %s}', "%s", '{"a": {"answer": %s}}'])
 def test_a_reply_of_900_brackets_is_unreadable_and_ends_nothing(tmp_path, shape):
     """Run, answers, accuracy, findings and bundle are there; the answer is missing with its reason."""

@@ -171,9 +171,9 @@ IN_STORE = {
 }  # fmt: skip
 
 QUICK = (
-    "a zero for a failed judge", "a judgement deleted", "a run doubled", "a run's cost", "a person's score",
+    "a zero for a failed judge", "a judgement deleted", "a run's cost", "a person's score",
 )  # fmt: skip
-"""Of money, of what is lost or doubled and of what is a zero that is none; `make test-all` has every collection."""
+"""Of money, of what is lost and of what is a zero that is none; `make test-all` has every collection."""
 assert set(QUICK) < IN_STORE.keys()
 
 

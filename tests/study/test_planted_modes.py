@@ -70,7 +70,7 @@ def begin(tmp_path_factory):
     embedded.stop(folder / "results" / ".store")
 
 
-QUICK = ("both",)
+QUICK = ("pairs",)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +119,7 @@ def test_a_script_that_breaks_is_a_reason():
     assert error.value.reason == "script_failed"
 
 
+@pytest.mark.full
 def test_a_parser_that_breaks_costs_no_reply(begin, monkeypatch):
     """The judgement is missing with the reason; once the parser is mended, a replay reads what was paid for."""
     study = begin("parser")

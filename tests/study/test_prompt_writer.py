@@ -285,6 +285,7 @@ def test_what_goes_wrong_is_said(server, tmp_path, study, toolkit):
     assert "has no model 'nobody', only answerer" in err
 
 
+@pytest.mark.full
 def test_a_reached_budget_leaves_what_was_paid_for(server, tmp_path, store_folder, toolkit):
     """Exit code 3, the bases so far are kept, and more money goes on where it stopped."""
     server.answer = stub_reply
