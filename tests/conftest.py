@@ -1,11 +1,14 @@
 """Fixtures that every room shares: an open store, a study file, and nothing of the user's surroundings."""
 
 import contextlib
+import functools
 import gc
 import os
 import signal
+import sys
 import uuid
 from collections import Counter
+from importlib.metadata import entry_points
 from weakref import WeakSet
 
 import pytest
@@ -15,6 +18,7 @@ from stub_server import StubServer
 from stub_study import plain, stub_study
 from warm_server import warm_servers
 
+from toolkit import prompt_test
 from toolkit.cli import main
 from toolkit.files import write_atomically
 from toolkit.runs import gateway, limits
@@ -35,6 +39,17 @@ def pytest_collection_finish():
     gc.enable()
 
 
+LONGEST = (
+    "test_site",
+    "test_jupyterlab",
+    "test_dask",
+    "test_planted",
+    "test_chaos",
+    "test_broken_guarantees",
+)
+"""What all other workers would wait for at the end; one of them has the one JupyterLab."""
+
+
 def pytest_configure(config):
     """Register what the cases of one test are divided by."""
     config.addinivalue_line(
@@ -44,14 +59,14 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark the cases of a test that are not of every run; the site, which takes longest, comes first."""
+    """Mark the cases of a test that are not of every run, and have what takes a minute begin first."""
     met = Counter()
     for item in items:
         if mark := item.get_closest_marker("every_run"):
             met[test := item.nodeid.partition("[")[0]] += 1
             if met[test] > mark.args[0]:
                 item.add_marker(pytest.mark.full)
-    items.sort(key=lambda item: item.path.name != "test_site.py")
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -75,7 +90,10 @@ def _own_surroundings():
 @pytest.fixture(scope="session", autouse=True)
 def _unhurried():
     """Shorten what a study of six runs waits for without need: of the 0.7 s that it took it was busy for 0.1 s."""
+    # What tests packages offer is read from 240 files three times for each study, and packages stay as they are.
+    offered = functools.cache(lambda path, about: entry_points(**dict(about)))
     with pytest.MonkeyPatch.context() as patch, warm_servers():
+        patch.setattr(prompt_test, "entry_points", lambda **about: offered((*sys.path,), (*about.items(),)))
         patch.setattr(writer, "BETWEEN_BULKS", 0.002)
         for module in (gateway, limits):
             patch.setattr(module, "POLL_SECONDS", 0.05)

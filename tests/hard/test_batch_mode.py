@@ -67,9 +67,8 @@ def test_what_a_batch_does_not_answer_is_asked_singly(server, load):
 @pytest.mark.parametrize(
     ("provider", "sent", "code"),
     [
-        pytest.param("openai", signal.SIGKILL, -9, marks=pytest.mark.full),
         ("anthropic", signal.SIGKILL, -9),
-        pytest.param("openai", signal.SIGINT, 130, marks=pytest.mark.full),
+        ("openai", signal.SIGINT, 130),
     ],
 )
 def test_a_process_that_ends_leaves_its_batch_to_the_next(server, load, provider, sent, code):
@@ -170,7 +169,7 @@ def test_collecting_an_open_batch_needs_no_new_budget(server, load, provider):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+@pytest.mark.parametrize("provider", ["openai"])
 def test_an_open_batch_is_booked_once_however_often_its_study_is_started(
     server, load, store_folder, provider
 ):
