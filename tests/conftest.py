@@ -6,9 +6,11 @@ import gc
 import os
 import signal
 import sys
+import tomllib
 import uuid
 from collections import Counter
 from importlib.metadata import entry_points
+from pathlib import Path
 from weakref import WeakSet
 
 import pytest
@@ -39,6 +41,8 @@ def pytest_collection_finish():
     gc.enable()
 
 
+EVERY_RUN = tomllib.loads(Path(__file__).with_name("every_run.toml").read_text("utf-8"))
+"""How many cases of a test are of every run, by file; there are more of each kind in the full count."""
 LONGEST = (
     "test_site",
     "test_jupyterlab",
@@ -50,22 +54,15 @@ LONGEST = (
 """What all other workers would wait for at the end; one of them has the one JupyterLab."""
 
 
-def pytest_configure(config):
-    """Register what the cases of one test are divided by."""
-    config.addinivalue_line(
-        "markers", "every_run(n): the first n cases are of every run, the others are `full`"
-    )
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Mark the cases of a test that are not of every run, and have what takes a minute begin first."""
     met = Counter()
     for item in items:
-        if mark := item.get_closest_marker("every_run"):
-            met[test := item.nodeid.partition("[")[0]] += 1
-            if met[test] > mark.args[0]:
-                item.add_marker(pytest.mark.full)
+        place, test = "/".join(item.path.parts[-2:]), getattr(item, "originalname", "")
+        met[place, test] += 1
+        if met[place, test] > EVERY_RUN.get(place, {}).get(test, len(items)):
+            item.add_marker(pytest.mark.full)
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 

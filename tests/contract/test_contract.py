@@ -29,7 +29,6 @@ def test_no_number_moved(tmp_path, without):
     assert not lines, f"{sum(map(len, moved.values()))} differences:\n" + "\n".join(lines)
 
 
-@pytest.mark.full
 def test_a_store_of_an_earlier_commit_opens_and_asks_nothing(tmp_path):
     """Every run and judgement of the three studies is there as it was; `run` makes no call."""
     with tarfile.open(STORE) as archive:

@@ -146,7 +146,6 @@ def test_the_stored_counts_are_true_to_a_fresh_run(one, studies):
         )
 
 
-@pytest.mark.full
 def test_without_clusters_the_studies_with_shared_texts_find_what_is_not_there():
     """What the clusters are for: taken as 100 bases, intervals miss the truth in a quarter of the studies."""
     rng, held = np.random.default_rng(5), Counter[bool]()

@@ -70,7 +70,6 @@ def test_the_paired_test_gives_fishers_count_for_darwins_maize():
     assert round(100 * found.p_value, 3) == MAIZE["two_sided_percent"]
 
 
-@pytest.mark.full
 def test_the_scores_of_hanna_give_what_another_program_gives():
     """Means, paired differences and correlations with people; docs/explain/beside_others.md shows both columns."""
     table = pd.read_csv(Path(__file__).parents[2] / "templates" / "hanna" / "ratings.csv")

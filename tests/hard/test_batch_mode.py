@@ -31,7 +31,6 @@ def load(server, tmp_path, monkeypatch):
     return lambda provider, **more: Study.load(batch_study(tmp_path, server, provider=provider, **more))
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 def test_a_study_in_batches_costs_half_and_asks_nothing_singly(server, load, provider):
     """Six runs in one batch, eighteen judgements in one for each judge, at half the tokens' price."""
@@ -257,7 +256,6 @@ def test_answers_of_a_batch_that_cannot_be_had_are_booked_and_asked_singly(
     assert f"{missing} calls are given up" in lines[1]
 
 
-@pytest.mark.full
 def test_what_failed_in_a_batch_is_still_to_be_asked_where_the_budget_ends(server, load):
     """A replay gives no failed judgement for it: one would be a difference."""
     lines = []
@@ -308,7 +306,6 @@ def test_a_kill_while_a_call_of_a_batch_is_asked_singly_books_both(server, load,
     assert booked(study) >= bill(server)
 
 
-@pytest.mark.full
 def test_a_batch_that_was_looked_for_stays_known_when_its_results_fail_once(server, load, monkeypatch):
     """The reply to its submission is lost, and later one look at its results: nothing is asked or paid twice."""
     monkeypatch.setattr(provider_batch, "RETRY", RetryPolicy(attempts=1))
@@ -329,7 +326,6 @@ def test_a_batch_that_was_looked_for_stays_known_when_its_results_fail_once(serv
     assert (batch["state"], batch["batch_id"], len(looks)) == ("ended", "batch_0", 3)
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize("given_up", [0, 6])
 def test_what_a_killed_single_request_may_have_cost_stays_counted(server, load, given_up):
     """Its call is in a new batch, which answers it, or whose six answers cannot be read and count as billed too."""
@@ -357,7 +353,6 @@ def test_what_a_killed_single_request_may_have_cost_stays_counted(server, load, 
     assert study.status()["unsure_aud"] == pytest.approx(1.0 + worst)
 
 
-@pytest.mark.full
 def test_an_answer_in_the_ledger_is_used_while_its_batch_is_open(server, load):
     """Its judgement wants a repair, which a process that was killed did not come to."""
     server.answer = lambda body: "prose" if is_judge(body) and len(body["messages"]) < 3 else plain(body)
@@ -371,7 +366,6 @@ def test_an_answer_in_the_ledger_is_used_while_its_batch_is_open(server, load):
     assert study.execute(progress=False).judged == 6
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize("lost", [0, 2])
 def test_a_batch_whose_end_was_not_noted_ends_with_its_last_reply(server, load, lost):
     """Its process was killed when it had kept all of its replies, or all but two: the next start frees its money."""

@@ -86,7 +86,6 @@ def unseen(reply):
     return {**reply, **shown, "usage": dict.fromkeys(reply["usage"], 0)}
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize(
     ("provider", "mode"),
     [("compatible", "single"), ("anthropic", "single"), ("anthropic", "batch"), ("openai", "batch")],
@@ -182,7 +181,6 @@ def test_the_cap_outlives_a_kill(server, study_at):
     assert acknowledged.items() <= kept_replies(study).items()
 
 
-@pytest.mark.full
 def test_attempts_of_a_killed_process_that_may_be_billed_count_against_the_cap(server, study_at):
     """Every request hangs and is billed in full, is sent again, and the process is killed: none of it is forgotten."""
     words = (
@@ -207,7 +205,6 @@ def test_attempts_of_a_killed_process_that_may_be_billed_count_against_the_cap(s
     assert bill(study, server) <= cap
 
 
-@pytest.mark.full
 def test_a_study_that_its_budget_stops_leaves_whole_runs(tmp_path, monkeypatch):
     """What was asked is judged, but for what was under way, and every model has got as far as the others."""
     price = 'provider = "scripted", usd_per_million_input = 2.0, usd_per_million_output = 8.0'

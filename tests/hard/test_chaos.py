@@ -41,7 +41,6 @@ def reason_of(fault):
     return REASONS[None if fault is None else fault.status if fault.kind == "status" else fault.kind]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("repeats", [42])
 def test_in_chaos_every_run_ends_and_the_ledger_knows_every_request(
     tmp_path, store_folder, monkeypatch, repeats

@@ -141,7 +141,6 @@ def test_a_key_that_is_missed_late_loses_no_reply(tmp_path, monkeypatch):
         assert set(late) <= set(kept(study.store))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     "judged", [pytest.param(False, marks=pytest.mark.full), True], ids=["model", "judge"]
 )
@@ -229,7 +228,6 @@ def test_a_probe_whose_sibling_fails_keeps_what_was_sent(tmp_path, monkeypatch):
         assert probe_judges(study.plan, study.store, replies=2, attacks=2, progress=False).new_calls == 0
 
 
-@pytest.mark.full
 def test_a_reply_by_another_model_is_said_once_and_counts(tmp_path, capsys):
     """Run and status name each pair with its calls; a dated version of the name is the model that was asked."""
     served = {
@@ -279,7 +277,6 @@ GAPS = {
 }
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize(
     ("gap", "batch"),
     [

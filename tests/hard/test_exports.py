@@ -233,7 +233,6 @@ WRITERS = {
 }
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     "names",
     [[name for name in WRITERS if name != "a bundle"], pytest.param(["a bundle"], marks=pytest.mark.full)],
@@ -278,7 +277,6 @@ def test_what_is_written_takes_the_place_of_nothing_that_is_not_of_the_study(tmp
     assert not [*elsewhere.iterdir()]
 
 
-@pytest.mark.full
 def test_a_dataset_beside_the_study_file_goes_with_it(study_file, tmp_path):
     """The folder is enough to plan the study anew."""
     path = study_file()
@@ -295,7 +293,6 @@ def test_a_dataset_beside_the_study_file_goes_with_it(study_file, tmp_path):
     assert (summary.fields["differences"], summary.fields["note"]) == ([], None)
 
 
-@pytest.mark.full
 def test_calls_that_another_study_paid_for_are_in_it_all(tmp_path, store_folder):
     """The sentences of a judgement and longer replies, too: without them the ledger does not give its records."""
     segments = '[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"\n'

@@ -121,7 +121,6 @@ secondary = { name = "@SUM(2)", provider = "scripted", planted = { level = 3.0 }
 """
 
 
-@pytest.mark.full
 def test_no_table_of_a_study_is_a_formula(tmp_path):
     """Its bundle and its export; the export is read back as scores under the names that the models have."""
     (tmp_path / "study.toml").write_text(STUDY)

@@ -169,7 +169,6 @@ def test_a_store_that_dies_again_and_again_loses_nothing_and_is_asked_nothing_tw
             assert study.store.database["calls"].count_documents({"state": "done"}) == server.count == 120
 
 
-@pytest.mark.full
 def test_ctrl_c_does_not_hide_that_the_store_took_nothing_more(tmp_path, store_folder):
     """What was in flight comes home to a store that refuses it: that is said, and not "what was answered is kept"."""
     refusing = threading.Event()
@@ -215,7 +214,6 @@ serve(Path(sys.argv[1]), 60)
 """
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("repeats", "under_way"),
     [(2, 1), pytest.param(20, 2 * 10, marks=IN_FULL)],
@@ -293,7 +291,6 @@ def test_a_damaged_store_is_refused_and_not_an_empty_study(tmp_path, store_folde
         embedded.stop(folder)
 
 
-@pytest.mark.full
 def test_studies_that_are_let_go_leave_no_thread_and_no_connection(study_file):
     """Twenty loads in a loop as a notebook does it, a `with`, and commands: afterwards all is as it was before."""
     path = study_file()

@@ -73,7 +73,6 @@ def test_a_study_killed_again_and_again_is_done_once(server, tmp_path, store_fol
     assert {run.status for run in stored} == {"succeeded"}
 
 
-@pytest.mark.full
 def test_a_study_killed_while_judges_are_asked_is_done_once(server, tmp_path, store_folder):
     """SIGKILL at a run and again among judges: only what was in flight is repeated, and what was asked is judged."""
     server.latency = 0.05
@@ -99,7 +98,6 @@ def test_a_study_killed_while_judges_are_asked_is_done_once(server, tmp_path, st
         assert server.count == 16 + lost
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     "settings",
     [
@@ -149,7 +147,6 @@ def test_only_what_was_sent_may_have_been_billed_by_two_kills(server, tmp_path, 
     assert (outcome.spent_aud, after["spent_aud"]) == pytest.approx((told, told))
 
 
-@pytest.mark.full
 def test_a_call_that_was_refused_or_waits_in_a_pause_may_not_have_been_billed(server, tmp_path, store_folder):
     """The provider refuses all and asks for a minute: of what is claimed nothing is under way when it is killed."""
     server.faults = lambda number, body: Fault(status=429, retry_after="60")
@@ -207,7 +204,6 @@ def test_what_may_have_been_billed_is_settled_once(server, tmp_path, store_folde
     assert (done["unsure_calls"], done["settled"]) == (0, [record])
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("runs", "rounds"), [(400, 20)])
 def test_two_studies_with_the_same_calls_both_killed_at_random_pay_each_call_once(
     server, tmp_path, store_folder, runs, rounds

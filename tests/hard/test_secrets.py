@@ -85,7 +85,6 @@ def run_and_look(path, capfd):
     return out
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize(
     ("provider", "mode", "status"),
     [
@@ -214,7 +213,6 @@ def study_of(folder, extra, end="", server=None):
     return keyed_study(folder, server or nobody, "compatible", "single", f"extra = {extra}", end)
 
 
-@pytest.mark.every_run(10)
 @pytest.mark.usefixtures("_variables")
 @pytest.mark.parametrize(
     "shape", ["{{ {} = {} }}", "{{ deep = {{ er = [1, {{ {} = {} }}] }} }}", "{{ {} = [{}] }}"]
@@ -346,7 +344,6 @@ def test_a_prompt_with_the_value_of_a_variable_is_asked_of_nobody(tmp_path, stor
     assert OF_A_VARIABLE not in str(caught.value)
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("_variables")
 def test_a_notebook_of_a_batch_holds_no_secret_and_takes_the_place_of_nothing(tmp_path):
     """Neither its outputs, nor its traceback, nor its record; a folder of others is refused before anything runs."""

@@ -139,7 +139,6 @@ def test_a_study_stopped_by_ctrl_c_has_lost_nothing(tmp_path, store_folder):
         assert not any(call.unsure_aud for call in study.store.objects(Call))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     "fault", [None, pytest.param(Fault(status=503), marks=FULL)], ids=["answered", "refused"]
 )

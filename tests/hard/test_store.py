@@ -245,7 +245,6 @@ def save(store, kind, versions):
     return dict(row or {})
 
 
-@pytest.mark.full
 def test_whatever_is_written_comes_back_bit_for_bit(store):
     """Every class of documents, every way of writing and of reading: floats, integers, truths, moments, texts."""
     things = store.database["things"]
@@ -308,7 +307,6 @@ def test_whatever_is_written_comes_back_bit_for_bit(store):
         settings(max_examples=10)(drawn(write_and_read))()
 
 
-@pytest.mark.full
 def test_sums_of_money_are_those_of_the_values_to_the_last_bit(store):
     """Sums of the embedded server have 15 digits, and those of another depend on the order of its documents."""
     drawn = random.Random(16)

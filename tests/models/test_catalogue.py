@@ -344,7 +344,6 @@ def test_what_ends_a_cached_prefix_is_no_part_of_the_identity():
     assert cached.canonical() == REQUEST.canonical()
 
 
-@pytest.mark.full
 @given(st.lists(st.text(), min_size=4, max_size=4), st.none() | st.integers(0, 9))
 @example(['a","messages":0,"', ',"messages":0,', '\\",\\"messages\\":0,', "\ud800"], None)
 def test_the_identity_is_the_hash_of_the_canonical_request(texts, probabilities):

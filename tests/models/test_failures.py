@@ -39,7 +39,6 @@ def failure(provider, request, *faults, url=None, seconds=5.0):
     return error
 
 
-@pytest.mark.every_run(12)
 @pytest.mark.parametrize(
     ("fault", "reason", "retryable"),
     [

@@ -63,7 +63,6 @@ def test_a_server_that_was_killed_is_replaced_at_the_next_ask(make_request):
     assert asyncio.run(scenario()).usage.output == 2
 
 
-@pytest.mark.full
 @REAL
 def test_no_server_outlives_an_owner_that_was_killed():
     code = "from toolkit.models.local import start_local_server as start\n"

@@ -282,7 +282,6 @@ def asked(folder, chosen):
             yield spec, request
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize("provider", ASKED)
 def test_no_model_of_the_catalogue_is_asked_for_what_its_provider_refuses(provider, tmp_path):
     """Under test and as a judge, at every effort; the reply is read in the provider's shape, without its thoughts."""

@@ -58,7 +58,6 @@ def reasoned(tmp_path_factory):
             yield study, server
 
 
-@pytest.mark.full
 def test_one_model_at_three_efforts_is_three_methods(reasoned):
     """Label, frame column, estimate and comparison tell them apart; each effort is on the wire."""
     study, server = reasoned

@@ -32,7 +32,6 @@ def block(text):
     return {"type": "text", "text": text}
 
 
-@pytest.mark.every_run(12)
 @pytest.mark.parametrize(
     ("raw", "text", "finish"),
     [
@@ -92,7 +91,6 @@ def test_text_and_finish_reason(raw, text, finish, make_request):
     assert (reply.text, reply.finish_reason, reply.raw) == (text, finish, raw)
 
 
-@pytest.mark.every_run(4)
 @pytest.mark.parametrize(
     ("words", "finish", "defect"),
     [
@@ -128,7 +126,6 @@ def test_json_that_is_no_reply_is_a_malformed_body(provider, raw, make_request):
     assert (error.reason, error.retryable) == ("malformed_body", True)
 
 
-@pytest.mark.every_run(8)
 @pytest.mark.parametrize(
     "empty",
     [
@@ -273,7 +270,6 @@ GAPS = {
 }
 
 
-@pytest.mark.every_run(8)
 @pytest.mark.parametrize(("counts", "got", "marked"), GAPS.values(), ids=GAPS)
 def test_a_gap_in_the_usage_is_no_free_reply(counts, got, marked, make_request):
     request = make_request("scan " * 200, max_tokens=2000)
@@ -350,7 +346,6 @@ THOUGHT = {  # only a part may be shown, so that the limit is all that is known
 }
 
 
-@pytest.mark.every_run(3)
 @pytest.mark.parametrize(
     ("raw", "least"),
     [*((raw, 900) for raw in SHOWN.values()), *((raw, 2000) for raw in THOUGHT.values())],

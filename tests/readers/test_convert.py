@@ -74,7 +74,6 @@ def test_no_cell_is_a_formula_and_the_text_comes_back(written, tmp_path):
     assert found == [agent.decode() for agent in WILD]
 
 
-@pytest.mark.every_run(4)
 @pytest.mark.parametrize(("given", "says"), CASES["refused"])  # fmt: skip
 def test_what_cannot_be_done_is_one_line_and_no_file(capture, tmp_path, given, says):
     source, target = tmp_path / given.pop("source", "kinds.pcapng"), given.pop("target", "out/x.csv")
@@ -82,7 +81,6 @@ def test_what_cannot_be_done_is_one_line_and_no_file(capture, tmp_path, given, s
     assert not list(tmp_path.glob("out/*"))
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize("name", ["x.csv", "x.json"])
 def test_a_file_that_is_no_earlier_sample_is_not_overwritten(capture, tmp_path, name):
     """Nor is any file by a recording; an earlier sample is, by the same command again."""
@@ -101,7 +99,6 @@ def test_a_file_that_is_no_earlier_sample_is_not_overwritten(capture, tmp_path, 
     assert convert(capture, tmp_path / "x.csv") == convert(capture, tmp_path / "x.csv")
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize("name", handmade.tunnels())
 def test_a_row_of_a_tunnel_is_one_layer_and_is_said(written, tmp_path, name):
     """Addresses, ports and HTTP of a row are all of the innermost packet; result and provenance say so."""
@@ -115,7 +112,6 @@ def test_a_row_of_a_tunnel_is_one_layer_and_is_said(written, tmp_path, name):
     assert load_sample(tmp_path / "t.csv").about["note"] == done.note
 
 
-@pytest.mark.full
 def test_the_provenance_says_where_the_table_comes_from(capture, tmp_path):
     """Hash, size, tools, filter, columns, reader and counts; no folder, and the same bytes every time."""
     convert(capture, tmp_path / "out.csv", display_filter="http", columns=["number"])
@@ -137,7 +133,6 @@ def test_the_provenance_says_where_the_table_comes_from(capture, tmp_path):
     assert len(short) == len(about) - 2
 
 
-@pytest.mark.full
 def test_one_file_a_stream_holds_every_packet_once(capture, tmp_path):
     """Streams and the rest together are the whole table, each with its provenance."""
     convert(capture, tmp_path / "whole.csv")
@@ -159,7 +154,6 @@ def test_one_file_a_stream_holds_every_packet_once(capture, tmp_path):
     assert left == {"flow-stream-1.csv", "flow-stream-9.csv", "flow-stream-x.csv"}
 
 
-@pytest.mark.full
 def test_thousands_of_streams_need_no_thousands_of_open_files(written, tmp_path):
     segments = [handmade.tcp(b"", 1000 + n, 80, flags=handmade.SYN) for n in range(3000)] * 2
     path = written(handmade.packet(segment, 6) for segment in segments)
@@ -196,7 +190,6 @@ def reading(path):
     return any("tshark" in line and str(path) in line for line in processes("args=") if "python" not in line)
 
 
-@pytest.mark.every_run(2)
 @pytest.mark.parametrize(("content", "says", "read"), [
     (b"", "empty", 0), (b"this is no capture at all, but text", "isn't a capture file", 0),
     (handmade.pcap([]), "holds no packet; nothing was written", 0), (handmade.pcap([])[:10], "cut short", 0),
@@ -261,7 +254,6 @@ def messages():
     return [handmade.packet(sent, 6), handmade.packet(came, 6, handmade.SERVER, handmade.CLIENT, back=True)]
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize(("snap", "uri", "host", "agent", "kind", "protocols"), [
     (20, None, None, None, None, None), (54, None, None, None, None, ["TCP[cut]", "TCP[cut]"]),
     (68, "/admin/log[cut]", None, None, None, ["TCP[cut]", "HTTP[cut]"]),

@@ -155,7 +155,6 @@ def good():
     return replace(full, prompts=tuple(prompt for prompt in full.prompts if prompt.base in demo))
 
 
-@pytest.mark.every_run(5)
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damage_is_found(good, damage):
     """Each damage is named by its kind, at a prompt that was touched."""
@@ -199,7 +198,6 @@ def test_the_shipped_dataset_is_what_it_says():
     assert all(5 <= len(p.metadata["elements"]) <= 10 for p in full.prompts)
 
 
-@pytest.mark.full
 def test_forms_that_repeat_over_many_bases_are_named_once():
     """Openings, tasks and counts of facts, each at the first base that has it; of few bases nothing is said."""
     full = load_dataset("rq1_controlled")

@@ -44,7 +44,6 @@ def drawn(dataset):
     return {one.name: one for one in dataset_figures(dataset)}
 
 
-@pytest.mark.full
 def test_what_is_drawn_is_what_was_counted(demo):
     """Every prompt, pair, base and kind is in its panel; the page fits a thesis, a panel its column."""
     dataset = replace(demo, prompts=told(demo.prompts[:18]) + demo.prompts[18:])

@@ -214,7 +214,6 @@ def changed(demo, prompt_id, change=str, **fields):
     )
 
 
-@pytest.mark.every_run(3)
 @pytest.mark.parametrize(("said", "kind"), CASES["said"])  # fmt: skip
 def test_filler_and_scars_of_templates_are_named(demo, said, kind):
     """What a template leaves behind: a prefix, word or sentence twice, a list that is announced and not there."""

@@ -60,7 +60,6 @@ def test_a_head_that_plans_more_samples_than_there_can_be_is_refused(tmp_path):
     )
 
 
-@pytest.mark.every_run(2)
 @pytest.mark.parametrize("name", ["mode", "pass_at_2", "at_least_2", "mode_median", "max_mean"])
 def test_epochs_are_reduced_as_inspect_printed(name):
     """By its own reductions; of several the mean, which is that of the repeats within an item."""
@@ -289,7 +288,6 @@ def test_what_is_seen_of_a_name():
 ADVICE = cases(__file__, "advice.toml")
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", ADVICE)
 def test_advice_of_a_message_works(tmp_path, name):
     """Each option that a line or a note gives, in the line's own words, reads the same file."""

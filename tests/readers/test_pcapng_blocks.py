@@ -35,7 +35,6 @@ OTHERS = {
 }
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize("order", "<>")
 @pytest.mark.parametrize("kind", OTHERS)
 def test_a_block_without_a_packet_is_no_packet(tmp_path, kind, order):

@@ -31,7 +31,6 @@ def tsharks_of(pid):
     return [line for line in processes("ppid=,comm=") if line.split() == [str(pid), "tshark"]]
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize("start", range(1, 256, 64))
 def test_every_byte_is_the_text_that_tshark_itself_writes(written, start):
     """Tabs, quotes, separators, escapes, control signs and bytes that are no UTF-8, alone and in a row."""
@@ -118,7 +117,6 @@ def test_leaving_early_ends_tshark(written):
         assert threading.active_count() == before
 
 
-@pytest.mark.full
 def test_a_running_loop_and_the_watcher_of_the_user_are_left_alone(written):
     """Inside a coroutine, as in a cell of a notebook, and in another thread, PyShark just reads."""
     path = written(every_kind())

@@ -125,7 +125,6 @@ def test_a_table_says_the_same_in_every_format(tmp_path, suffix):
     assert scores.judgements()["composite"].sum() == FRAME["score"].sum()
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize("member", ["header.json", "samples/1_epoch_1.json"])
 @pytest.mark.parametrize("suffix", [".eval", ".xlsx"])
 def test_a_small_zip_that_unpacks_to_much_is_refused_at_once(tmp_path, member, suffix):
@@ -356,7 +355,6 @@ REASON = "Could not extract JSON from llm-rubric response"
 FAILED = CASES["failed"]  # fmt: skip
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize("name", FAILED)
 def test_a_grader_that_failed_is_missing_and_not_zero(tmp_path, name):
     """An answer that failed is 0, and stays so, whatever its error says."""

@@ -179,7 +179,6 @@ FORMATS = {
 }  # fmt: skip
 
 
-@pytest.mark.every_run(2)
 @pytest.mark.parametrize("seeds", [range(12), FULL(range(12, 600))], ids=("some", "rest"))
 @pytest.mark.parametrize("name", FORMATS)
 def test_an_odd_file_is_read_or_refused_by_one_line(tmp_path, name, seeds):

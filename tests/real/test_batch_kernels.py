@@ -55,7 +55,6 @@ def batch(tmp_path_factory):
     return folder, call, call()
 
 
-@pytest.mark.full
 def test_every_end_has_its_own_status(batch):
     folder, _, result = batch
     assert [cell.status for cell in result.cells] == EXPECTED
@@ -73,7 +72,6 @@ def test_every_end_has_its_own_status(batch):
     wait_for(lambda: not any(is_alive(pid) for pid in pids))  # no kernel is left, not even the endless one
 
 
-@pytest.mark.full
 def test_notebooks_are_kept_and_none_that_failed_claims_completion(
     batch,
 ):
@@ -95,7 +93,6 @@ def test_notebooks_are_kept_and_none_that_failed_claims_completion(
     assert not list(result.folder.glob("*.running.ipynb"))
 
 
-@pytest.mark.full
 def test_the_summary_is_a_frame_a_csv_and_a_notebook(batch):
     """One row a cell; in the notebook what a model wrote is text, and every link leads to a file."""
     _, _, result = batch
@@ -114,7 +111,6 @@ def test_the_summary_is_a_frame_a_csv_and_a_notebook(batch):
     assert len({line.count(" | ") for line in text.splitlines() if line.startswith("| ")}) == 1
 
 
-@pytest.mark.full
 def test_a_second_call_starts_none(batch):
     """What is done and what failed are both found; the summary says how to run the failed ones again."""
     _, call, first = batch

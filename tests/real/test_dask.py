@@ -199,7 +199,6 @@ while not Path("go").exists():
 """
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("lost", "allowed", "reason"), [
     ("scheduler", 3, "CancelledError"),
     pytest.param("worker", 3, "NoWorkerError", marks=pytest.mark.full),

@@ -53,7 +53,6 @@ def test_the_ratings_of_a_person_stand_in_the_notebook(tmp_path):
     assert any("application/vnd.jupyter.widget-view+json" in output.get("data", {}) for output in outputs)
 
 
-@pytest.mark.full
 def test_a_template_runs_by_papermill_with_its_parameters(tmp_path, demo_like_study):
     """It finds the finished study, draws into the folder that it was given, and ends with a manifest.
 

@@ -185,7 +185,6 @@ def assert_clean(log, points=5):
     assert [one for one in wide if one > points] == []
 
 
-@pytest.mark.full
 def test_the_bundle_of_a_judged_study_compiles_and_stays_within_fifteen_pages(whole_bundle, tmp_path):
     """LaTeX has nothing to say against it, and what it prints is every figure and table but the supplement's."""
     log, text = compiled(whole_bundle, tmp_path)
@@ -231,7 +230,6 @@ def test_a_wide_table_is_turned_where_its_type_would_be_too_small(tmp_path):
     assert min(short for short, _ in sides) > 4.4  # what type of 5 points has
 
 
-@pytest.mark.full
 def test_the_methods_name_the_bytes_and_versions_of_the_manifest(whole_bundle):
     """Dataset and rubric by their hashes; test_methods has models, days, counts and cost."""
     text = (whole_bundle / "methods.txt").read_text(encoding="utf-8")
@@ -242,7 +240,6 @@ def test_the_methods_name_the_bytes_and_versions_of_the_manifest(whole_bundle):
     assert badly_worded(text) == []
 
 
-@pytest.mark.full
 def test_references_are_those_that_are_cited_and_no_others(whole_bundle):
     """Every entry is cited in the methods, and every citation has its entry."""
     cited = re.findall(r"\\cite\{([^}]*)\}", (whole_bundle / "methods.tex").read_text())
@@ -252,7 +249,6 @@ def test_references_are_those_that_are_cited_and_no_others(whole_bundle):
     assert "learnedmiller2019" not in entries
 
 
-@pytest.mark.full
 def test_a_bundle_written_again_has_the_same_bytes_and_leaves_what_is_not_its_own(bundled, tmp_path):
     """Over an older bundle; a file that it no longer has goes unless somebody changed it."""
     whole, files = bundled
@@ -285,7 +281,6 @@ def test_a_bundle_written_again_has_the_same_bytes_and_leaves_what_is_not_its_ow
     ]
 
 
-@pytest.mark.full
 def test_a_changed_and_a_missing_file_are_named(whole_bundle, tmp_path):
     """The manifest seals the bundle, and it reaches for nothing outside of it."""
     folder = Path(shutil.copytree(whole_bundle, tmp_path / "changed"))
@@ -403,7 +398,6 @@ def together(tmp_path_factory):
     return folder
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("options", ["", pytest.param("[twocolumn]", marks=pytest.mark.full)])
 def test_every_reference_and_every_file_is_of_the_study_that_is_meant(together, options):
     """No label twice, no BibTeX entry twice; both pictures of one name are there; a table over pages in two columns."""

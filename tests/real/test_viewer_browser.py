@@ -223,7 +223,6 @@ def test_answers_are_read_in_jupyterlab_and_none_of_them_acts(lab, study, tmp_pa
     assert len(set(study.output.glob("answers-*.html")) - before) == 2  # of the notebook, and of the person
 
 
-@pytest.mark.full
 @pytest.mark.browser
 def test_the_page_is_the_same_viewer_loads_nothing_and_runs_nothing_of_others(study, tmp_path):
     """Hostile text is text on the page too; it opens with its pair, or at the run of its address."""
@@ -302,7 +301,6 @@ def longest(left, right):
     return above[-1]
 
 
-@pytest.mark.full
 @pytest.mark.browser
 def test_two_texts_are_compared_word_by_word_and_nothing_of_them_is_lost(tmp_path):
     """Held against the textbook; white space is no difference; what is too long goes by lines."""

@@ -67,7 +67,6 @@ def plain(text):
     return re.sub(r"[\W_]+", "", text)
 
 
-@pytest.mark.full
 def test_every_caption_cell_and_reference_is_there(bundle):
     """In the order of the bundle, figures and tables numbered."""
     said, folder = plain(text_of(bundle)), bundle

@@ -60,7 +60,6 @@ def hashes(figures):
     return [hashlib.sha256(render(f, kind)).hexdigest() for f in figures for kind in ("pdf", "svg", "png")]
 
 
-@pytest.mark.full
 def test_the_same_data_are_the_same_bytes_in_any_order_and_touch_no_backend(three):
     """Twice, shuffled, and with warnings as errors; no window and no backend of the user is touched."""
     from matplotlib import pyplot

@@ -55,7 +55,6 @@ def border(figure):
     return int(np.concatenate([picture[0], picture[-1], picture[:, 0], picture[:, -1]]).min())
 
 
-@pytest.mark.full
 def test_a_study_with_everything_gets_every_figure(whole):
     """Each has data, an alt text, a caption with n, source, intervals and note; nothing is cut at its border."""
     _, figures = whole
@@ -84,7 +83,6 @@ def told(estimates):
     return [[one.estimate, one.low, one.high] for one in estimates]
 
 
-@pytest.mark.full
 def test_quality_costs_and_slopes_are_drawn_as_their_results_have_them(whole):
     """A mark for each result (held against scipy in tests/stats), a thin line for each base, whose mean is drawn."""
     held, figures = whole
@@ -126,7 +124,6 @@ def test_quality_costs_and_slopes_are_drawn_as_their_results_have_them(whole):
     assert any(re.fullmatch(slope, one) for one in texts(figure))
 
 
-@pytest.mark.full
 def test_judges_dimensions_and_components_are_drawn_as_their_results_have_them(whole):
     """Scores as given, six forms and alpha of each score, alpha over dimensions, each judge, shares."""
     held, figures = whole
@@ -176,7 +173,6 @@ def set_failed(runs):
     runs.loc[runs.index[:2], "status"] = "failed"
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
@@ -193,7 +189,6 @@ def test_a_caption_says_what_was_left_out_and_what_is_shown(name, change, words)
     assert words in (figure.notes if "are" in words else figure.caption)
 
 
-@pytest.mark.full
 def test_costs_get_the_axis_that_suits_them():
     """Tokens where nothing costs, thousands where a run costs next to nothing, logarithms where costs lie far apart."""
 
@@ -307,7 +302,6 @@ def test_a_study_without_any_score_draws_what_is_missing_and_nothing_else():
     assert data.query("group == 'all' and name == 'runs'")["share"].tolist() == [1.0]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     "about",
     [

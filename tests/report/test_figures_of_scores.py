@@ -42,7 +42,6 @@ def test_judges_have_the_names_of_their_models_and_the_role_where_two_are_one(sm
     assert about_study(held, plan).judge("tertiary") == "same (tertiary)"
 
 
-@pytest.mark.full
 def test_two_hundred_answers_are_a_density_and_no_tangle():
     """Few answers are marks joined by lines; many are hexagons, and the lines of many bases are bands."""
     for bases, dense in ((3, False), (41, True)):

@@ -89,7 +89,6 @@ def test_every_number_is_that_of_its_result_and_every_question_has_its_sentences
     assert "Prompt length (RQ1)\n  Exploratory: within bases" in repr(findings)
 
 
-@pytest.mark.full
 def test_a_question_that_is_not_answered_is_named_with_its_reason():
     """By what the study says, and by what an analysis finds lacking when it is asked."""
     analyses, _ = make_study(bases=4, bins="S", models=("m",))
@@ -219,7 +218,6 @@ def test_a_lower_score_is_told_as_lower_with_the_interval_of_what_it_is_lower_by
     )
 
 
-@pytest.mark.full
 def test_differences_of_other_models_are_told_with_the_models_that_each_rests_on():
     """In the results, in the caption and notes of the figure, and in the rows of the table; silent where alike."""
     whole, plan = make_study(models=("a", "b"), bases=6, missing=0.0)
@@ -348,7 +346,6 @@ def test_a_point_costs_what_the_longer_prompt_costs_more_over_what_it_gains():
         point_cost(gains(0.4, 0.01), cost="tokens")
 
 
-@pytest.mark.full
 def test_a_study_tells_them_at_the_end_of_a_run_and_says_so_where_it_has_none(tmp_path):
     """The first sentences stand before the next step; a study that was not run has none."""
     with finished_study(tmp_path) as study:

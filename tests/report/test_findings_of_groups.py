@@ -46,7 +46,6 @@ def test_one_severe_judge_makes_the_others_look_lenient_and_the_findings_say_so(
     assert (TEXTS["judges"]["dependent"] in texts) == bool(severe)
 
 
-@pytest.mark.full
 def test_a_difference_near_an_end_of_the_scale_says_so():
     """Of the length and of the model that has most scores there, and nothing where few are."""
     whole, _ = make_study(bases=8)

@@ -61,7 +61,6 @@ def told_of(path):
         return methods_of(study), list(study.store.database["calls"].find({}))
 
 
-@pytest.mark.full
 def test_every_number_is_that_of_the_store_also_after_settings_have_changed(study_file, tmp_path):
     """Answers and judgements of today, the cost of all calls, and whose they were."""
     path = study_file()
@@ -172,7 +171,6 @@ def test_what_became_of_replies_that_are_not_whole_is_the_rule_of_the_study(repl
     assert sentences("missing", done)[1].text == f"By the study file {rule}"
 
 
-@pytest.mark.full
 def test_related_judges_people_and_what_they_gave_are_told_of(study_file, tmp_path):
     """Who shares a family with the judged model, how many people rated, and the statistics that hold both together."""
     path = study_file()
@@ -205,7 +203,6 @@ def test_related_judges_people_and_what_they_gave_are_told_of(study_file, tmp_pa
     assert "Means of the judges were corrected by the ratings of people" in told
 
 
-@pytest.mark.full
 def test_models_that_set_their_own_temperature_are_not_said_to_have_been_given_one(tmp_path):
     """One of two, and all of them; the judges likewise."""
     path = tmp_path / "tiny.toml"
@@ -343,7 +340,6 @@ def test_every_citation_of_the_methods_has_a_whole_reference():
         bibliography(["nobody1900"])
 
 
-@pytest.mark.full
 def test_models_that_are_called_after_methods_change_no_citation(tmp_path):
     """The same study with other names of models has the same references, and they are not none."""
     some = ["quality_by_length", "cost_quality", "missing_data"]

@@ -85,7 +85,6 @@ def test_the_score_stands_beside_and_a_method_without_one_says_so():
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["−0.5", "0.0", "0.5", "1.0"]
 
 
-@pytest.mark.full
 def test_every_variant_and_model_gets_its_figures_and_none_is_too_long():
     """The groups first, then methods in pages of at most 45; no method is lost."""
     many = {f"q{n}": (5, 3, 2) for n in range(MOST_ROWS + 2)}
@@ -147,7 +146,6 @@ def test_the_comparison_table_holds_difference_interval_and_p():
     assert table.name == "one_shot_variants"
 
 
-@pytest.mark.full
 def test_documents_have_their_rows_figures_and_table(tmp_path):
     """Without and with a document: rows, titles and the table of differences name it; of one document none does."""
     counts = {f"q{n}": (n, 8 - n, 2) for n in range(7)}
@@ -166,7 +164,6 @@ def test_documents_have_their_rows_figures_and_table(tmp_path):
     assert not [path for path in alone if "document" in path.name or "document" in str(path.read_bytes())]
 
 
-@pytest.mark.full
 def test_figures_and_tables_of_fewer_methods_leave_none_of_the_earlier(tmp_path):
     """A model or a variant has left the test: its figure and the comparison go, what is not ours stays."""
     figures, tables = tmp_path / "figures", tmp_path / "tables"

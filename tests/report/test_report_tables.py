@@ -192,7 +192,6 @@ def test_captions_of_a_study_that_misses_one_of_each_read_well(held):
     assert too_many_sentences(tables) == {}
 
 
-@pytest.mark.full
 def test_a_judged_study_has_a_table_of_every_family_and_a_sentence_of_every_estimate(
     demo_like_study, tmp_path
 ):

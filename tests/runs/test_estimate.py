@@ -258,7 +258,6 @@ def test_a_reply_in_the_ledger_is_paid_though_its_run_was_lost(opened):
     assert (judge["calls"], judge["input_tokens"]) == (6, before - 6 * EXPECTED_REPLY_TOKENS + lengths)
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize(
     ("policy", "calls"),
     [("exclude", (0, 0)), ("retry", (6, 6)), ("keep", (0, 6))],

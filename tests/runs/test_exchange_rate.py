@@ -40,7 +40,6 @@ def cost_sentences(study):
     return " ".join(str(sentence) for sentence in sentences("cost", done))
 
 
-@pytest.mark.full
 def test_a_rate_set_half_way_books_what_comes_and_leaves_what_was_paid(study_file, no_pictures):
     """Calls, status, methods, manifest, caption, estimate and the check of the store each tell both rates."""
     text = study_file().read_text()

@@ -179,7 +179,6 @@ def test_durations(seconds, says):
     assert duration(seconds) == says
 
 
-@pytest.mark.full
 def test_who_waits_for_another_study_is_told(server, tmp_path, monkeypatch):
     """Another study has three calls under way and nothing comes back: the line says so while no step happens."""
     log = quick_log(monkeypatch)
@@ -260,7 +259,6 @@ def test_a_wish_to_wait_too_long_is_told_and_holds_up_no_other_provider(
         assert (study.execute(progress=False).failed, first.count) == (0, 13)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("setting", "most"), [({}, 10), ({"concurrency": 25}, 25)])
 def test_so_many_calls_are_in_flight_over_all_providers(tmp_path, setting, most):
     """Ten by default, with a budget too: three servers count together, and answer all that there is to ask."""
@@ -290,7 +288,6 @@ def test_so_many_calls_are_in_flight_over_all_providers(tmp_path, setting, most)
     assert max(in_flight) == most
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("concurrency", [2, 20])
 def test_the_runs_of_a_dead_server_wait_and_hold_up_no_other(tmp_path, monkeypatch, concurrency):
     """After ten refused connections nothing goes there: nothing failed, nothing is booked, and who looks is told."""

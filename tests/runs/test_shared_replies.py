@@ -11,7 +11,6 @@ from toolkit.study import Study
 LINE = "6 of 6 replies are those of study a; `fresh = true` in the study file asks anew"
 
 
-@pytest.mark.full
 def test_a_copy_is_called_one_and_a_fresh_study_asks_anew(server, tmp_path, store_folder, capsys):
     """By estimate, command, outcome and status; judges of a fresh study are asked anew too."""
     with Study.load(stub_study(tmp_path, server.openai_url, name="a", bins='["S", "M", "L"]')) as first:

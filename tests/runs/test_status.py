@@ -159,7 +159,6 @@ POLICIES = {
 }
 
 
-@pytest.mark.full
 def test_a_policy_that_changed_counts_before_the_study_runs_again(study_file):
     """Status and estimate agree on what is still to be judged, and nothing is missing that no judge will see."""
     study = Study.load(study_file())

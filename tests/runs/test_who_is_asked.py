@@ -73,7 +73,6 @@ def test_the_estimate_counts_what_will_be_asked(tmp_path):
         assert (after["calls"].tolist(), after["paid_calls"].tolist()) == ([0] * 4, [6] * 4)
 
 
-@pytest.mark.full
 def test_equal_replies_share_judges_that_do_not_see_the_task(tmp_path):
     """Before they came nobody knows; from then on the estimate is exact, and so is what is asked."""
     refused = [True]
@@ -142,7 +141,6 @@ def test_nothing_is_sent_before_the_study_names_another(study, which):
     assert study.store.database["calls"].count_documents({}) == 0
 
 
-@pytest.mark.full
 def test_what_a_retired_model_said_counts_on(study):
     """A finished study runs as before; a judge of one that is not judged is refused, but not where it only asks."""
     assert study.execute(progress=False).judged == 6
@@ -221,7 +219,6 @@ tertiary = {{ name = "judge-c", provider = "scripted", {PRICES} }}
 """
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize("first", [True, False], ids=["who paid", "who shares the calls"])
 def test_calls_and_cost_are_those_of_the_frame(tmp_path, first):
     """A second study that asks the same shares every call, the repairs of a judge who writes prose too."""

@@ -78,7 +78,6 @@ def votes_of(*duels, bases=12):
     return pd.DataFrame(rows, columns=["base", "prompt", "judge", "first", "second", "vote"])
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize("winner", ["first", "second"])
 def test_who_won_or_lost_all_has_no_strength_and_takes_none_from_the_others(winner):
     """Boston wins, or loses, every game: the others are those of a league without it, by the penalised oracle."""
@@ -160,7 +159,6 @@ def test_ties_only_have_the_interval_of_the_win_rate_in_logits(bases):
         assert "win rate" in number.method
 
 
-@pytest.mark.every_run(2)
 @pytest.mark.parametrize("winners", ["+", "+++-", "++-", "=+", "-", "+-"])
 def test_p_and_interval_of_every_number_of_votes_agree(winners):
     """An interval is what its own test does not reject."""

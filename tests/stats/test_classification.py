@@ -67,7 +67,6 @@ def test_undecided_items_are_neither_right_nor_wrong():
     assert all(one.name.endswith(STRICT) and one.missing == 0 for one in found.strict)
 
 
-@pytest.mark.full
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([True, False, None])), max_size=30))
 def test_every_interval_holds_its_rate(pairs):

@@ -79,7 +79,6 @@ def about(found):
     }
 
 
-@pytest.mark.every_run(3)
 @pytest.mark.parametrize("name", ANALYSES)
 def test_a_study_listed_three_times_says_what_it_says_once(name):
     """The same estimate, the same interval, the same test: copies are no observations."""
@@ -97,7 +96,6 @@ def test_a_cluster_for_each_base_changes_nothing_whatever_it_is_called(name):
     assert other == about(one)
 
 
-@pytest.mark.every_run(4)
 @pytest.mark.parametrize("name", [*ANALYSES, "missing", "ceiling"])
 def test_the_order_of_rows_changes_nothing(name):
     """Shuffled rows, some of them without a score."""
@@ -109,7 +107,6 @@ def test_the_order_of_rows_changes_nothing(name):
     assert other == about(one)
 
 
-@pytest.mark.every_run(2)
 @pytest.mark.parametrize("name", ["lengths", "lengths by model", "models", "profile", "front"])
 def test_repeats_are_averaged_first_and_do_not_count_as_bases(name):
     """The same scores again, under another repeat."""

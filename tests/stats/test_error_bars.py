@@ -190,7 +190,6 @@ def gained(gain, bases):
     }
 
 
-@pytest.mark.every_run(6)
 @pytest.mark.parametrize("bases", [2, 5, 6, 20])
 @pytest.mark.parametrize("gain", [0.0, 0.1, 0.25, 1.0, -2.0])
 def test_a_gain_that_is_equal_in_all_bases_has_the_p_value_and_the_interval_of_one_test(gain, bases):
@@ -258,7 +257,6 @@ def uneven(draw):
     return frame.astype({"composite_strict": float})
 
 
-@pytest.mark.full
 @QUICK
 @given(uneven(), st.sampled_from([True, False]), st.booleans())
 def test_a_mean_weighs_items_as_the_difference_does(frame, rate, share_cluster):

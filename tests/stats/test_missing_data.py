@@ -138,7 +138,6 @@ def test_one_base_and_nothing_scored_give_results():
     assert "M-S is not estimable" in empty.sentence()
 
 
-@pytest.mark.full
 def test_no_scores_within_the_scale_take_a_contrast_beyond_its_bounds():
     """Every filling of the gaps by whole and half scores, drawn 20 times, lies between lowest and highest."""
     rng = np.random.default_rng(2)

@@ -101,7 +101,6 @@ def two_way(table):
     )
 
 
-@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @given(tables)
 @settings(max_examples=20)

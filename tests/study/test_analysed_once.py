@@ -40,7 +40,6 @@ def _forget(request):
         request.getfixturevalue("study").close()
 
 
-@pytest.mark.full
 def test_figures_calculate_nothing_that_was_calculated_before(study, calls, tmp_path):
     """The frames are read again, and are the same."""
     first = study.reliability()

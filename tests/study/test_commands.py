@@ -57,7 +57,6 @@ def test_what_a_command_prints_does_not_act_on_the_terminal(toolkit, monkeypatch
     assert toolkit("prompts", "check", "demo") == (0, "a[U+001B][31m caf[U+DCE9]\n\tb\n", "")
 
 
-@pytest.mark.full
 def test_json_is_ascii_whatever_a_path_holds(study_file, tmp_path):
     """A folder whose name is no UTF-8, and an output that takes ASCII only."""
     folder = tmp_path / os.fsdecode(b"caf\xe9-\xf0\x9f\x94\x92")

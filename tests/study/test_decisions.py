@@ -68,7 +68,6 @@ def folder(tmp_path_factory):
     embedded.stop(place / "results" / ".store")
 
 
-@pytest.mark.full
 def test_a_clean_study_lists_nothing_and_says_so(folder, tmp_path):
     """Run twice, too."""
     with load(folder) as study:
@@ -82,7 +81,6 @@ def test_a_clean_study_lists_nothing_and_says_so(folder, tmp_path):
         assert study.store.database["decisions"].count_documents({}) == 1
 
 
-@pytest.mark.every_run(4)
 @pytest.mark.parametrize("name", DEVIATIONS)
 def test_each_deviation_is_listed_before_it_is_even_run(folder, name):
     """By its name, with what was and what is."""
@@ -183,7 +181,6 @@ def served(tmp_path_factory):
     embedded.stop(place / "results" / ".store")
 
 
-@pytest.mark.every_run(2)
 @pytest.mark.parametrize("whole", [50, pytest.param(1_000_000_000, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", FACTS)
 def test_what_answers_and_how_judges_are_asked_is_decided_too(served, name, whole, monkeypatch):
@@ -217,7 +214,6 @@ def test_what_answers_and_how_judges_are_asked_is_decided_too(served, name, whol
         (served / "elsewhere.gguf").rename(served / "mine.gguf")
 
 
-@pytest.mark.full
 def test_a_change_that_is_taken_back_is_two_changes(tmp_path):
     """Before the first reply as well, where the last decision counts and not the newest text."""
     for name in ("", "margin of equivalence", ""):
@@ -232,7 +228,6 @@ def test_a_change_that_is_taken_back_is_two_changes(tmp_path):
     assert changes["at"].is_monotonic_increasing
 
 
-@pytest.mark.full
 def test_runs_that_do_not_count_are_listed_with_the_rule_that_leaves_them_out(tmp_path):
     """Rules that were decided are no change; replies that another study has paid for are named with it."""
     text = TEXT.replace('{ name = "scripted" }', '{ name = "scripted", replies = ["", "A."] }').replace(

@@ -129,7 +129,6 @@ def desk(finished_desk, tmp_path, monkeypatch, no_pictures):
         embedded.stop(place / ".store")
 
 
-@pytest.mark.full
 def test_every_command_of_the_readme_runs(desk):
     """With exit code 0."""
     for code in re.findall(r"```sh\n(.*?)```", PAGES["README.md"].read_text(encoding="utf-8"), re.DOTALL):

@@ -55,7 +55,6 @@ def test_a_day_is_asked_once_and_is_no_judgement_of_the_study(judged):
     assert verify_study(judged).exit_code == 0
 
 
-@pytest.mark.full
 def test_later_days_ask_the_same_replies(judged):
     """The set is drawn once; another day is another measurement of it, with calls of its own."""
     for month in (11, 12):
@@ -71,7 +70,6 @@ def test_later_days_ask_the_same_replies(judged):
     assert drift_job(judged.plan, judged.store, 4).anchor["_id"] != third.anchor["_id"]
 
 
-@pytest.mark.full
 def test_two_sets_of_one_day_keep_their_rows_and_the_methods_have_cost_and_shift(judged):
     """Sets share replies, and so calls, of a day: each has all of its scores, and nothing is paid twice."""
     asked_anew(judged)
@@ -114,7 +112,6 @@ def test_what_answers_under_a_name_has_changed(server, open_study):
     assert study.runs()["composite_strict"].eq(4.0).all()
 
 
-@pytest.mark.full
 def test_the_budget_caps_it_and_a_larger_one_goes_on(server, tmp_path):
     """What does not fit is not asked; with a larger budget the same day is completed, and nothing is paid twice."""
     server.answer = lambda body: REASONED if is_judge(body) else "Reply."

@@ -55,7 +55,6 @@ def lines_of(folder, text, *, priced=True):
         return study.estimate().attrs["without_result"]
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
@@ -148,7 +147,6 @@ def write_studies_of_pages(folder):
             (folder / f"{page.name}.{len(block)}").write_text(head + block, encoding="utf-8")
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("names", ["*.toml", "templates/*.toml", "*.md.*"])
 def test_no_shipped_study_ends_without_the_result_that_it_is_for(tmp_path, names):
     """Of a new thesis folder, of the templates and of the pages."""

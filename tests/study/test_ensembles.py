@@ -35,7 +35,6 @@ def asked_of(server):
     return {name: names.count(name) for name in dict.fromkeys(names)}
 
 
-@pytest.mark.full
 def test_one_judge_then_two_are_killed_in_the_middle_and_the_holes_are_filled_later(server, begin):
     """Aggregates rest on three, two and one judge; `toolkit judge` fills the holes and asks nothing that is there."""
     judged = []
@@ -103,7 +102,6 @@ def test_judges_judge_three_times_and_count_once(server, begin):
     assert len(study.judgements()) == 18
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(("related", "count", "asked"), [("mark", 3, 6), ("exclude", 2, 0)])
 def test_a_judge_of_the_model_s_own_family_is_marked_or_left_out(server, begin, related, count, asked):
@@ -123,7 +121,6 @@ def test_a_judge_of_the_model_s_own_family_is_marked_or_left_out(server, begin, 
     assert ("6 of 18 judgements are by a judge of the judged model's own family." in caption) == (asked > 0)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     "other",
     [{"judges": 'rubric = "seed-v1"'}, pytest.param({"more": FOCUS}, marks=pytest.mark.full)],
@@ -147,7 +144,6 @@ def test_another_way_of_judging_judges_the_stored_replies_again_and_both_stay(se
     assert (back.runs()["composite"] == 4).all()
 
 
-@pytest.mark.full
 def test_segment_by_segment_every_length_gets_the_same_requests_and_the_same_error_costs_the_same(
     server, begin
 ):

@@ -38,7 +38,6 @@ def shares_of(found):
     return {tuple(one["facets"].values()): one for one in found["shares"]["shares"]}
 
 
-@pytest.mark.full
 def test_replies_of_a_study_are_asked_once_and_read_from_the_ledger(server, study, toolkit):
     """Prompt as question, reply as answer; missing is no no; again is free and says the same."""
     study.execute(progress=False)
@@ -64,7 +63,6 @@ def test_replies_of_a_study_are_asked_once_and_read_from_the_ledger(server, stud
     assert server.count == asked
 
 
-@pytest.mark.full
 def test_the_result_stands_in_frames_findings_figure_methods_and_export(
     server, study, toolkit, tmp_path, no_pictures
 ):

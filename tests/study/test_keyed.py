@@ -63,7 +63,6 @@ def test_the_shipped_key_is_true():
         assert str(row.network) in row.question
 
 
-@pytest.mark.full
 def test_planted_accuracies_are_in_their_intervals(planted):
     """The truth of the study file lies in each interval, and equal models are not told apart."""
     truth = {entry.name: entry.planted.accuracy for entry in planted.file.models if entry.planted}
@@ -104,7 +103,6 @@ def test_a_finished_study_asks_nothing(planted):
     pd.testing.assert_frame_equal(planted.results(), before)
 
 
-@pytest.mark.full
 def test_bundle_and_figures(planted, tmp_path):
     """Figures, statistics and methods are those of accuracy, and say what the key was."""
     paths = {path.name for path in planted.bundle(tmp_path / "bundle")}
@@ -243,7 +241,6 @@ def test_a_scorer_that_leaves_ends_no_run(tmp_path, fault):
     assert answers.loc["q1", "reason"].startswith("the scorer failed: ")
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("shape", ['{"answer": %s}', "%s", '{"a": {"answer": %s}}'])
 def test_a_reply_of_900_brackets_is_unreadable_and_ends_nothing(tmp_path, shape):
     """Run, answers, accuracy, findings and bundle are there; the answer is missing with its reason."""

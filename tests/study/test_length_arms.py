@@ -135,7 +135,6 @@ def test_a_study_asks_arms_where_there_are_some(tmp_path):
     assert {pair.prompt_id[-2:] for pair in Study.load(path).plan.pairs} == {"_s", "_m", "_l"}
 
 
-@pytest.mark.full
 def test_no_other_analysis_sees_an_arm(finished):
     assert finished.runs()["length_arm"].value_counts().to_dict() == dict.fromkeys(LENGTH_ARMS, 2 * BASES)
     assert finished.judgements()["length_arm"].notna().sum() == 3 * 2 * 3 * BASES
@@ -191,7 +190,6 @@ def test_the_parts_add_up_and_the_bases_without_arms_are_named(finished):
     assert json.dumps(result.to_dict())
 
 
-@pytest.mark.full
 def test_status_figure_methods_registration_and_verify_work_with_arms(finished, tmp_path):
     planned = 2 * (3 * (BASES + WITHOUT) + 3 * BASES)
     assert finished.status()["runs"]["succeeded"] == planned

@@ -8,7 +8,6 @@ import re
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from cases import cases
 from stub_server import Fault, StubServer
 from stub_study import REASONED
@@ -68,7 +67,6 @@ def has_results(study):
     assert verify_study(study).fields["differences"] == []
 
 
-@pytest.mark.full
 def test_the_study_of_ollama_runs_as_it_is(tmp_path):
     """Thoughts beside the reply and in it are no part of it; nothing is sent that Ollama ignores; nothing costs."""
 
@@ -120,7 +118,6 @@ def test_the_study_of_ollama_runs_as_it_is(tmp_path):
         assert set(replies["model"]) == {"qwen3-8b", "gpt-oss-20b (low)"}
 
 
-@pytest.mark.full
 def test_the_study_of_vllm_runs_as_it_is(tmp_path):
     """With thoughts and without is two methods; what does not fit is a failed run, and asked again when it does."""
     context = [1100]

@@ -51,7 +51,6 @@ def invoked(*words):
     return CliRunner().invoke(cli, [*map(str, words)])
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize("kind", STUDIES)
 def test_looking_runs_no_code_of_the_study(tmp_path, store_folder, kind):
     """The code writes a file when it is imported; after each command that looks it is not there, after a run it is."""

@@ -58,7 +58,6 @@ def test_every_public_member_of_a_study_works(study, tmp_path):
     } == {}
 
 
-@pytest.mark.full
 def test_a_study_says_what_it_can_answer(study):
     """The same questions as scores of others have, with reasons of a study."""
     questions = study.questions().set_index("analysis")

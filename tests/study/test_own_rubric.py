@@ -100,7 +100,6 @@ def test_judges_score_on_the_rubrics_scale_and_the_composite_is_its_weighted_mea
     assert study.dictionary("runs").set_index("column").loc["plain_words", "unit"] == "points, 1-10"
 
 
-@pytest.mark.full
 def test_a_finished_study_asks_nothing_and_another_rubric_keeps_both(study):
     assert study.execute(progress=False).new_calls == 0
     assert verify_study(study).exit_code == 0
@@ -147,7 +146,6 @@ def test_ratings_of_people_are_of_the_rubric(study, tmp_path):
         typed_scores("10 0 1 2", study.plan.rubric)
 
 
-@pytest.mark.full
 def test_figures_tables_and_the_bundle_say_1_to_10_with_the_titles(study, tmp_path):
     files = study.bundle(tmp_path / "bundle")
     texts = {

@@ -109,7 +109,6 @@ def answer(body):
     return "It is 22." if "ssh" in text else "It is 443." if "https" in text else "I do not know."
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("no_pictures")
 def test_a_test_in_an_empty_folder_runs_from_the_command_line(tmp_path, server, begin):
     """Six runs; two of three right; the same in the frames, the figure and the result; no judge was asked."""
@@ -181,7 +180,6 @@ def test_a_test_that_plans_nonsense_is_one_line(begin, change, says):
         repr(begin(OWN.replace(*change), more=more))
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize(
     ("change", "says"),
     [

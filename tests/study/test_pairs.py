@@ -277,7 +277,6 @@ def test_a_study_of_pairs_from_estimate_to_bundle(tmp_path, capsys, monkeypatch)
     assert study.pairs().equals(frame.assign(created_at=study.pairs()["created_at"]))
 
 
-@pytest.mark.full
 def test_votes_and_scores_of_one_study_are_compared(tmp_path):
     study = study_in(tmp_path, mode="both")
     done = study.execute(progress=False)
@@ -352,7 +351,6 @@ def test_excluded_replies_are_not_paired_and_votes_that_are_none_are_missing_wit
 PAID = JUDGES.replace("planted =", "usd_per_million_input = 100, usd_per_million_output = 100, planted =")
 
 
-@pytest.mark.full
 def test_a_study_that_its_budget_stops_goes_on_and_pays_no_vote_twice(tmp_path):
     parts = {"judges": PAID, "top": "bases = 3\nconcurrency = 1\n"}
     study = study_in(tmp_path, **parts)
@@ -381,7 +379,6 @@ def test_a_study_that_its_budget_stops_goes_on_and_pays_no_vote_twice(tmp_path):
     assert len(study.calls(purpose="judge")) == 36
 
 
-@pytest.mark.full
 def test_a_vote_is_of_one_text_one_judge_and_one_wording(tmp_path):
     study = study_in(tmp_path, top="bases = 2\n")
     study.execute(progress=False)

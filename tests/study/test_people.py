@@ -291,7 +291,6 @@ def test_an_import_that_was_killed_half_way_is_completed_by_the_same_command(stu
     assert counts(study) == (2, 2)
 
 
-@pytest.mark.every_run(5)
 @pytest.mark.parametrize(
     ("header", "line", "message"),
     [

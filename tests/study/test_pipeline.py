@@ -77,7 +77,6 @@ def cut_off(server, below):
     server.answer, server.change = answer, change
 
 
-@pytest.mark.full
 def test_replies_cut_off_are_marked_and_treated_as_the_study_says_now(server, open_study):
     """Excluded by default, then kept, then asked again with more tokens, then excluded: each call is paid once."""
     cut_off(server, 8000)
@@ -107,7 +106,6 @@ def test_replies_cut_off_are_marked_and_treated_as_the_study_says_now(server, op
     assert study.execute(progress=False).new_calls == 0
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize("word", ["banana", "error", None])
 def test_a_reply_whose_end_nobody_knows_is_judged_only_if_the_study_says_so(server, open_study, word):
     """It has a text that was paid for, is marked everywhere, and no number rests on it unasked."""

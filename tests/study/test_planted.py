@@ -22,7 +22,6 @@ def planted(tmp_path_factory):
         yield study
 
 
-@pytest.mark.full
 def test_every_planted_value_is_in_its_interval(planted):
     found = planted_and_found(planted).set_index("what")
     assert found["inside"].all(), found
@@ -33,7 +32,6 @@ def test_every_planted_value_is_in_its_interval(planted):
     assert planted.run(progress=False)["new_calls"] == 0
 
 
-@pytest.mark.full
 def test_a_truth_that_is_not_planted_is_found_out(planted):
     """The same replies held against another study file."""
     other = planted.file.models[0].planted.model_copy(update={"m_minus_s": 0.0, "level": 3.3})
@@ -51,7 +49,6 @@ def test_where_nothing_is_planted_there_is_no_table(study):
     assert planted_and_found(study).empty
 
 
-@pytest.mark.full
 def test_bases_are_drawn_by_the_seed_and_too_many_are_refused(planted, tmp_path):
     bases = {run.prompt.prompt_id.rpartition("_")[0] for run in planted.plan.runs}
     assert len(bases) == 36

@@ -94,7 +94,6 @@ def test_every_mode_judges_all_replies(begin, mode):
     assert study.execute(progress=False).new_calls == 0
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("focus", ["", pytest.param(PER_SENTENCE, marks=pytest.mark.full)])
 def test_probes_elements_and_drift_have_an_answer_of_every_judge(begin, focus):
     study = begin(f"probed{len(focus)}", focus)
@@ -119,7 +118,6 @@ def test_a_script_that_breaks_is_a_reason():
     assert error.value.reason == "script_failed"
 
 
-@pytest.mark.full
 def test_a_parser_that_breaks_costs_no_reply(begin, monkeypatch):
     """The judgement is missing with the reason; once the parser is mended, a replay reads what was paid for."""
     study = begin("parser")

@@ -106,7 +106,6 @@ def test_the_two_of_a_pair_differ_in_the_text_alone(begin):
         assert (original.repeat == altered.repeat) == (pair.probe.kind != CONTROL)
 
 
-@pytest.mark.full
 def test_what_a_judge_does_not_answer_is_missing_and_asked_again_next_time(begin):
     """A judge that is down for altered replies has no shift, exit code 1, and is filled in later."""
     study, server = begin()
@@ -126,7 +125,6 @@ def test_what_a_judge_does_not_answer_is_missing_and_asked_again_next_time(begin
     assert server.count == seen + 10
 
 
-@pytest.mark.full
 def test_the_budget_stops_probing_and_a_larger_one_goes_on_there(begin):
     """At the cap nothing more is sent; what was answered is in the ledger."""
     _, server = begin()
@@ -157,7 +155,6 @@ def test_replies_are_drawn_in_turn_from_bins_and_bases_by_the_seed(demo_like_stu
     assert (CONTROL, *KINDS) == tuple(HARM)  # one list of kinds in two rooms that do not know each other
 
 
-@pytest.mark.full
 def test_the_command_prints_one_object_and_asks_before_it_spends(begin, toolkit):
     """The estimate counts what is not paid for yet; without --yes a cost above the threshold is refused first."""
     study, server = begin("[budget]\nconfirm_above_aud = 0.0\n")

@@ -64,7 +64,6 @@ def report(first, count):
     return "\n".join(map(sentence, range(first, first + count)))
 
 
-@pytest.mark.full
 def test_the_shipped_bases_are_what_the_script_gives(tmp_path):
     """Byte for byte, with nothing dropped and nothing to find; each fact's quote is in the document of that hash."""
     documents = read_documents(DOCUMENTS)
@@ -91,7 +90,6 @@ REPORT = FACTS["report"]
 LONG = ["The board meets " + "soon " * 60, "The board meets on Friday.", "3 to 60 words"]
 
 
-@pytest.mark.every_run(6)
 @pytest.mark.parametrize(("fact", "quote", "why"), [*FACTS["facts"], LONG])
 def test_a_fact_that_does_not_rest_on_its_quote_is_dropped(fact, quote, why):
     """A quote that is not there, and whatever the fact says to the letter and its quote does not."""
@@ -220,7 +218,6 @@ def study(server, tmp_path, store_folder):
     return stub_study(tmp_path, server.openai_url, runs="concurrency = 1")
 
 
-@pytest.mark.full
 def test_paid_once(server, tmp_path, study, toolkit):
     """A second time asks nothing and writes the same bytes; a new document alone is asked; ``calls`` names it."""
     folder, out = tmp_path / "documents", tmp_path / "out"
@@ -285,7 +282,6 @@ def test_what_goes_wrong_is_said(server, tmp_path, study, toolkit):
     assert "has no model 'nobody', only answerer" in err
 
 
-@pytest.mark.full
 def test_a_reached_budget_leaves_what_was_paid_for(server, tmp_path, store_folder, toolkit):
     """Exit code 3, the bases so far are kept, and more money goes on where it stopped."""
     server.answer = stub_reply

@@ -89,7 +89,6 @@ def test_what_is_no_dataset_is_bad_input(check, tmp_path):
         assert str(tmp_path / name) in err
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("copies", [100])
 def test_each_text_of_a_large_dataset_is_counted_once(check, tmp_path, monkeypatch, copies):
     """Thousands of prompts take seconds."""
@@ -112,7 +111,6 @@ def test_each_text_of_a_large_dataset_is_counted_once(check, tmp_path, monkeypat
     assert sorted(asked) == ["cl100k_base"] * len(many) + ["o200k_base"] * len(many)
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("no_pictures")
 def test_a_study_goes_on_with_flaws_that_it_accepts_and_says_so(tmp_path, study_file):
     """Out of range is refused with the way out; accepted, every caption counts it. A kind nobody knows is refused."""

@@ -56,7 +56,6 @@ def begin(tmp_path, study_file):
         study.close()
 
 
-@pytest.mark.full
 def test_the_same_replies_are_graded_with_and_without_and_both_stay(begin):
     """Only judges are asked; both sides are compared; going back costs nothing; FSP is another question."""
     without = begin()
@@ -89,7 +88,6 @@ def test_the_same_replies_are_graded_with_and_without_and_both_stay(begin):
     assert changed["judges reference"] == ("true", "none")
 
 
-@pytest.mark.full
 def test_focus_and_reference_are_compared_each_with_the_other_unchanged(begin):
     """Of four ways of judging the two that differ in one thing are compared, also segment by segment."""
     focus = "[bias_controls]\nfsp_enabled = true\n"
@@ -169,7 +167,6 @@ def test_references_of_a_dataset_are_checked_and_compared(tmp_path):
     assert right.digest != wrong.digest
 
 
-@pytest.mark.full
 def test_a_changed_reference_is_judged_anew_and_only_its_base_is_paid(begin):
     first = begin("reference = true")
     first.execute(progress=False)

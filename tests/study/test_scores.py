@@ -95,7 +95,6 @@ CANNOT = {
 }
 
 
-@pytest.mark.every_run(3)
 @pytest.mark.parametrize("question", CANNOT)
 def test_what_cannot_be_answered_says_why(question):
     """As an error of the call, and beforehand."""
@@ -164,7 +163,6 @@ def test_without_judges_there_are_means_and_no_agreement(tmp_path):
     assert not {"icc_forest.pdf", "reliability.tex"} & {path.name for path in files}
 
 
-@pytest.mark.full
 def test_the_command_says_what_it_took_before_it_writes(tmp_path):
     """As text and as JSON; a column is named as OURS=THEIRS."""
     ratings().rename(columns={"item": "doc"}).to_csv(tmp_path / "mine.csv", index=False)

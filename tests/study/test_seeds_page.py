@@ -53,7 +53,6 @@ def importable(name):
             return hasattr(getattr(importlib.import_module(module), holder, None), attribute)
 
 
-@pytest.mark.every_run(3)
 @pytest.mark.parametrize("row", [*rows(PAGE.read_text(encoding="utf-8"))], ids=lambda row: row[0][:50])
 def test_each_requirement_has_a_place_that_opens(row):
     """In the second column stands at least a name, and each is there."""

@@ -76,7 +76,6 @@ def all_estimates(study):
     return [(f"{name} {place}", one) for name, result in found.items() for place, one in estimates_of(result)]
 
 
-@pytest.mark.full
 def test_frames_name_the_unit_whatever_is_filtered(shared):
     study, _ = shared
     runs = study.runs()
@@ -89,7 +88,6 @@ def test_frames_name_the_unit_whatever_is_filtered(shared):
     assert (len(runs), runs["call_id"].nunique()) == (36, 32)
 
 
-@pytest.mark.full
 def test_every_estimate_counts_groups_and_no_base_twice(shared):
     """What rests on bases rests on groups; the remarks of each estimate say so."""
     study, _ = shared
@@ -141,7 +139,6 @@ def test_one_group_alone_has_no_interval_and_no_test(
     assert "1 base" in study.length().anova.reason
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("no_pictures")
 def test_judgements_that_share_a_call_add_up_in_the_methods(study_file):
     """Two models with the same reply: a judge is asked once of both, and both numbers stand in one sentence."""

@@ -55,7 +55,6 @@ def test_paths_are_relative_to_the_file(tmp_path, monkeypatch):
     assert len(make_plan(first, tmp_path / "a").dataset.prompts) == 36
 
 
-@pytest.mark.every_run(12)
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -140,7 +139,6 @@ TABLES = (
 )  # fmt: skip
 
 
-@pytest.mark.every_run(12)
 @pytest.mark.parametrize(
     ("table", "key"), [(table, key) for table, model in TABLES for key in model.model_fields]
 )
@@ -152,7 +150,6 @@ def test_a_misspelled_key_names_the_one_that_was_meant(tmp_path, table, key):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.every_run(5)
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
@@ -187,7 +184,6 @@ KEYED = (
 )  # fmt: skip
 
 
-@pytest.mark.every_run(6)
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -239,7 +235,6 @@ def test_what_is_no_text_is_one_line(tmp_path):
     assert load_study_file(path)[0].note == "caf\u00e9"
 
 
-@pytest.mark.full
 def test_shipped_study_files_name_no_model_that_was_retired_when_they_were_written():
     """Neither to be tested nor to judge; the day is fixed, for a test must not fail by the calendar."""
     plans = [make_plan(load_study_file(path)[0], path.parent) for path in TEMPLATES.glob("*.toml")]

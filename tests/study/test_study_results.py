@@ -74,7 +74,6 @@ def test_what_is_missing_at_the_ceiling_and_held_against_people(tmp_path):
         assert json.dumps(result.to_dict(), allow_nan=False)
 
 
-@pytest.mark.every_run(1)
 @pytest.mark.parametrize("primary", [None, "M-S", "L-S"])
 def test_only_the_primary_contrast_is_confirmatory_and_unadjusted(study, primary):
     """The other p values are Holm's among themselves, and their row says that the interval is not."""
@@ -104,7 +103,6 @@ def test_only_the_primary_contrast_is_confirmatory_and_unadjusted(study, primary
         assert (g.low, g.high) == (d.low, d.high)
 
 
-@pytest.mark.full
 def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
     study_file,
 ):
@@ -157,7 +155,6 @@ def test_the_same_scores_have_one_interval_wherever_their_correlation_stands():
     assert other.method == between.method
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("settings", ["", '[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"\n'])
 def test_one_cost_wherever_it_stands(tmp_path, store_folder, settings):
     """Equal replies share the calls of their judges: judges, calls, status and methods add up to the same AUD."""

@@ -53,7 +53,6 @@ def test_a_finished_study_is_what_its_ledger_gives_and_stays_as_it_is(finished, 
     assert records(finished) == before
 
 
-@pytest.mark.full
 def test_a_replay_restores_a_text_that_was_changed_and_one_that_was_deleted(finished):
     """Verify names both; a run whose text is gone says how to get it back."""
     texts, runs = (finished.store.database[name] for name in ("output_blobs", "runs"))
@@ -72,7 +71,6 @@ def test_a_replay_restores_a_text_that_was_changed_and_one_that_was_deleted(fini
     assert [text["content"] for text in texts.find().sort("blob_id")] == [text["content"] for text in before]
 
 
-@pytest.mark.full
 def test_figures_and_bundle_that_are_not_of_this_study_are_named(finished):
     """An edited figure, a leftover, an edited bundle, and a study file that was changed since."""
     finished.figures()
@@ -149,7 +147,6 @@ def records(study):
     return {name: list(study.store.database[name].find(sort=[("_id", 1)])) for name in names}
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("at", "same", "more"),
     [
@@ -194,7 +191,6 @@ def test_a_study_that_was_stopped_is_what_its_ledger_gives_then_and_at_its_end(
         assert verify_study(study).fields["differences"] == []
 
 
-@pytest.mark.full
 def test_nothing_that_is_so_already_is_written_again(study_file):
     """A judge that fails is asked at each start; what others said stays as it is, to the moment of its change."""
     path = study_file()
@@ -209,7 +205,6 @@ def test_nothing_that_is_so_already_is_written_again(study_file):
         assert verify_study(study).fields["differences"] == []
 
 
-@pytest.mark.full
 def test_what_a_provider_refused_or_was_away_for_is_no_difference(server, tmp_path, store_folder):
     """One judge has no key that is taken: one call of it is refused, the others are not sent."""
 

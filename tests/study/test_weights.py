@@ -84,7 +84,6 @@ def test_equal_weights_are_the_numbers_without_any():
     assert aggregated["confidence_intervals"]["clarity"] == pytest.approx([0.0, 5.0])
 
 
-@pytest.mark.full
 def test_weights_change_no_call_and_the_result_has_the_difference(tmp_path):
     """The ledger is judged from again; the difference is that of both studies, paired, and verify makes it again."""
     with study_at(tmp_path) as equal:
@@ -155,7 +154,6 @@ def test_runs_that_nobody_scored_leave_nothing_to_compare():
         judge_weighting(pd.concat([runs, runs]), judgements, ["clarity"])
 
 
-@pytest.mark.full
 def test_length_normalization_of_the_seed_s_document_asks_for_the_length_bias(tmp_path):
     """``fsp_enabled`` with it and no more runs; the findings say what it does, and documents of runs have both."""
     controls = "[bias_controls]\nfsp_enabled = true\nlength_normalization = true\n"

@@ -184,7 +184,6 @@ def test_free_text_without_judges_runs_and_has_no_verdict():
     assert test.aggregate_measurements(measured)[0].estimate is None
 
 
-@pytest.mark.every_run(2)
 @pytest.mark.parametrize(("text", "invents", "meets", "verdict", "matched", "calls"), CASES["judged"])  # fmt: skip
 def test_judges_decide_and_an_unreadable_judge_is_missing(text, invents, meets, verdict, matched, calls):
     """Right and invented is a hallucination; an empty reply needs no judge; what a judge wrote is in the reason."""
@@ -198,7 +197,6 @@ def test_judges_decide_and_an_unreadable_judge_is_missing(text, invents, meets, 
         assert ("requirement: It names a beacon." in content) == ("merely wrong" not in content)
 
 
-@pytest.mark.every_run(2)
 @pytest.mark.parametrize(("name", "says"), [
     (AnswerOfQuestion(type="number", value=3, tolerance=0.5), "the answer to the question the number 3 (within 0.5)"),
     ("beaconing_interval", "the number 1.9"), ("login_post_redirected", "as the answer to the question: yes"),

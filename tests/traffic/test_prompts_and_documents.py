@@ -97,7 +97,6 @@ def test_what_cannot_be_asked_is_refused_with_all_its_faults_a_line_each(options
         assert line in fault
 
 
-@pytest.mark.full
 def test_frames_results_and_findings_have_the_document_and_its_difference(path):
     with Study.load(path) as study:
         study.execute(progress=False)
@@ -114,7 +113,6 @@ def test_frames_results_and_findings_have_the_document_and_its_difference(path):
         assert "By mean raw score over 2 of 2 questions, the document rfc" in findings
 
 
-@pytest.mark.full
 def test_an_export_is_enough_to_plan_the_study_anew(path, tmp_path):
     """Its texts are there, whatever their names end in; a document that changes is a change of what was decided."""
     with Study.load(path) as study:

@@ -54,7 +54,6 @@ def test_a_mean_with_bounds_is_a_share_of_them_and_has_an_interval_at_their_ends
     assert low <= found.low < found.high <= high
 
 
-@pytest.mark.full
 def test_the_interval_of_a_share_holds_near_an_end_as_it_says():
     """One question of twenty unread, 12 questions in 3 repeats: of 400 studies; Student's t, cut off, held in 77 %."""
     rng = np.random.default_rng(7)
