@@ -235,7 +235,7 @@ WRITERS = {
 
 @pytest.mark.parametrize(
     "names",
-    [[name for name in WRITERS if name != "a bundle"], pytest.param(["a bundle"], marks=pytest.mark.full)],
+    [[name for name in WRITERS if name != "a bundle"], ["a bundle"]],
     ids=["parts", "a bundle"],
 )
 def test_what_is_written_takes_the_place_of_nothing_that_is_not_of_the_study(tmp_path, names):

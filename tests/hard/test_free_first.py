@@ -29,7 +29,7 @@ def at_budget(study, aud):
     return Study(study.file.model_copy(update={"budget": Budget(aud=aud)}), study.path)
 
 
-@pytest.mark.parametrize("limit", [None, pytest.param(2, marks=pytest.mark.full)])
+@pytest.mark.parametrize("limit", [None, 2])
 def test_a_budget_stop_after_a_kill_leaves_nothing_paid_unwritten(server, tmp_path, store_folder, limit):
     """Killed half-way among runs and judges, then stopped by its budget at once: verify has no difference."""
     server.latency = 0.03
