@@ -1,9 +1,16 @@
 """Fixtures that every room shares: an open store, a study file, and nothing of the user's surroundings."""
 
 import contextlib
+import functools
+import gc
 import os
 import signal
+import sys
+import tomllib
 import uuid
+from collections import Counter
+from importlib.metadata import entry_points
+from pathlib import Path
 from weakref import WeakSet
 
 import pytest
@@ -13,6 +20,7 @@ from stub_server import StubServer
 from stub_study import plain, stub_study
 from warm_server import warm_servers
 
+from toolkit import prompt_test
 from toolkit.cli import main
 from toolkit.files import write_atomically
 from toolkit.runs import gateway, limits
@@ -23,10 +31,39 @@ from toolkit.study import Study
 # The same examples every time, and no limit of 200 ms for each, which a busy machine exceeds.
 settings.load_profile("ci")
 
+# What is imported and collected lives to the end: looking through it again and again takes each worker four seconds.
+gc.disable()
 
+
+def pytest_collection_finish():
+    """Collect garbage from here on, of what tests leave alone."""
+    gc.freeze()
+    gc.enable()
+
+
+EVERY_RUN = tomllib.loads(Path(__file__).with_name("every_run.toml").read_text("utf-8"))
+"""How many cases of a test are of every run, by file; there are more of each kind in the full count."""
+LONGEST = (
+    "test_site",
+    "test_jupyterlab",
+    "test_dask",
+    "test_planted",
+    "test_chaos",
+    "test_broken_guarantees",
+)
+"""What all other workers would wait for at the end; one of them has the one JupyterLab."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """The site takes more than a minute: it comes first, or all others wait for it at the end."""
-    items.sort(key=lambda item: item.path.name != "test_site.py")
+    """Mark the cases of a test that are not of every run, and have what takes a minute begin first."""
+    met = Counter()
+    for item in items:
+        place, test = "/".join(item.path.parts[-2:]), getattr(item, "originalname", "")
+        met[place, test] += 1
+        if met[place, test] > EVERY_RUN.get(place, {}).get(test, len(items)):
+            item.add_marker(pytest.mark.full)
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -50,7 +87,10 @@ def _own_surroundings():
 @pytest.fixture(scope="session", autouse=True)
 def _unhurried():
     """Shorten what a study of six runs waits for without need: of the 0.7 s that it took it was busy for 0.1 s."""
+    # What tests packages offer is read from 240 files three times for each study, and packages stay as they are.
+    offered = functools.cache(lambda path, about: entry_points(**dict(about)))
     with pytest.MonkeyPatch.context() as patch, warm_servers():
+        patch.setattr(prompt_test, "entry_points", lambda **about: offered((*sys.path,), (*about.items(),)))
         patch.setattr(writer, "BETWEEN_BULKS", 0.002)
         for module in (gateway, limits):
             patch.setattr(module, "POLL_SECONDS", 0.05)

@@ -92,7 +92,6 @@ def test_killed_half_way_and_called_twice_at_once_each_is_run_once(tmp_path, sta
     assert not list((tmp_path / "out" / "records").glob("batch-*"))
 
 
-@pytest.mark.full
 def test_a_dead_run_is_taken_over_and_sigterm_ends_workers_and_kernels(tmp_path, start):
     """A record that says running and belongs to nobody is taken over; when stopped, nothing runs on and all wait."""
     batch = start(0)
@@ -119,7 +118,6 @@ def test_a_dead_run_is_taken_over_and_sigterm_ends_workers_and_kernels(tmp_path,
     wait_for(lambda: not any(is_alive(pid) for pid in lines(kernels)))
 
 
-@pytest.mark.full
 def test_a_second_ctrl_c_ends_kernels_at_once(tmp_path, start):
     """Where the first one asks: a notebook that does not listen would go on for 15 s, and its batch with it."""
     batch = start(0, workers=1, body=DEAF)

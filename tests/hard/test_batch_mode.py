@@ -62,13 +62,11 @@ def test_what_a_batch_does_not_answer_is_asked_singly(server, load):
     assert all("batch" not in call.attempts[-1] for call in calls if len(call.attempts) == 2)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("provider", "sent", "code"),
     [
-        pytest.param("openai", signal.SIGKILL, -9, marks=pytest.mark.full),
         ("anthropic", signal.SIGKILL, -9),
-        pytest.param("openai", signal.SIGINT, 130, marks=pytest.mark.full),
+        ("openai", signal.SIGINT, 130),
     ],
 )
 def test_a_process_that_ends_leaves_its_batch_to_the_next(server, load, provider, sent, code):
@@ -157,8 +155,7 @@ def leave_open(study, server):
     return held_for_an_open_batch(study)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("provider", ["anthropic", pytest.param("openai", marks=pytest.mark.full)])
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
 def test_collecting_an_open_batch_needs_no_new_budget(server, load, provider):
     """Four starts: nothing is unsure, and what the batch may cost is held once, in a budget of hardly more."""
     loaded = load(provider)
@@ -168,8 +165,7 @@ def test_collecting_an_open_batch_needs_no_new_budget(server, load, provider):
     collect(study, server)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+@pytest.mark.parametrize("provider", ["openai"])
 def test_an_open_batch_is_booked_once_however_often_its_study_is_started(
     server, load, store_folder, provider
 ):
@@ -286,7 +282,6 @@ def test_what_failed_in_a_batch_is_still_to_be_asked_where_the_budget_ends(serve
     assert record_differences(study) == []
 
 
-@pytest.mark.full
 def test_a_kill_while_a_call_of_a_batch_is_asked_singly_books_both(server, load, store_folder):
     """The batch has let go of it, so that its claim says what both may have cost; the other replies are kept."""
     server.batch_body = lambda body: b"\n".join(body.splitlines()[:5])

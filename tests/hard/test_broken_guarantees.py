@@ -20,7 +20,6 @@ def test_a_mutation_of_lines_that_did_not_run_is_named(tmp_path):
     assert outside_main_job([mutation], {"a.py": []}, tmp_path) == [mutation]
 
 
-@pytest.mark.full
 def test_every_mutation_is_of_a_line_that_the_main_job_runs():
     """And one of a formula that no study with a rubric calls is named."""
     uncalled = replace(

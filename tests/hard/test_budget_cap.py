@@ -60,7 +60,6 @@ def bill(study, server):
     return billed(study, server.input_tokens, server.output_tokens)
 
 
-@pytest.mark.full
 def test_one_process_stops_near_the_cap_and_a_larger_one_goes_on_to_the_end(server, study_at):
     """Half the cost is spent to four fifths at least, never passed, and no run is asked again afterwards."""
     server.latency = 0.01
@@ -131,7 +130,6 @@ def test_what_replies_show_holds_back_what_was_set_aside_before(server, study_at
     assert not study.store.database["calls"].count_documents({"state": {"$ne": "done"}})
 
 
-@pytest.mark.full
 def test_what_a_model_billed_above_its_worst_case_is_its_worst_case_from_then_on(server, study_at):
     """The cap is passed by nothing but the first round, in this start and, by the ledger, in later ones."""
     server.change, server.latency = overbilled, 0.05
@@ -143,7 +141,6 @@ def test_what_a_model_billed_above_its_worst_case_is_its_worst_case_from_then_on
         assert server.count == len(kept_replies(study)) == calls
 
 
-@pytest.mark.full
 def test_replies_that_never_arrived_count_against_the_cap(server, study_at, monkeypatch):
     """The server bills what hung, was dropped or came broken too, and its bill stays within the budget."""
     policy = partial(RetryPolicy, first_wait=0.02, longest_wait=0.05)
@@ -160,7 +157,6 @@ def test_replies_that_never_arrived_count_against_the_cap(server, study_at, monk
     assert bill(study, server) >= 0.5 * cap
 
 
-@pytest.mark.full
 def test_the_cap_outlives_a_kill(server, study_at):
     """Killed three times on the way, the study still ends at its budget, and goes on with a larger one."""
     server.latency = 0.05

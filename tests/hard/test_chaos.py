@@ -14,6 +14,7 @@ from toolkit.runs.limits import UNSURE, RetryPolicy
 from toolkit.store.documents import Call, Run
 
 ENDPOINTS = 4
+REPEATS = 42
 SHARES = {  # issue 3, "Chaos"
     (Fault(status=429), Fault(status=429, retry_after="0.05")): 0.15,
     (Fault(status=500), Fault(status=503), Fault(status=529)): 0.05,
@@ -41,23 +42,18 @@ def reason_of(fault):
     return REASONS[None if fault is None else fault.status if fault.kind == "status" else fault.kind]
 
 
-@pytest.mark.parametrize("repeats", [9, pytest.param(42, marks=pytest.mark.full)])
-def test_in_chaos_every_run_ends_and_the_ledger_knows_every_request(
-    tmp_path, store_folder, monkeypatch, repeats
-):
+def test_in_chaos_every_run_ends_and_the_ledger_knows_every_request(tmp_path, store_folder, monkeypatch):
     """Each run succeeds or says why not, the ledger agrees with the servers to the request and to the token."""
     # Few attempts, so that some runs do fail; short waits, because there are many of them.
-    policy = partial(RetryPolicy, attempts=4 if repeats > 9 else 3, first_wait=0.05, longest_wait=0.2)
+    policy = partial(RetryPolicy, attempts=4, first_wait=0.05, longest_wait=0.2)
     monkeypatch.setattr(gateway, "RetryPolicy", policy)
     # Four endpoints and not one: under such refusals the window of one stands at 2.4 requests of its 50.
     faults = [DrawnFaults(20251117 + number, SHARES) for number in range(ENDPOINTS)]
-    total = ENDPOINTS * 12 * repeats
+    total = ENDPOINTS * 12 * REPEATS
     with ExitStack() as stack:
         servers = [stack.enter_context(StubServer(faults=one)) for one in faults]
         addresses = [server.openai_url for server in servers]
-        study = unjudged_study(
-            tmp_path, *addresses, repeats=repeats, concurrency=50, timeout_seconds=1.5 * (1 + (repeats > 9))
-        )
+        study = unjudged_study(tmp_path, *addresses, repeats=REPEATS, concurrency=50, timeout_seconds=3.0)
         stack.enter_context(closing(study.store))  # also when it is red, or the next tests are too
         outcome = study.execute(progress=False)
         calls = list(study.store.objects(Call))
@@ -113,7 +109,6 @@ def test_in_chaos_every_run_ends_and_the_ledger_knows_every_request(
         assert sum(server.count for server in servers) == met.total() + outcome.failed
 
 
-@pytest.mark.full
 def test_waiting_in_line_is_no_part_of_the_retry_deadline(server, tmp_path, store_folder, monkeypatch):
     """Twelve calls one after the other, each refused twice: the last ones wait longer than a call may be retried."""
     policy = partial(RetryPolicy, attempts=50, first_wait=0.01, longest_wait=0.02, deadline=2.0)

@@ -141,9 +141,7 @@ def test_a_key_that_is_missed_late_loses_no_reply(tmp_path, monkeypatch):
         assert set(late) <= set(kept(study.store))
 
 
-@pytest.mark.parametrize(
-    "judged", [pytest.param(False, marks=pytest.mark.full), True], ids=["model", "judge"]
-)
+@pytest.mark.parametrize("judged", [False, True], ids=["model", "judge"])
 def test_keys_are_missed_before_the_first_request(
     tmp_path,
     monkeypatch,

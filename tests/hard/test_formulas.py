@@ -34,7 +34,6 @@ def formulas(path):
     return [cell for cell in cells if not NUMBER.fullmatch(cell)]
 
 
-@pytest.mark.full
 def test_one_file_writes_csv():
     """Whatever writes a table elsewhere would have to guard it too."""
     writers = {"to_csv", "to_excel", "to_clipboard", "write_csv", "DictWriter", "savetxt", "CSVWriter"}
@@ -82,7 +81,6 @@ def hostile_ratings():
     return pd.DataFrame(rows, columns=["item", "model", "judge", "dimension", "human", "score"])
 
 
-@pytest.mark.full
 def test_no_table_of_somebody_s_scores_is_a_formula(tmp_path):
     """Every CSV of a bundle: the data of figures, tables and statistics."""
     scores = Scores(hostile_ratings(), name="hostile")

@@ -216,7 +216,7 @@ serve(Path(sys.argv[1]), 60)
 
 @pytest.mark.parametrize(
     ("repeats", "under_way"),
-    [(2, 1), pytest.param(20, 2 * 10, marks=IN_FULL)],
+    [(2, 1), (20, 2 * 10)],
     ids=["one after the other", "ten at once"],
 )
 def test_a_full_disk_is_one_line(tmp_path, store_folder, repeats, under_way):

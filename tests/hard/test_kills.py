@@ -204,12 +204,12 @@ def test_what_may_have_been_billed_is_settled_once(server, tmp_path, store_folde
     assert (done["unsure_calls"], done["settled"]) == (0, [record])
 
 
-@pytest.mark.parametrize(("runs", "rounds"), [(120, 4), pytest.param(400, 20, marks=FULL)])
 def test_two_studies_with_the_same_calls_both_killed_at_random_pay_each_call_once(
-    server, tmp_path, store_folder, runs, rounds
+    server, tmp_path, store_folder
 ):
     """Each reply is kept once, no living process's call is asked by the other, and only what was in flight again."""
     times, moments = random.Random(7), random.Random(20251128)
+    runs, rounds = 400, 20
     server.latency = lambda: times.uniform(0.2, 1.8) * LATENCY
     study = unjudged_study(tmp_path, server.openai_url, repeats=42, concurrency=CONCURRENCY)
     for _ in range(rounds):

@@ -21,8 +21,6 @@ from toolkit.runs.execution import run_anywhere
 from toolkit.store.documents import Call
 from toolkit.study import Study
 
-FULL = pytest.mark.full
-
 
 def command(folder, server):
     """Return the study of 24 runs, four at once, and what runs it."""
@@ -139,9 +137,7 @@ def test_a_study_stopped_by_ctrl_c_has_lost_nothing(tmp_path, store_folder):
         assert not any(call.unsure_aud for call in study.store.objects(Call))
 
 
-@pytest.mark.parametrize(
-    "fault", [None, pytest.param(Fault(status=503), marks=FULL)], ids=["answered", "refused"]
-)
+@pytest.mark.parametrize("fault", [None, Fault(status=503)], ids=["answered", "refused"])
 def test_nothing_is_sent_after_ctrl_c(tmp_path, store_folder, fault):
     """Four of 24 are under way: they come home and are kept, or not tried again, no fifth is sent, and no claim stays.
 
@@ -167,7 +163,6 @@ def test_nothing_is_sent_after_ctrl_c(tmp_path, store_folder, fault):
             assert (study.status()["unsure_calls"], study.status()["unsure_aud"]) == (0, 0.0)
 
 
-@pytest.mark.full
 def test_a_second_ctrl_c_gives_up_what_is_in_flight(tmp_path, store_folder):
     """Nobody waits a minute for replies that he gave up; the ledger says that they may have been billed."""
     with StubServer(latency=60) as server:

@@ -38,7 +38,6 @@ def alone():
     pytest.skip("this machine does not let a test have a network namespace of its own (unshare -rn)")
 
 
-@pytest.mark.full
 def test_an_export_is_verified_without_a_network(tmp_path):
     """The planted study with two of its models and four of its bases; its store is gone by then."""
     command, out = alone(), tmp_path / "out"

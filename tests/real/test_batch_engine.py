@@ -24,7 +24,6 @@ def run(template, parameters=None, **options):
     )
 
 
-@pytest.mark.full
 def test_a_notebook_that_takes_too_long_is_ended(tmp_path):
     """Also one whose cells each are short, or whose kernel has not booted by then."""
     path = write_notebook(tmp_path / "t.ipynb", "k = 1", *["import time\ntime.sleep(1)"] * 60)
@@ -33,7 +32,6 @@ def test_a_notebook_that_takes_too_long_is_ended(tmp_path):
     assert error.value.status == "timeout"
 
 
-@pytest.mark.full
 def test_a_kernel_that_never_lives_is_a_dead_kernel_and_no_cell_claims_completion(tmp_path, monkeypatch):
     """The notebook says that there was none, and all its cells are as they were."""
     command = [sys.executable, "-c", "import sys; sys.exit(3)", "{connection_file}"]
@@ -63,7 +61,6 @@ def test_kernels_talk_over_files_that_are_gone_afterwards(tmp_path):
     assert not list(folder.iterdir())
 
 
-@pytest.mark.full
 def test_papermill_on_the_command_line_takes_the_engine_by_its_name(tmp_path):
     """As its users call it: it runs with its parameters, and an exit is no success."""
     path = write_notebook(tmp_path / "t.ipynb", "k = 1", "print(k + 1)", "import sys\nsys.exit(0)", "k")

@@ -116,7 +116,6 @@ def kill_a_worker_of(records, server, killed, over):
         over.set()
 
 
-@pytest.mark.full
 def test_a_cluster_comes_to_the_same_results_and_spend_also_when_a_worker_is_killed(tmp_path, cluster):
     """Each cell has its own study: two of the same calls at once and a dead worker, two with half the budget."""
     template = write_notebook(tmp_path / "ask.ipynb", "study: str", ASK)
@@ -201,8 +200,8 @@ while not Path("go").exists():
 
 @pytest.mark.parametrize(("lost", "allowed", "reason"), [
     ("scheduler", 3, "CancelledError"),
-    pytest.param("worker", 3, "NoWorkerError", marks=pytest.mark.full),
-    pytest.param("worker", 0, "KilledWorker", marks=pytest.mark.full),
+    ("worker", 3, "NoWorkerError"),
+    ("worker", 0, "KilledWorker"),
 ])  # fmt: skip
 def test_a_cluster_that_is_gone_loses_nothing_and_the_batch_does_not_wait_for_ever(
     tmp_path, monkeypatch, lost, allowed, reason

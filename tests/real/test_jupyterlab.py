@@ -210,7 +210,6 @@ def _rate_two_replies(page):
     reached("Reply 3 of 5")
 
 
-@pytest.mark.full
 def test_a_person_rates_replies_at_the_desk(lab, whole):
     """Two replies are rated, one with the mouse and one with the keyboard, and both are in the store."""
     seen = _see(lab, "03_rate_answers", then=_rate_two_replies)

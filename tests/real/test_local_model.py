@@ -58,7 +58,6 @@ def through(client, address):
     )
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("client", ["openai", "anthropic"])
 @pytest.mark.parametrize("mode", ["off", "listed", "per_sentence"])
 def test_through_both_clients_every_reply_is_a_judgement_or_missing_with_its_reason(
@@ -90,7 +89,6 @@ def test_through_both_clients_every_reply_is_a_judgement_or_missing_with_its_rea
         assert judgements["expected_mass"].between(0, 1, inclusive="right").all()
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("client", ["openai", "anthropic"])
 def test_every_way_of_asking_for_hallucinations_ends_in_a_verdict_or_a_reason(
     tmp_path, store_folder, address, client
@@ -108,7 +106,6 @@ def test_every_way_of_asking_for_hallucinations_ends_in_a_verdict_or_a_reason(
 
 
 @pytest.mark.usefixtures("no_pictures")
-@pytest.mark.full
 @pytest.mark.parametrize("rubric", ["default", "seed-v1"])
 def test_the_local_model_answers_and_judges(tmp_path, store_folder, rubric):
     """One short prompt, three judges: every judgement is a score or a reason, and tokens are the server's own."""

@@ -18,7 +18,6 @@ ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS, TEMPLATES = ROOT / "notebooks", ROOT / "templates"
 
 
-@pytest.mark.full
 def test_the_ratings_of_a_person_stand_in_the_notebook(tmp_path):
     """With two replies rated, the notebook shows the desk, counts them, and compares them with the judges."""
     book = nbformat.read(NOTEBOOKS / "03_rate_answers.ipynb", 4)
@@ -74,7 +73,6 @@ def test_a_template_runs_by_papermill_with_its_parameters(tmp_path, demo_like_st
     ]
 
 
-@pytest.mark.full
 def test_a_failed_execution_is_an_error_and_its_notebook_stays(tmp_path):
     """No notebook stands under the final name; parameters that do not fit are refused before anything starts."""
     template = write_notebook(tmp_path / "broken.ipynb", "x = 1", "1 / 0")

@@ -198,7 +198,6 @@ def test_the_bundle_of_a_judged_study_compiles_and_stays_within_fifteen_pages(wh
     assert text.count("\f") <= 15
 
 
-@pytest.mark.full
 def test_a_narrower_thesis_with_packages_of_its_own_takes_up_everything(whole_bundle, tmp_path):
     """Twoside, active quotes, hyperref, a blank in the path: every table is there, whole, and within the text."""
     log, text = thesis_of(whole_bundle, tmp_path)
@@ -327,7 +326,6 @@ def test_hostile_names_and_notes_print_as_they_are_and_do_nothing(write_study, t
     assert text.count("References") == 1  # \end{document} ended nothing
 
 
-@pytest.mark.full
 def test_a_one_shot_study_has_its_bundle(write_study, tmp_path):
     """Its figures, tables and methods, no statistics of judges; a thesis takes it up; no model's name is a method."""
     study = Study.load(write_study(ONE_SHOT))
@@ -398,7 +396,7 @@ def together(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("options", ["", pytest.param("[twocolumn]", marks=pytest.mark.full)])
+@pytest.mark.parametrize("options", ["", "[twocolumn]"])
 def test_every_reference_and_every_file_is_of_the_study_that_is_meant(together, options):
     """No label twice, no BibTeX entry twice; both pictures of one name are there; a table over pages in two columns."""
     name = f"thesis{options.strip('[]')}"

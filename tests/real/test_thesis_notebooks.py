@@ -61,7 +61,6 @@ def printed(path):
     return "".join(output.get("text", output.get("data", {}).get("text/plain", "")) for output in outputs)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_of_a_fresh_folder_runs(thesis, name):
     """Without a warning; what it writes is below the folder's results, once."""
@@ -92,7 +91,6 @@ def _is_a_study_file(thesis, text):
         assert study.file.budget.aud
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("no_pictures")
 def test_own_prompts_are_asked_and_analysed(thesis, monkeypatch, capsys):
     """The base that ships and two more, by the commands of the Makefile; verified twice."""

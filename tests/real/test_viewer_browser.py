@@ -189,7 +189,6 @@ def use(person):
     person.wait.until(lambda _: "Two runs side by side" not in person.root.text)
 
 
-@pytest.mark.full
 @pytest.mark.browser
 def test_answers_are_read_in_jupyterlab_and_none_of_them_acts(lab, study, tmp_path):
     """A person filters, picks, steps by keys, compares and exports; hostile text stays text all the way."""
@@ -253,7 +252,6 @@ def test_the_page_is_the_same_viewer_loads_nothing_and_runs_nothing_of_others(st
             assert page.execute_script(wide) <= 0, f"at {width} pixels the page has to be pushed sideways"
 
 
-@pytest.mark.full
 @pytest.mark.browser
 def test_without_widgets_a_page_stands_in_the_output(study, tmp_path):
     """In HTML made by nbconvert, with no kernel and no network, the run that was asked for stands as text."""

@@ -305,7 +305,7 @@ def test_a_study_without_any_score_draws_what_is_missing_and_nothing_else():
 @pytest.mark.parametrize(
     "about",
     [
-        pytest.param({"models": ("only",), "bases": 1}, marks=pytest.mark.full),
+        {"models": ("only",), "bases": 1},
         {"models": ("$\\alpha$", "_hidden", "a\nvery " + "long " * 20 + "name"), "bases": 2, "free": True},
     ],
     ids=["one base", "three models, free, hostile names"],

@@ -116,7 +116,11 @@ def check(statement):
     assert (" higher than " in text) <= (size > 0)
 
 
-@pytest.mark.parametrize("kind", [rubric, keyed, one_shot, votes], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(rubric, marks=pytest.mark.full), keyed, one_shot, votes],
+    ids=lambda kind: kind.__name__,
+)
 @pytest.mark.parametrize(
     "seeds", [range(4), pytest.param(range(4, 16), marks=pytest.mark.full)], ids=["some", "all"]
 )

@@ -48,7 +48,7 @@ class Ports(PromptResponseTest):
 
 
 KINDS = tomllib.loads(Path(__file__).with_name("kinds_of_study.toml").read_text("utf-8"))
-QUICK = ("few groups", "few questions", "two of scores")
+QUICK = ("two of scores",)
 PARAMS = [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.full) for kind in KINDS]
 
 

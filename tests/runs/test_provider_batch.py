@@ -94,7 +94,7 @@ def submit(spec, requests, name):
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("limit", ["largest_bytes", pytest.param("largest", marks=pytest.mark.full)])
+@pytest.mark.parametrize("limit", ["largest_bytes", "largest"])
 def test_a_full_batch_is_followed_by_another(store, server, monkeypatch, limit):
     """Neither the number of requests nor the bytes of a batch pass what the provider takes."""
     spec = spec_for("openai", server)

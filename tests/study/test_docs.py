@@ -20,6 +20,7 @@ import pytest
 from cases import cases
 from page_reader import ELSEWHERE, TUTORIALS, Reader
 from papermill.cli import papermill
+from small_study import without_pictures
 
 import toolkit
 from toolkit import Study
@@ -81,22 +82,22 @@ def test_every_method_that_a_page_names_is_there():
         inspect.signature(getattr(Study, name)).bind(None, *places, **keywords)
 
 
-@pytest.fixture
-def desk(demo_like_study, tmp_path, monkeypatch, no_pictures):
+@pytest.fixture(scope="module")
+def finished_desk(demo_like_study, tmp_path_factory):
     """A folder with what the commands of the pages name: a finished study, its ratings, a capture, templates."""
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(ROOT / "templates", tmp_path / "templates")
+    folder = tmp_path_factory.mktemp("desk")
+    shutil.copytree(ROOT / "templates", folder / "templates")
     text = demo_like_study.read_text(encoding="utf-8")
     text = text.replace('"small"', '"small"\ndataset = "rq1_controlled"\nbases = 12')
     for name in ("my_study", "gpt4o", "claude"):  # each with a folder of its own
-        (tmp_path / f"{name}.toml").write_text(text.replace("small", name), encoding="utf-8")
+        (folder / f"{name}.toml").write_text(text.replace("small", name), encoding="utf-8")
     shutil.copy(
-        Path(toolkit.__file__).parent / "traffic" / "data" / "plain_gets.pcapng", tmp_path / "flow.pcapng"
+        Path(toolkit.__file__).parent / "traffic" / "data" / "plain_gets.pcapng", folder / "flow.pcapng"
     )
     foreign = ROOT / "tests" / "golden" / "foreign"
-    (tmp_path / "logs").mkdir()
-    shutil.copy(foreign / "inspect_sums.eval", tmp_path / "logs")
-    shutil.copy(foreign / "inspect_graded_1.eval", tmp_path / "grades.eval")
+    (folder / "logs").mkdir()
+    shutil.copy(foreign / "inspect_sums.eval", folder / "logs")
+    shutil.copy(foreign / "inspect_graded_1.eval", folder / "grades.eval")
     rows = [
         (f"q{item}", model, judge, judge == "anna", (item + len(model) + len(judge)) % 5 + 1)
         for item in range(12)
@@ -104,16 +105,25 @@ def desk(demo_like_study, tmp_path, monkeypatch, no_pictures):
         for judge in ("gpt-4o", "claude", "anna")
     ]
     scores = pd.DataFrame(rows, columns=["item", "model", "judge", "human", "score"])
-    scores.to_csv("scores.csv", index=False)
-    scores.rename(columns={"item": "doc_id"}).to_csv("table.csv", index=False)
+    scores.to_csv(folder / "scores.csv", index=False)
+    scores.rename(columns={"item": "doc_id"}).to_csv(folder / "table.csv", index=False)
     wide = scores.pivot(index=["item", "model"], columns="judge", values="score")
-    wide[["gpt-4o", "claude"]].to_csv("t.csv")
-    with Study.load("my_study.toml") as study:
+    wide[["gpt-4o", "claude"]].to_csv(folder / "t.csv")
+    with without_pictures(), Study.load(folder / "my_study.toml") as study:
         study.run(progress=False)
         runs = study.runs()["run_id"].head(2)
+        dimensions = ",".join(pd.Index(study.dimensions()["dimension"].unique()))
     rows = "\n".join(f"{run},ann,{','.join(['3'] * 7)}" for run in runs)
-    dimensions = ",".join(pd.Index(study.dimensions()["dimension"].unique()))
-    (tmp_path / "ratings.csv").write_text(f"run_id,rater,{dimensions}\n{rows}\n", encoding="utf-8")
+    (folder / "ratings.csv").write_text(f"run_id,rater,{dimensions}\n{rows}\n", encoding="utf-8")
+    embedded.stop(folder / "results" / ".store")
+    return folder
+
+
+@pytest.fixture
+def desk(finished_desk, tmp_path, monkeypatch, no_pictures):
+    """A copy of the finished desk, for one reader."""
+    shutil.copytree(finished_desk, tmp_path, ignore=shutil.ignore_patterns("*.sock"), dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     yield tmp_path
     for place in (tmp_path / "results", tmp_path / "templates" / "results"):
         embedded.stop(place / ".store")

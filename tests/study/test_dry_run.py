@@ -44,8 +44,6 @@ LOCAL = "Quality and cost: the runs cost nothing, so there is no quality per AUD
 COST = r'provider = "scripted"(?=[, ])'
 PRICED = 'provider = "scripted", usd_per_million_input = 1.0, usd_per_million_output = 2.0'
 
-IN_FULL = pytest.mark.full
-
 
 def lines_of(folder, text, *, priced=True):
     """Return what a study will have no result of."""
@@ -59,12 +57,10 @@ def lines_of(folder, text, *, priced=True):
     ("text", "lines"),
     [
         (TWO + JUDGES, []),
-        pytest.param(f'selection = "adaptive"\ntarget_width = 1.0\n{TWO}{JUDGES}', [], marks=IN_FULL),
-        pytest.param(f'{TWO}{JUDGES}mode = "both"\nrepeats = 5\nexpected_scores = true\nshuffle_dimensions = true', [],
-                     marks=IN_FULL),
-        pytest.param(f'repeats = 30\n{TWO}{JUDGES}[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"', [],
-                     marks=IN_FULL),
-        pytest.param(f'{TWO}{JUDGES}rubric = "seed-v1"\n[sampling]\nreasoning_effort = "low"', [], marks=IN_FULL),
+        (f'selection = "adaptive"\ntarget_width = 1.0\n{TWO}{JUDGES}', []),
+        (f'{TWO}{JUDGES}mode = "both"\nrepeats = 5\nexpected_scores = true\nshuffle_dimensions = true', []),
+        (f'repeats = 30\n{TWO}{JUDGES}[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"', []),
+        (f'{TWO}{JUDGES}rubric = "seed-v1"\n[sampling]\nreasoning_effort = "low"', []),
         (TWO.replace(', { name = "n", provider = "scripted" }', "") + JUDGES,
          ["Models, compared in pairs within prompts: one model"]),
         (TWO + JUDGES.replace("secondary = {", "secondary = false #"),
@@ -147,14 +143,7 @@ def write_studies_of_pages(folder):
             (folder / f"{page.name}.{len(block)}").write_text(head + block, encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        "*.toml",
-        "choose_judges*",
-        *(pytest.param(one, marks=pytest.mark.full) for one in ("templates/*.toml", "*.md.*")),
-    ],
-)
+@pytest.mark.parametrize("names", ["*.toml", "templates/*.toml", "*.md.*"])
 def test_no_shipped_study_ends_without_the_result_that_it_is_for(tmp_path, names):
     """Of a new thesis folder, of the templates and of the pages."""
     folder = tmp_path / "thesis"

@@ -123,7 +123,7 @@ def test_a_judge_of_the_model_s_own_family_is_marked_or_left_out(server, begin, 
 
 @pytest.mark.parametrize(
     "other",
-    [{"judges": 'rubric = "seed-v1"'}, pytest.param({"more": FOCUS}, marks=pytest.mark.full)],
+    [{"judges": 'rubric = "seed-v1"'}, {"more": FOCUS}],
     ids=["rubric", "focus"],
 )
 def test_another_way_of_judging_judges_the_stored_replies_again_and_both_stay(server, begin, other):

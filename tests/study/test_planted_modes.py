@@ -70,7 +70,7 @@ def begin(tmp_path_factory):
     embedded.stop(folder / "results" / ".store")
 
 
-QUICK = ("scores", "pairs", "seed", "per_sentence")
+QUICK = ("pairs",)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_every_mode_judges_all_replies(begin, mode):
     assert study.execute(progress=False).new_calls == 0
 
 
-@pytest.mark.parametrize("focus", ["", pytest.param(PER_SENTENCE, marks=pytest.mark.full)])
+@pytest.mark.parametrize("focus", ["", PER_SENTENCE])
 def test_probes_elements_and_drift_have_an_answer_of_every_judge(begin, focus):
     study = begin(f"probed{len(focus)}", focus)
     study.execute(progress=False)

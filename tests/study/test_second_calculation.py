@@ -56,7 +56,9 @@ def replies(role, hard):
     return found
 
 
-@pytest.fixture(scope="module", params=STUDIES)
+@pytest.fixture(
+    scope="module", params=[HARD, *(pytest.param(n, marks=pytest.mark.full) for n in STUDIES if n != HARD)]
+)
 def study(request, tmp_path_factory):
     """A finished study: 144 runs that all judges score, or 36 with judges that fail and give zeros."""
     about = STUDIES[request.param]

@@ -150,8 +150,8 @@ def records(study):
 @pytest.mark.parametrize(
     ("at", "same", "more"),
     [
-        pytest.param({5: press}, False, "", marks=pytest.mark.full),
-        pytest.param({5: press}, True, "", marks=pytest.mark.full),
+        ({5: press}, False, ""),
+        ({5: press}, True, ""),
         ({}, False, "[budget]\naud = 0.03\nconfirm_above_aud = 9.0"),
     ],
     ids=["Ctrl-C", "Ctrl-C, equal replies", "cap"],
