@@ -23,8 +23,8 @@ import toolkit
 from toolkit import stats
 from toolkit.cli import cli
 from toolkit.models.catalogue import model_names, model_spec
+from toolkit.models.entries import CacheShares, Judge, ModelEntry, Over, Planted, PriceRow, Sampling
 from toolkit.study_file import Analysis, BiasControls, Budget, ExchangeRate, Judges, Limit, Replies, StudyFile
-from toolkit.study_models import CacheShares, Judge, ModelEntry, Over, Planted, PriceRow, Sampling
 
 KEYS = Path(__file__).resolve().parents[1] / "docs" / "study_keys.toml"
 DATASHEET = Path(toolkit.__file__).parent / "prompts" / "data" / "rq1_controlled" / "DATASHEET.md"

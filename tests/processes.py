@@ -10,10 +10,10 @@ from stub_server import Fault
 from waiting import wait_for
 
 from toolkit.models.base import Usage
+from toolkit.models.entries import ModelEntry
 from toolkit.models.prices import aud_cost, price_of
 from toolkit.study import Study
 from toolkit.study_file import Judges, StudyFile
-from toolkit.study_models import ModelEntry
 
 # Each process is forked from one that has imported everything, and so begins its work in a tenth of a second.
 FORKS = multiprocessing.get_context("forkserver")

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.judges.judgement import Judgement
 from toolkit.judges.request import all_of
-from toolkit.measure import Outcome, annotated_by, measure
 from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.models.registry import open_batch_client
 from toolkit.models.thoughts import split_thoughts
@@ -29,6 +28,7 @@ from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, share_of, wors
 from toolkit.runs.instruments import automatic_stages
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.limits import UNREACHABLE
+from toolkit.runs.measure import Outcome, annotated_by, measure
 from toolkit.runs.progress import Progress
 from toolkit.runs.provider_batch import Batches
 from toolkit.runs.run_state import is_answered, judge_calls, states_ahead, stored_by_index

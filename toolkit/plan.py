@@ -20,6 +20,7 @@ from toolkit.judges.request import JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric, load_rubric
 from toolkit.models.base import Message, ModelRequest
 from toolkit.models.catalogue import Exchange, ModelSpec
+from toolkit.models.entries import Judge, ModelEntry, Sampling, model_address
 from toolkit.models.prices import price_of, table_exchange
 from toolkit.prompt_test import (
     PromptResponseTest,
@@ -34,7 +35,6 @@ from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
 from toolkit.secrets import variables
 from toolkit.study_file import Budget, StudyFile
-from toolkit.study_models import Judge, ModelEntry, Sampling, model_address
 from toolkit.words import SCENARIOS, choices, counted, scenario_key
 
 Entry = TypeVar("Entry", bound=ModelEntry)

@@ -28,7 +28,6 @@ from toolkit.analysis_frames import Results, without_arms
 from toolkit.errors import InputError, Stopped, ToolkitError
 from toolkit.files import write_atomically
 from toolkit.judges.elements import DIGEST
-from toolkit.measure import Annotated, Outcome, annotated_items, measured_items, results_of
 from toolkit.pipeline import run_plan
 from toolkit.plan import Plan, make_plan, scripted_plan
 from toolkit.prompt_test import MeasuredTestItem, names_code, record_test, recorded_test
@@ -37,6 +36,7 @@ from toolkit.runs.decisions import decisions_of
 from toolkit.runs.estimate import estimate_frame
 from toolkit.runs.execution import run_anywhere
 from toolkit.runs.instruments import pairs_frame
+from toolkit.runs.measure import Annotated, Outcome, annotated_items, measured_items, results_of
 from toolkit.runs.status import study_status
 from toolkit.stats.comparisons.models import ModelComparison, compare_models
 from toolkit.stats.inference.run_table import WHOLE
@@ -49,8 +49,7 @@ from toolkit.store.drifts import drift_frame
 from toolkit.store.filters import planned_calls, planned_judgements, planned_runs
 from toolkit.store.frame_files import as_kind, describe, typed, types_of
 from toolkit.store.records import reply_text
-from toolkit.study_file import StudyFile
-from toolkit.study_loading import load_study_file
+from toolkit.study_file import StudyFile, load_study_file
 from toolkit.table_files import csv_bytes
 from toolkit.words import Summary
 

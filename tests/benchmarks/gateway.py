@@ -19,9 +19,9 @@ WARM_UP = 24
 
 def bench_study(url, folder, *, runs, connections, client="openai", judge=False):
     """Return a study of at least ``runs`` runs: the 12 S prompts of the demo, as often as it takes."""
+    from toolkit.models.entries import Judge, ModelEntry
     from toolkit.study import Study
     from toolkit.study_file import Judges, StudyFile
-    from toolkit.study_models import Judge, ModelEntry
 
     price = {"usd_per_million_input": 1.0, "usd_per_million_output": 1.0}
     served = {"provider": "compatible", "base_url": f"{url}/v1", **price}

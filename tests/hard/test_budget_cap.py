@@ -19,11 +19,11 @@ from stub_server import DrawnFaults, Fault
 from waiting import wait_for
 
 from toolkit import pipeline
+from toolkit.models.entries import Sampling
 from toolkit.runs import gateway
 from toolkit.runs.limits import RetryPolicy
 from toolkit.study import Study
 from toolkit.study_file import Budget
-from toolkit.study_models import Sampling
 
 pytestmark = pytest.mark.usefixtures("store_folder")
 

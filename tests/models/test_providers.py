@@ -17,7 +17,7 @@ from toolkit.models.registry import open_model
 from toolkit.models.thoughts import written_in
 from toolkit.plan import make_plan
 from toolkit.runs.run_state import judge_requests
-from toolkit.study_loading import load_study_file
+from toolkit.study_file import load_study_file
 from toolkit.words import JUDGE_ROLES
 
 Body = dict[str, Any]

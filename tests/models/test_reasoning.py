@@ -9,11 +9,11 @@ from stub_study import REASONED, is_judge, stub_study
 
 from toolkit.errors import StudyError
 from toolkit.models.catalogue import model_spec
+from toolkit.models.entries import ModelEntry
 from toolkit.models.prices import price_of
 from toolkit.models.registry import open_model
 from toolkit.runs.estimate import experience_of
 from toolkit.study import Study
-from toolkit.study_models import ModelEntry
 from toolkit.viewer.model import open_runs, with_people
 
 EFFORTS = {"none": 0, "low": 40, "high": 400}

@@ -12,7 +12,7 @@ from toolkit.prompt_test import TestItem
 from toolkit.prompts.dataset import load_dataset
 from toolkit.stats.comparisons.ceiling import ceiling
 from toolkit.stats.comparisons.models import compare_models
-from toolkit.study_loading import load_study_file
+from toolkit.study_file import load_study_file
 from toolkit.words import visible_name
 
 TWINS = ["sou\u200brce", "so\u00a0urce", "so\u00adurce", "sou\u0308rce"]

@@ -11,7 +11,7 @@ import pytest
 from toolkit.hallucination.votes import yes_or_no
 from toolkit.judges.request import JudgeSpec
 from toolkit.keyed.refusals import refusal_request, refused
-from toolkit.measure import reply_of
+from toolkit.runs.measure import reply_of
 from toolkit.stats import wilson
 
 LABELLED = Path(__file__).parent / "refusals.csv"

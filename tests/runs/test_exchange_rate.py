@@ -11,7 +11,7 @@ from toolkit.runs.estimate import estimate_summary
 from toolkit.runs.provenance import booked_rate, rates_sentence
 from toolkit.runs.status import status_summary
 from toolkit.study import Study
-from toolkit.study_loading import load_study_file
+from toolkit.study_file import load_study_file
 from toolkit.thesis.methods import sentences, what_was_done
 
 PRICE = "usd_per_million_input = 100.0, usd_per_million_output = 200.0"

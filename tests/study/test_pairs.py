@@ -22,7 +22,7 @@ from toolkit.runs.estimate import estimate_frame
 from toolkit.stats import pair_agreement
 from toolkit.store.frame_files import KINDS, dtype_of
 from toolkit.study import Study
-from toolkit.study_loading import load_study_file
+from toolkit.study_file import load_study_file
 
 pytestmark = pytest.mark.usefixtures("no_pictures", "store_folder")
 

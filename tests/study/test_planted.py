@@ -7,8 +7,8 @@ from small_study import executed
 
 from toolkit.errors import StudyError
 from toolkit.getting_started.demo import planted_and_found
+from toolkit.models.entries import ModelEntry
 from toolkit.study import Study
-from toolkit.study_models import ModelEntry
 
 TEMPLATE = Path(__file__).parents[2] / "templates" / "planted.toml"
 

@@ -11,7 +11,7 @@ import pytest
 
 from toolkit.errors import StudyError
 from toolkit.plan import make_plan
-from toolkit.study_loading import load_study_file
+from toolkit.study_file import load_study_file
 
 START = 'name = "x"\nmodels = [{ name = "m", provider = "scripted" }]\n'
 

@@ -16,7 +16,7 @@ from toolkit.prompts.dataset import load_dataset
 from toolkit.prompts.diff import diff_datasets
 from toolkit.store.documents import Annotation
 from toolkit.study import Study
-from toolkit.study_loading import load_study_file
+from toolkit.study_file import load_study_file
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 

@@ -12,10 +12,18 @@ from toolkit.errors import StudyError, ToolkitError
 from toolkit.hallucination.labelled import LabelledItem
 from toolkit.hallucination.votes import hallucination_requests
 from toolkit.models.catalogue import model_spec
+from toolkit.models.entries import Judge, ModelEntry, Sampling  # fmt: skip
 from toolkit.plan import make_plan
-from toolkit.study_file import Analysis, BiasControls, Budget, Judges, Limit, Replies, StudyFile
-from toolkit.study_loading import load_study_file
-from toolkit.study_models import Judge, ModelEntry, Sampling  # fmt: skip
+from toolkit.study_file import (
+    Analysis,
+    BiasControls,
+    Budget,
+    Judges,
+    Limit,
+    Replies,
+    StudyFile,
+    load_study_file,
+)
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 BEGIN = 'name = "p"\nmodels = ["gpt-4o"]\n'

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.measure import Outcome
 from toolkit.pipeline import run_plan
 from toolkit.plan import Plan
 from toolkit.prompts.dataset import without_arms
 from toolkit.runs.gateway import endpoints_of, worst_aud
+from toolkit.runs.measure import Outcome
 from toolkit.stats.adaptive.benchmark import Benchmark, BenchmarkDesign, benchmark_designs
 from toolkit.stats.adaptive.sequential import LEAST, Bank, block_means, fit, read_bank, sequential_comparison
 from toolkit.stats.adaptive.taxonomy import Taxonomy, sample_taxonomy

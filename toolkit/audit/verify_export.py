@@ -27,7 +27,7 @@ from toolkit.store.frame_files import FORMATS, KINDS
 from toolkit.store.record_files import differing_records, load_records
 from toolkit.store.writer import is_as_sealed
 from toolkit.study import Study
-from toolkit.study_loading import load_study_file
+from toolkit.study_file import load_study_file
 from toolkit.table_files import arrow_csv
 from toolkit.words import Summary, counted, one_line
 

@@ -119,7 +119,7 @@ def _source(folder: Path, reads: bool, name: str) -> tuple[list[str], dict[str, 
     # The process of a cell needs none of them.
     from toolkit.plan import make_plan
     from toolkit.runs.provenance import held_of
-    from toolkit.study_loading import load_study_file
+    from toolkit.study_file import load_study_file
 
     path = folder / name
     sha256 = sha256_of(path)

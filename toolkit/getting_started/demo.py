@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from toolkit.files import workspace
-from toolkit.measure import Outcome
+from toolkit.runs.measure import Outcome
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
 from toolkit.words import LENGTH_BINS, Summary, money

@@ -109,7 +109,7 @@ def example_of(schema: Mapping[str, Any], dice: random.Random) -> Any:
 def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: Any) -> str:
     """Return the reply of a model, or the scores of a judge: ``example``, which follows its schema, with scores set.
 
-    ``truth`` is that of `toolkit.study_models.Planted`. For the share of requests that fail a ``ModelError`` is raised.
+    ``truth`` is a `toolkit.models.entries.Planted`. For the share of requests that fail a ``ModelError`` is raised.
     """
     if example is not None:
         return _planted_judgement(truth, request, example)

@@ -15,6 +15,7 @@ from typing import Any
 from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.models.base import Answer, Model, ModelReply, ModelRequest
 from toolkit.models.catalogue import Key, ModelSpec, Room, has_batches
+from toolkit.models.entries import ModelEntry
 from toolkit.models.prices import Price, aud_cost, price_of, worst_cost
 from toolkit.models.registry import open_model
 from toolkit.models.usage import text_tokens, worst_usage
@@ -36,7 +37,6 @@ from toolkit.runs.limits import (
 from toolkit.runs.progress import duration
 from toolkit.store.documents import Batch
 from toolkit.store.writer import TOUCH, Document, utc_now
-from toolkit.study_models import ModelEntry
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,0 @@
-"""Runs the command line as ``python -m toolkit``."""
-
-from toolkit.cli import main
-
-main()
