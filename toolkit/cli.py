@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit.errors import ToolkitError
-from toolkit.secrets import redacted, redacted_words
+from toolkit.errors import ToolkitError, redacted, redacted_words
 from toolkit.words import VERSION, Summary
 
 if TYPE_CHECKING:

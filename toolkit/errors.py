@@ -1,6 +1,159 @@
-"""Errors of the toolkit: each is one line that says what is wrong, where, and what to do."""
+"""Errors, each one line that says what is wrong, where, and what to do; and the keys and passwords that no line holds.
 
-from toolkit.secrets import redacted
+Secrets are refused in what people write before a call, and blacked out in what comes back and in every message; this
+is the one place that knows what they look like. In a text that is data, such as a reply, only values of the environment
+and forms that nothing else has are secrets: an incident with "password: hunter2" in it stays as it is.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, unquote
+
+MARK = "[key]"
+ADVICE = "put it into an environment variable and name that by api_key_env"
+_VARIABLE = re.compile(
+    r"(?<![A-Z])(PASS|PWD|AUTH)(?![A-Z])|KEY(?![A-Z])|TOKEN(?!I)|SECRET|PASSW|PASSPHRASE|CREDENTIAL",
+    re.IGNORECASE,
+)
+_FIELD = re.compile(
+    r".*((api|access|secret|private|auth|subscription|account|shared|signing|functions)key(id)?|password|passwd|"
+    r"passphrase|secret|credential|authorization|cookie|"
+    r"(access|auth|refresh|bearer|session|security|api|csrf|hf|github|gitlab|slack|private)token)s?|(pwd|jwt|bearer)"
+)
+_COMMON_FIELD = re.compile("(id)?tokens?|auth|key|pass")
+"""Names that fields of replies have too: a token of a tokenizer, the key of a row."""
+_AWS_ID = r"(?<!\w)A(?:KI|SI)A(?![A-Z0-9]*EXAMPLE)[A-Z0-9]{16}(?!\w)"
+_FORMS = (
+    r"(?<![\w-])(?:(?:sk-|[sr]k_(?:live|test)_|(?:gsk|hf|r8|nvapi|npm)[-_]|(?:xai|pplx|glpat)-)(?=[\w-]*\d)[\w-]{16,}|"
+    r"gh[opsur]_\w{16,}|github_pat_\w{16,}|(?<![+/])AIza[\w-]{20,}|ya29\.[\w-]{16,}|x(?:ox[a-z]|app)-[\w-]{10,}|"
+    rf"eyJ[\w-]{{8,}}\.eyJ[\w-]{{8,}}\.[\w-]*)|{_AWS_ID}|hooks\.slack\.com/(?:services|workflows|triggers)/[\w/-]+|"
+    r"-----BEGIN[ A-Z]*PRIVATE KEY-----(?:\\[nr]|[\w+/=\s:,.-])*?(?:-----END[ A-Z]*PRIVATE KEY-----|\Z|"
+    r"(?![\\\w+/=\s:,.-]))"
+)
+_LOOSE = (
+    r"(?<![a-z0-9])(?:(?:g?sk|[pr]k|xai|pplx|hf|r8|ghp|glpat)[-_][\w*.-]{8,}|AIza[\w-]{8,}|eyJ[\w-]{8,}\.[\w.-]*|"
+    r"Bearer\s+[^\s\"',;]{6,}|Basic\s+(?=[\w+/]*[\d=+/])[\w+/=]{8,}|"
+    r"(?:api[-_]?key|key|token|secret|password|passwd|pwd|auth|signature|sig)=[^\s&\"',;]+)|(?<=://)[^/@\s\"']+(?=@)"
+)
+"""What else is blacked out in messages of servers and libraries, where nothing is lost by it."""
+_FORM, _WORDS = re.compile(_FORMS), re.compile(f"{_FORMS}|{_LOOSE}", re.IGNORECASE)
+_AWS = re.compile(r"(?<![\w+/=])(?=[a-z0-9+/]*[A-Z])(?=[A-Z0-9+/]*[a-z])[A-Za-z0-9+/]{40}(?![\w+/=])")
+_MASKED = re.compile(r"\w*\*{3,}\w*")
+_IN_PATH = re.compile(
+    r"(?<![a-z0-9])(bearer|(api[-_]?key|key|token|secret|password|passwd|pwd|auth|signature|sig)[=:].|"
+    r"(api[-_]?key|key|token|secret)/.)",
+    re.IGNORECASE,
+)
+_TEXT = r'"(?:[^"\\]|\\.)+"'
+_PAIR = re.compile(rf'"([\w.-]{{1,60}})"(\s*:\s*)({_TEXT}|\[(?:[\s,]*{_TEXT})+)')
+_PASSWORD = re.compile(r"://[^/@\s:]*:([^/@\s]{8,})@")
+_PLAIN = re.compile(
+    r"\d+|(?=.{8,19}$)([A-Z]?[a-z]+([-_ ][a-z]+)*|[A-Z]+)|(?!.{40}$)(~|\.{0,2})/.*", re.DOTALL
+)
+_REMEMBERED: dict[str, str] = {}
+
+
+def remember(variables: Mapping[str, str], key: str = "") -> None:
+    """Take the secrets of a file of variables, and the value of the variable ``key``, for secrets of this process."""
+    _REMEMBERED.update(_secrets_of(variables, key))
+
+
+def _secrets_of(variables: Mapping[str, str], key: str = "") -> dict[str, str]:
+    """Return the variables that have a secret, by its value; a path, a number or a plain word is none."""
+    values = {}
+    for name, text in variables.items():
+        value = text.strip()
+        if (name == key or _VARIABLE.search(name)) and len(value) >= 8 and not _PLAIN.fullmatch(value):
+            values[value] = name
+        for password in _PASSWORD.findall(value):
+            values |= {password: name, unquote(password): name}
+    return values
+
+
+def variables() -> dict[str, str]:
+    """Return the environment variables that hold a secret, by their values."""
+    return _REMEMBERED | _secrets_of(os.environ)
+
+
+@lru_cache(maxsize=8)
+def _pattern(values: tuple[str, ...]) -> re.Pattern[str]:
+    """Return what finds values as they are, in an address and in JSON; of several the longest first."""
+    forms = {form for value in values for form in (value, quote(value, safe=""), json.dumps(value)[1:-1])}
+    return re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or "(?!)")
+
+
+def redacted(text: str, prompt: str = "", forms: re.Pattern[str] = _FORM) -> str:
+    """Return a text without values of the environment, and without forms that only keys have and nobody asked with."""
+
+    def mark(match: re.Match[str]) -> str:
+        return match[0] if match[0].replace("\\n", "\n") in prompt else MARK
+
+    has_id = re.search(_AWS_ID, text)
+    text = forms.sub(mark, _pattern(tuple(variables())).sub(MARK, text))
+    return _AWS.sub(mark, text) if has_id else text
+
+
+def redacted_words(text: str) -> str:
+    """Return what a server or a library said without anything that looks like a key."""
+    return _MASKED.sub(MARK, redacted(text, forms=_WORDS))
+
+
+def redacted_json(text: str, prompt: str = "") -> str:
+    """Return JSON without secrets: without values of fields that have the name of one, too."""
+    return _PAIR.sub(_pair, redacted(text, prompt))
+
+
+def _pair(match: re.Match[str]) -> str:
+    name, form = _plain(match[1]), _TEXT
+    if _COMMON_FIELD.fullmatch(name):
+        form = r'"(?=\D*\d)[^\s"\\]{16,}"'
+    elif not _FIELD.fullmatch(name):
+        return match[0]
+    return f'"{match[1]}"{match[2]}' + re.sub(form, f'"{MARK}"', match[3])
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def variable_in(text: str) -> str | None:
+    """Return the environment variable whose value a text holds, ``None`` where it holds none."""
+    return next((name for value, name in variables().items() if value in unquote(text)), None)
+
+
+def in_address(path: str) -> bool:
+    """Return whether the path of an address looks like it holds a key: it names one, or has the form of one."""
+    return bool(_WORDS.search(path) or _IN_PATH.search(path) or variable_in(path))
+
+
+def secret_fault(content: Any) -> str | None:
+    """Return where what people wrote holds a secret, and what to do; the secret itself is not in it.
+
+    In a table ``extra``, which is sent as it is, more names and forms are those of secrets than elsewhere.
+    """
+    pending: list[tuple[str, str, Any]] = [("", "", content)]
+    while pending:
+        location, name, value = pending.pop()
+        is_secret, is_sent = _FIELD.fullmatch(_plain(name)), "extra" in location
+        if isinstance(value, Mapping):
+            for key, part in value.items():  # in a table of cookies or credentials every value is one
+                below = f"{location}.{key}".lstrip(".")
+                pending += [(below, name if is_secret else str(key), part), (location, "", str(key))]
+        elif isinstance(value, list | tuple):
+            pending += [(f"{location}[{number}]", name, part) for number, part in enumerate(value)]
+        elif value not in ("", None, True, False):
+            text, fault = str(value), "looks like a key"
+            if isinstance(value, str) and is_sent:
+                is_secret = is_secret or _COMMON_FIELD.fullmatch(_plain(name))
+            if variable := variable_in(text):
+                fault = f"holds the value of the variable {variable}"
+            if is_secret or variable or (_WORDS if is_sent else _FORM).search(text):
+                return f"{redacted_words(location)} {fault}, which would be stored; {ADVICE}"
+    return None
 
 
 class ToolkitError(Exception):

@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from toolkit.errors import StudyError
+from toolkit.errors import StudyError, variables
 from toolkit.files import sha256_hex
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.pairs import Pair, Slot, draw_pairs
@@ -33,7 +33,6 @@ from toolkit.prompt_test import (
 )
 from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
-from toolkit.secrets import variables
 from toolkit.study_file import Budget, StudyFile
 from toolkit.words import SCENARIOS, choices, counted, scenario_key
 

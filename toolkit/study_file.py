@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
-from toolkit.errors import MOST_FAULTS, InputError, StudyError
+from toolkit.errors import MOST_FAULTS, InputError, StudyError, remember, secret_fault
 from toolkit.files import fault_sentence, read_toml, similar_file
 from toolkit.models.catalogue import Exchange
 from toolkit.models.entries import (
@@ -33,7 +33,6 @@ from toolkit.models.entries import (
 )
 from toolkit.models.prices import table_exchange
 from toolkit.models.registry import read_environment
-from toolkit.secrets import remember, secret_fault
 from toolkit.words import JUDGE_ROLES, choices
 
 LengthBin = Literal["S", "M", "L"]

@@ -15,14 +15,13 @@ from toolkit.audit.verify import verify_study
 from toolkit.batch import run_batch
 from toolkit.batch.template import check_parameters
 from toolkit.cli import main
-from toolkit.errors import InputError, ModelError, StudyError
+from toolkit.errors import InputError, ModelError, StudyError, redacted, redacted_json, redacted_words
 from toolkit.models.base import Message, ModelRequest
 from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_batch_client, open_model
 from toolkit.runs import gateway
 from toolkit.runs.ledger import answer_of
 from toolkit.runs.limits import RetryPolicy
-from toolkit.secrets import redacted, redacted_json, redacted_words
 from toolkit.store.documents import Call
 from toolkit.study import Study
 from toolkit.words import JUDGE_ROLES

@@ -11,10 +11,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolkit.errors import InputError
+from toolkit.errors import InputError, variable_in
 from toolkit.files import read_toml, write_atomically
 from toolkit.report.manifest import claim_folder, write_manifest
-from toolkit.secrets import variable_in
 from toolkit.store.frame_files import FORMATS, KINDS, dictionary_text, save_frame
 from toolkit.store.record_files import write_records
 from toolkit.words import Summary

@@ -34,11 +34,10 @@ from toolkit.batch.grid import grid_cells
 from toolkit.batch.plan import Planned, changed, plan_batch
 from toolkit.batch.result import COMPLETED, FAILED, QUEUED, RUNNING, STATUSES, BatchResult, CellResult
 from toolkit.batch.template import check_parameters
-from toolkit.errors import InputError, ToolkitError
+from toolkit.errors import InputError, ToolkitError, redacted, redacted_words
 from toolkit.files import held, write_atomically
 from toolkit.report.manifest import claim_folder
 from toolkit.runs.progress import Progress
-from toolkit.secrets import redacted, redacted_words
 from toolkit.words import one_line
 
 LOOK_SECONDS = 0.3

@@ -14,9 +14,8 @@ import nbformat
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from toolkit.errors import InputError
+from toolkit.errors import InputError, secret_fault
 from toolkit.files import parsed, read_text
-from toolkit.secrets import secret_fault
 from toolkit.words import choices, one_line
 
 TAG = "parameters"

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from toolkit.errors import StudyError
+from toolkit.errors import StudyError, in_address, secret_fault, variable_in
 from toolkit.files import read_toml, sha256_hex
-from toolkit.secrets import in_address, secret_fault, variable_in
 from toolkit.words import choices
 
 _CLASSES = ("client", "batches", "options", "refused")

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolkit.errors import InputError
+from toolkit.errors import InputError, remember
 from toolkit.models.base import Model
 from toolkit.models.catalogue import ModelSpec, class_of
-from toolkit.secrets import remember
 
 if TYPE_CHECKING:
     from toolkit.models.batches import BatchClient

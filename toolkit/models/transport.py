@@ -41,14 +41,13 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
-from toolkit.errors import ModelError
+from toolkit.errors import MARK, ModelError, redacted_words
 from toolkit.files import parsed
 from toolkit.models.base import UNKNOWN_FINISH, Body, ModelReply, ModelRequest, Raw
 from toolkit.models.catalogue import ModelSpec, toml_table
 from toolkit.models.thoughts import written_in
 from toolkit.models.tokens import is_panic
 from toolkit.models.usage import counts_any, usage_of
-from toolkit.secrets import MARK, redacted_words
 
 T = TypeVar("T")
 STATUS_OF = {word: int(status) for status, words in toml_table("statuses").items() for word in words}

@@ -29,12 +29,12 @@ from typing import Any
 
 from pymongo import DeleteMany, InsertOne, UpdateOne
 
+from toolkit.errors import redacted, redacted_json, redacted_words
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
 from toolkit.models.catalogue import Key, Room
 from toolkit.runs.limits import UNREACHABLE
 from toolkit.runs.owner import Owner, is_alive
 from toolkit.runs.unsaved import UNSAVED, add_call, write_of
-from toolkit.secrets import redacted, redacted_json, redacted_words
 from toolkit.store.connection import Store
 from toolkit.store.documents import Batch, Call
 from toolkit.store.documents import Owner as Lock

@@ -33,11 +33,10 @@ from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 from pymongo.write_concern import WriteConcern
 
-from toolkit.errors import StoreError
+from toolkit.errors import StoreError, redacted_words
 from toolkit.judges.rubric import scheme_in
 from toolkit.prompts.dataset import Prompt as DatasetPrompt
 from toolkit.scoring import SEED_SCHEME, Scheme
-from toolkit.secrets import redacted_words
 from toolkit.store import embedded
 from toolkit.store.documents import DOCUMENTS, Prompt, Rubric
 from toolkit.store.writer import BulkWriter, Document, Duplicate, Fields, reason_of, what_to_do
