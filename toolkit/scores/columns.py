@@ -40,7 +40,9 @@ _KEYS = ("base", "length_bin", "model", "repeat", "judge", "judge_repeat", "dime
 MOST_JUDGES = 1000
 _INTEGER = re.compile(r"-?\d+\.0+", re.ASCII)
 CUT = 80
+"""Characters of a value in a message."""
 _NAMED = 4
+"""Names that a message lists of many."""
 Values = Mapping[str | float, float | None]
 
 
