@@ -13,9 +13,10 @@ from toolkit.report.blocks import Block, Bullets, Grid, Heading, Paragraph, Pict
 from toolkit.report.escape import escape_breaking, label_of, readable
 from toolkit.report.manifest import DOCUMENT, claim_folder, write_manifest
 from toolkit.report.show import Files
+from toolkit.stats import WORDS
 from toolkit.table_files import csv_bytes
 from toolkit.thesis.document import write_document
-from toolkit.thesis.findings import TEXTS, Findings, findings_lines
+from toolkit.thesis.findings import Findings, findings_lines
 from toolkit.thesis.methods import methods_latex, methods_text, templates
 from toolkit.thesis.references import bibliography, known_references
 
@@ -61,10 +62,13 @@ def write_bundle(
     numbered = list(_numbered(parts, study))
     places = {f"{shown.folder}/{shown.name}": number for shown, number in numbered}
     # A paragraph of the results ends with the figures and tables of its question, as far as they are there.
+    shown_with = {
+        words.get("heading", words.get("title")): words.get("shown", ()) for words in WORDS.values()
+    }
     results = [
         replace(
             paragraph,
-            shown=tuple(places[name] for name in TEXTS["shown"].get(paragraph.heading, ()) if name in places),
+            shown=tuple(places[name] for name in shown_with.get(paragraph.heading, ()) if name in places),
         )
         for paragraph in findings.section()
     ]

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from toolkit.analyses import BY_KEY, ON_ANSWERS, QUESTIONS, Analyses
+from toolkit.analyses import BY_KEY, ON_ANSWERS, OWN, QUESTIONS, Analyses
 from toolkit.errors import InputError, NotAnswerable
 from toolkit.report import captions
 from toolkit.report.blocks import Paragraph, Sentence
+from toolkit.stats import WORDS
 from toolkit.stats.agreement.icc import THESE_JUDGES
 from toolkit.stats.comparisons.cost_quality import cost_column, point_cost
 from toolkit.stats.comparisons.models import RATE_UNIT
@@ -39,8 +40,7 @@ from toolkit.thesis.references import data_file
 from toolkit.words import agreeing, choices, counted, coverage, joined, one_line, scale_words, total_aud
 
 if TYPE_CHECKING:
-    from toolkit.stats.adaptive.benchmark import Benchmark
-    from toolkit.stats.adaptive.sequential import Sequential
+    from toolkit.stats.result import Result
 
 Reasons = Mapping[str, str]
 """Why questions cannot be answered, by the name of the analysis."""
@@ -50,7 +50,10 @@ EQUIVALENT = "equivalent within the margin"
 UNDECIDED = "undecided"
 NOT_ANSWERED = "not answered"
 MOST_TIED = 6  # pairs of models that a sentence names; the table has all
-TEXTS: Mapping[str, Any] = data_file("findings.toml")
+TEXTS: Mapping[str, Any] = {
+    **data_file("findings.toml"),
+    **{name: words["finding"] for name, words in WORDS.items() if "finding" in words},
+}
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,8 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
         "hallucination": _hallucination,
         "missing": _missing,
     }
-    titles = QUESTIONS | TEXTS["titles"] | {"missing": TEXTS["totals"]}
+    parts = {**parts, **{name: partial(_own, name=name) for name in OWN}}
+    titles = {name: words.get("heading", words.get("title", name)) for name, words in WORDS.items()}
     foreign = set(QUESTIONS) - ON_ANSWERS if analyses.is_keyed else set(BY_KEY)
     absent = {
         "compare_pairs": analyses.pairs.empty,
@@ -202,7 +206,7 @@ def _interval(number: Estimate, reference: float = 0.0) -> str:
     if number.p_value is not None:
         parts.append(_p_value(number))
     if number.estimate is not None and number.reason:
-        parts.append(f"no {number.lacks}: {number.reason}")
+        parts.append(f"no {number.absent}: {number.reason}")
     return f"({'; '.join([*parts, f'n = {number.counts}'] if number.n else parts)})"
 
 
@@ -370,7 +374,7 @@ def _reliability(analyses: Analyses, question: str, form: str, lead: str) -> Sta
     for same in reliability.icc_these_judges[score]:
         if same.name == form + THESE_JUDGES and same.low is not None and number.low is not None:
             low, high = _rounded(same.low, same.high)
-            end += TEXTS["judges"]["these"].format(low=low, high=high)
+            end += TEXTS["reliability"]["these"].format(low=low, high=high)
     return _stated(question, f"{lead}, {form}, is", number, end=end)
 
 
@@ -378,7 +382,9 @@ def _information(analyses: Analyses, question: str, reasons: Reasons) -> Iterato
     parted, names = analyses.length_and_information(), TEXTS["prompts"]
     for lead, pairs in (("length", LENGTH_PAIRS), ("information", INFORMATION_PAIRS)):
         for (more, less, _), number in list(zip(pairs, getattr(parted, lead), strict=True))[:2]:
-            yield _compared(question, names[more], names[less], number, lead=TEXTS["information"][lead])
+            yield _compared(
+                question, names[more], names[less], number, lead=TEXTS["length_and_information"][lead]
+            )
     if uneven := captions.uneven_words((*parted.length, *parted.information)):
         yield Statement(question, captions.capital(uneven))
 
@@ -387,14 +393,14 @@ def _models(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     compared = analyses.compare_models()
     rate = compared.models[0][1].unit == RATE_UNIT
     words = ("share of right answers", "") if rate else ("mean", " points")
-    within = TEXTS["models"]["prompts"]
+    within = TEXTS["compare_models"]["prompts"]
     ranks = {name: -mean.estimate for name, mean in compared.models if mean.estimate is not None}
     ends = (lambda best, worst: "") if rate else partial(_at_ends, analyses, "model")
     yield from _ranked(question, compared.models, compared.differences, words, within, ranks, ends)
 
 
 def _length_bias(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
-    yield _stated(question, TEXTS["reply_length"], analyses.length_bias().slope, 0)
+    yield _stated(question, TEXTS["length_bias"], analyses.length_bias().slope, 0)
 
 
 def _front(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
@@ -402,7 +408,7 @@ def _front(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Stat
     if front := [point for point in points if point.on_front]:
         costs = [f"{point.cost.facets['point']} ({_money(point.cost.estimate)})" for point in front]
         unit = f"{front[0].cost.unit} a run"
-        yield Statement(question, TEXTS["models"]["front"].format(unit=unit, points=joined(costs)))
+        yield Statement(question, TEXTS["compare_models"]["front"].format(unit=unit, points=joined(costs)))
 
 
 def _ranked(
@@ -418,7 +424,7 @@ def _ranked(
     ranked = sorted((pair for pair in means if pair[0] in ranks), key=lambda pair: ranks[pair[0]])
     by_pair = dict(zip(combinations([name for name, _ in means], 2), differences, strict=True))
     quantity, unit = words
-    texts = TEXTS["models"]
+    texts = TEXTS["compare_models"]
     if len(ranked) > 1:
         (best, top), (worst, bottom) = ranked[0], ranked[-1]
         names = {"models": counted(len(means), "models"), "best": best}
@@ -455,7 +461,7 @@ def _accuracy(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[S
 
 
 def _pairs(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
-    votes, texts = analyses.compare_pairs(), TEXTS["models"]
+    votes, texts = analyses.compare_pairs(), TEXTS["compare_models"]
     means = [(item.facets["model"], item) for item in votes.models]
     yield from _ranked(
         question, means, votes.differences, ("strength", " logits"), texts["votes"], votes.ranks
@@ -473,22 +479,22 @@ def _judge_titles(judgements: pd.DataFrame) -> dict[str, str]:
 
 def _judges(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
     titles = _judge_titles(analyses.judgements)
-    yield _reliability(analyses, question, "ICC(A,1)", TEXTS["judges"]["one"])
+    yield _reliability(analyses, question, "ICC(A,1)", TEXTS["reliability"]["one"])
     if "length" in reasons:
-        yield _reliability(analyses, question, "ICC(A,k)", TEXTS["judges"]["all"])
+        yield _reliability(analyses, question, "ICC(A,k)", TEXTS["reliability"]["all"])
     leniency = analyses.reliability().leniency[analyses.score]
     for judge, number in leniency.items():
-        yield _compared(question, titles.get(judge, judge), TEXTS["judges"]["others"], number)
+        yield _compared(question, titles.get(judge, judge), TEXTS["reliability"]["others"], number)
     if len(leniency) > 2 and any(verdict_of(number) == DIFFERENT for number in leniency.values()):
-        yield Statement(question, TEXTS["judges"]["dependent"])
+        yield Statement(question, TEXTS["reliability"]["dependent"])
 
 
 def _weighting(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
-    yield _stated(question, TEXTS["weights"], analyses.judge_weighting().differences[-1], 0)
+    yield _stated(question, TEXTS["judge_weighting"], analyses.judge_weighting().differences[-1], 0)
 
 
 def _people(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
-    people, texts = analyses.calibration(), TEXTS["people"]
+    people, texts = analyses.calibration(), TEXTS["calibration"]
     agreement, mean = people.agreement[0], people.means["all"]
     yield _stated(question, texts["agreement"].format(statistic=agreement.statistic), agreement)
     alone = texts["alone"].format(value=_value(mean.judges)) if mean.judges.estimable else ""
@@ -499,6 +505,13 @@ def _hallucination(analyses: Analyses, question: str, reasons: Reasons) -> Itera
     for number in analyses.hallucination().shares:
         if "length_bin" not in number.facets:
             yield _stated(question, TEXTS["hallucination"].format(label=number.label), number)
+
+
+def _own(analyses: Analyses, question: str, reasons: Reasons, name: str) -> Iterator[Statement]:
+    """Yield what an analysis of one's own says, each of its numbers in the words that lead to it."""
+    words = WORDS[name]
+    for _, number in analyses.answer(name).rows():
+        yield _stated(question, words["finding"].format(**number.facets), number, words.get("reference"))
 
 
 def _missing(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
@@ -565,7 +578,7 @@ def measured_findings(test: str, results: Iterable[tuple[str, Estimate]]) -> Ite
         yield _stated(texts["title"].format(test=test), lead, number)
 
 
-def adaptive_findings(sequential: Sequential | None, benchmark: Benchmark | None) -> Iterator[Statement]:
+def adaptive_findings(sequential: Result | None, benchmark: Result | None) -> Iterator[Statement]:
     """Yield what adaptive asking says (RQ2): of the models while it asks, and of its cost on a finished study."""
     texts = TEXTS["adaptive"]
     question = texts["title"]

@@ -9,9 +9,11 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from toolkit.analyses import OWN
 from toolkit.errors import InputError
 from toolkit.files import read_toml
 from toolkit.report.blocks import Sentence, Shown
+from toolkit.stats import WORDS
 from toolkit.stats.result import GROUPS, Estimate
 from toolkit.words import joined
 
@@ -107,7 +109,9 @@ def evidence_of(
 
 def statistics_used(evidence: Evidence) -> dict[str, tuple[Sentence, ...]]:
     """Return what was estimated, how intervals and tests were made, and what they assume, each under its heading."""
+    own = [{"text": WORDS[n]["method"], "cite": WORDS[n].get("cite", ()), "row": [f"{n}: *"]} for n in OWN]
     data = data_file("methods.toml")
+    data = {**data, "statistic": [*data["statistic"], *own]}
     section = {
         heading: tuple(evidence.sentence(entry) for entry in data[kind] if evidence.shows(entry))
         for heading, kind in _KINDS.items()

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa
+from toolkit.stats.agreement.correlations import cohen_kappa, fleiss_kappa
 from toolkit.stats.detection.rates import RATES, Classification, auc, classify, mcnemar
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.result import Estimate, Estimates
