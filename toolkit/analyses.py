@@ -86,7 +86,8 @@ def add_analysis(calculate: Callable[..., Result], words: Mapping[str, Any]) -> 
         raise InputError(f"analysis {name!r}: is one of the toolkit's; choose another name")
     if absent := [word for word in ("title", "parts", "seen", "finding", "method") if word not in words]:
         raise InputError(f"analysis {name!r}: its words lack {', '.join(absent)}")
-    usual = {"frames": ["runs"], "settings": ["score"], "axis": "", "note": "", "shown": [f"figures/{name}"]}
+    usual: dict[str, Any] = {"frames": ["runs"], "settings": ["score"], "axis": "", "note": ""}
+    usual |= {"alt": words["title"], "shown": [f"figures/{name}"]}
     WORDS[name] = usual | dict(words)
     _TABLE[name] = WORDS[name] | {"calculate": stats.over_clusters(calculate)}
     QUESTIONS[name] = words["title"]
@@ -206,9 +207,7 @@ class Analysable:
     def compare_judges(self) -> Result:
         """Return each judge beside the others: leniency, agreement, slope on reply length, failures and cost."""
         frames = self._frames_for("compare_judges")
-        leniency = frames.reliability().leniency[frames.score]
-        settings = {"leniency": leniency, "score": frames.score}
-        return frames.once(stats.compare_judges, frames.judgements, frames.runs, **settings)
+        return self._result("compare_judges", leniency=frames.reliability().leniency[frames.score])
 
     def generalizability(
         self, score: str | None = None, *, of: str = "answer", target: float = 0.90
@@ -283,7 +282,7 @@ class Analysable:
         """
         frames = self._frames_for("compare_models")
         rate = frames.is_keyed and bool(frames.runs[score or frames.score].dropna().isin((0, 1)).all())
-        return frames.once(stats.compare_models, frames.runs, score=score or frames.score, rate=rate)
+        return self._result("compare_models", score=score, rate=rate)
 
     def focus(self, score: str | None = None) -> Result:
         """Return what focus sentences (FSP) do to scores: the same runs judged with them and without.
@@ -444,10 +443,8 @@ class Analysable:
             One row a model: share of right answers with its interval over independent questions, what is missing and
             why, and AUD per right answer.
         """
-        frames = self._frames_for("accuracy")
-        return frames.once(
-            stats.accuracy, frames.keyed_answers, score=score or frames.keyed_answers.attrs["score"]
-        )
+        answers = self._frames_for("accuracy").keyed_answers
+        return self._result("accuracy", score=score or answers.attrs["score"])
 
     def position_effect(self) -> Result:
         """Return whether the position of the right option carries a model, and which positions it prefers."""
@@ -504,7 +501,7 @@ def _judge_drift(
     days = rows.groupby(["anchor", "day"], sort=False) if len(rows) else ()
     drifts = {}
     for (anchor, day), part in days:
-        then, now = part.rename(columns={"then": "score"}), part.rename(columns={"now": "score"})
+        then, now = (part.assign(score=part[day_score]) for day_score in ("then", "now"))
         drifts[str(anchor), str(day)] = stats.judge_drift(then, now, composite=score)
     return drifts
 
@@ -514,6 +511,10 @@ def _generalizability(judgements: pd.DataFrame, runs: pd.DataFrame, **settings: 
 
     run_aud, judgement_aud = mean_cost(runs["aud_cost"]), mean_cost(judgements["aud_cost"])
     return study_generalizability(judgements, run_aud=run_aud, judgement_aud=judgement_aud, **settings)
+
+
+def _votes(pairs: pd.DataFrame) -> pd.DataFrame:
+    return pairs if pairs.empty else pairs.assign(prompt=pairs["prompt_id"])
 
 
 def _side(now: pd.DataFrame, otherwise: pd.DataFrame, *, manner: str, shown: bool) -> pd.DataFrame:
@@ -732,10 +733,7 @@ class Analyses(Analysable):
     @property
     def votes(self) -> pd.DataFrame:
         """The votes with the prompt in the column that comparisons of pairs look for it in."""
-        import pandas as pd
-
-        rename: Any = pd.DataFrame.rename
-        return self.once(rename, self.pairs, columns={"prompt_id": "prompt"})
+        return self.once(_votes, self.pairs)
 
     @property
     def judge_means(self) -> pd.DataFrame:

@@ -194,10 +194,9 @@ class Reported(Analysable):
         InputError
             When there is nothing to bundle, or the folder holds something else.
         """
-        from toolkit.thesis.bundle import bundle_place, write_bundle
-        from toolkit.thesis.document import check_format
+        from toolkit.thesis.bundle import bundle_place, check_format, write_bundle
         from toolkit.thesis.findings import Findings
-        from toolkit.thesis.references import evidence_of
+        from toolkit.thesis.methods import evidence_of
 
         check_format(format)
         frames, manifest = self.frames(), self.manifest()

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from toolkit.report.figure import About
     from toolkit.report.show import Files
     from toolkit.thesis.findings import Statement
-    from toolkit.thesis.references import Evidence
+    from toolkit.thesis.methods import Evidence
     from toolkit.viewer.app import Viewer
 
 

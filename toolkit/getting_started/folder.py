@@ -6,7 +6,7 @@ from pathlib import Path
 
 from toolkit.errors import InputError
 from toolkit.files import shipped, write_atomically
-from toolkit.thesis.references import bibliography, known_references
+from toolkit.thesis.methods import bibliography, known_references
 from toolkit.words import Summary
 
 _TEXTS = {name: name for name in ("README.md", "Makefile", "local.toml")} | {"gitignore": ".gitignore"}

@@ -21,8 +21,14 @@ from toolkit.report.figure import (
     take_away_others,
 )
 from toolkit.report.plots.cost_quality import cost_quality
-from toolkit.report.plots.generalizability import decision_study, variance_components
-from toolkit.report.plots.judges import icc_forest, judge_agreement, judge_drift, judges
+from toolkit.report.plots.judges import (
+    decision_study,
+    icc_forest,
+    judge_agreement,
+    judge_drift,
+    judges,
+    variance_components,
+)
 from toolkit.report.plots.missing import missing_data, score_distribution
 from toolkit.report.plots.prompt_length import (
     dimension_profile,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toolkit.report.figure import About
-    from toolkit.thesis.references import Evidence
+    from toolkit.thesis.methods import Evidence
 
 _OF_STUDIES = (
     "length_and_information",

@@ -312,7 +312,7 @@ class Result:
         if self._rows is not None:
             return self._rows(self)
         if "parts" in self.words:
-            return self._rows_of(self.words["parts"])
+            return self.rows_of(self.words["parts"])
         about = self._about[-1]
         return ((estimate.facets.get(about, label), estimate) for label, estimate in estimates_of(self))
 
@@ -333,13 +333,14 @@ class Result:
         """Return the result in words ready for the thesis."""
         if self._text is not None:
             return self._text(self)
-        return sentences(self._rows_of(self.words["spoken"]) if "spoken" in self.words else self.rows())
+        return sentences(self.rows_of(self.words["spoken"]) if "spoken" in self.words else self.rows())
 
     def headline(self) -> Iterable[Row]:
         """Return the rows that a reader wants first, the very first as a sentence too."""
-        return self._rows_of(self.words["first"]) if "first" in self.words else self.rows()
+        return self.rows_of(self.words["first"]) if "first" in self.words else self.rows()
 
-    def _rows_of(self, names: Iterable[str]) -> Iterator[Row]:
+    def rows_of(self, names: Iterable[str]) -> Iterator[Row]:
+        """Return the estimates of some parts with what each is about."""
         labels = self.words.get("parts", {})
         for name in names:
             value = self.values[name]
@@ -399,6 +400,22 @@ def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataF
     frame = pd.DataFrame(rows, columns=[key, *COLUMNS])
     numbers = ["estimate", "low", "high", "p_value", "degrees"]
     return frame.astype(dict.fromkeys(numbers, "float64"))
+
+
+def wide(estimates: Mapping[str, Estimate | None]) -> dict[str, float | None]:
+    """Return columns for estimates of one row: NAME, NAME_low and NAME_high; nothing of an estimate that is none.
+
+    Examples
+    --------
+    >>> wide({"gain": Estimate("gain", 0.5, 0.25, 0.75)})
+    {'gain': 0.5, 'gain_low': 0.25, 'gain_high': 0.75}
+    """
+    ends = {"": "estimate", "_low": "low", "_high": "high"}
+    return {
+        f"{name}{end}": getattr(number, field, None)
+        for name, number in estimates.items()
+        for end, field in ends.items()
+    }
 
 
 def estimates_of(result: Any) -> list[tuple[str, Estimate]]:

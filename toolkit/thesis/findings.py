@@ -36,7 +36,7 @@ from toolkit.stats.one_shot.methods import (
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.prompt_length.information import INFORMATION_PAIRS, LENGTH_PAIRS
 from toolkit.stats.result import Estimate, digits_apart, estimates_frame
-from toolkit.thesis.references import data_file
+from toolkit.thesis.methods import data_file
 from toolkit.words import agreeing, choices, counted, coverage, joined, one_line, scale_words, total_aud
 
 if TYPE_CHECKING:
@@ -50,9 +50,8 @@ EQUIVALENT = "equivalent within the margin"
 UNDECIDED = "undecided"
 NOT_ANSWERED = "not answered"
 MOST_TIED = 6  # pairs of models that a sentence names; the table has all
-TEXTS: Mapping[str, Any] = {
-    **data_file("findings.toml"),
-    **{name: words["finding"] for name, words in WORDS.items() if "finding" in words},
+TEXTS: Mapping[str, Any] = data_file("findings.toml") | {
+    name: words["finding"] for name, words in WORDS.items() if "finding" in words
 }
 
 
@@ -135,21 +134,23 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
     ``reasons`` are those of the questions that cannot be answered; what such scores are not about is not asked, unless
     ``only`` names it.
     """
-    parts: Mapping[str, Callable[[Analyses, str, Reasons], Iterator[Statement]]] = {
-        "length": _length,
+    # What prompt lengths tell of the judges is told by these where lengths are not spoken of.
+    silent = {} if not only or "length" in only else {"length": "not asked"}
+    parts: dict[str, Callable[[Analyses, str], Iterator[Statement]]] = {
+        "length": partial(_length, reasons=reasons),
         "length_and_information": _information,
         "accuracy": _accuracy,
         "compare_models": _models,
-        "length_bias": _length_bias,
+        "length_bias": partial(_numbers, name="length_bias"),
         "pareto": _front,
         "compare_pairs": _pairs,
-        "reliability": _judges,
+        "reliability": partial(_judges, reasons={**reasons, **silent}),
         "judge_weighting": _weighting,
         "calibration": _people,
         "hallucination": _hallucination,
         "missing": _missing,
     }
-    parts = {**parts, **{name: partial(_own, name=name) for name in OWN}}
+    parts |= {name: partial(_numbers, name=name) for name in OWN}
     titles = {name: words.get("heading", words.get("title", name)) for name, words in WORDS.items()}
     foreign = set(QUESTIONS) - ON_ANSWERS if analyses.is_keyed else set(BY_KEY)
     absent = {
@@ -165,12 +166,10 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
     if unknown := [name for name in only if name not in parts]:
         raise InputError(f"findings: no question {unknown[0]!r}; {choices(unknown[0], parts)}")
     for name in [name for name in parts if (name in only if only else name not in foreign)]:
-        # What prompt lengths tell of the judges is told by these where lengths are not spoken of.
-        silent = {} if not only or "length" in only else {"length": "not asked"}
         try:
             if name in reasons:
                 raise NotAnswerable(titles[name], reasons[name])
-            yield from parts[name](analyses, titles[name], {**reasons, **silent})
+            yield from parts[name](analyses, titles[name])
         except NotAnswerable as error:
             yield Statement(titles[name], TEXTS["not_answered"].format(reason=error.why), None, NOT_ANSWERED)
 
@@ -378,7 +377,7 @@ def _reliability(analyses: Analyses, question: str, form: str, lead: str) -> Sta
     return _stated(question, f"{lead}, {form}, is", number, end=end)
 
 
-def _information(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+def _information(analyses: Analyses, question: str) -> Iterator[Statement]:
     parted, names = analyses.length_and_information(), TEXTS["prompts"]
     for lead, pairs in (("length", LENGTH_PAIRS), ("information", INFORMATION_PAIRS)):
         for (more, less, _), number in list(zip(pairs, getattr(parted, lead), strict=True))[:2]:
@@ -389,7 +388,7 @@ def _information(analyses: Analyses, question: str, reasons: Reasons) -> Iterato
         yield Statement(question, captions.capital(uneven))
 
 
-def _models(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+def _models(analyses: Analyses, question: str) -> Iterator[Statement]:
     compared = analyses.compare_models()
     rate = compared.models[0][1].unit == RATE_UNIT
     words = ("share of right answers", "") if rate else ("mean", " points")
@@ -399,11 +398,7 @@ def _models(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     yield from _ranked(question, compared.models, compared.differences, words, within, ranks, ends)
 
 
-def _length_bias(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
-    yield _stated(question, TEXTS["length_bias"], analyses.length_bias().slope, 0)
-
-
-def _front(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+def _front(analyses: Analyses, question: str) -> Iterator[Statement]:
     points = analyses.pareto(cost=cost_column(analyses.runs)).points
     if front := [point for point in points if point.on_front]:
         costs = [f"{point.cost.facets['point']} ({_money(point.cost.estimate)})" for point in front]
@@ -442,7 +437,7 @@ def _ranked(
     yield Statement(question, text, None, UNDECIDED if tied else DIFFERENT)
 
 
-def _accuracy(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+def _accuracy(analyses: Analyses, question: str) -> Iterator[Statement]:
     measured, texts = analyses.accuracy(), TEXTS["accuracy"]
     guesses, prices = (
         {item.facets["model"]: item for item in group}
@@ -460,7 +455,7 @@ def _accuracy(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[S
             yield replace(_stated(question, lead, replace(guess, n={}), 0, end), estimate=guess)
 
 
-def _pairs(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+def _pairs(analyses: Analyses, question: str) -> Iterator[Statement]:
     votes, texts = analyses.compare_pairs(), TEXTS["compare_models"]
     means = [(item.facets["model"], item) for item in votes.models]
     yield from _ranked(
@@ -489,11 +484,11 @@ def _judges(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
         yield Statement(question, TEXTS["reliability"]["dependent"])
 
 
-def _weighting(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+def _weighting(analyses: Analyses, question: str) -> Iterator[Statement]:
     yield _stated(question, TEXTS["judge_weighting"], analyses.judge_weighting().differences[-1], 0)
 
 
-def _people(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+def _people(analyses: Analyses, question: str) -> Iterator[Statement]:
     people, texts = analyses.calibration(), TEXTS["calibration"]
     agreement, mean = people.agreement[0], people.means["all"]
     yield _stated(question, texts["agreement"].format(statistic=agreement.statistic), agreement)
@@ -501,20 +496,20 @@ def _people(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     yield _stated(question, texts["mean"], mean.calibrated, end=alone)
 
 
-def _hallucination(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+def _hallucination(analyses: Analyses, question: str) -> Iterator[Statement]:
     for number in analyses.hallucination().shares:
         if "length_bin" not in number.facets:
             yield _stated(question, TEXTS["hallucination"].format(label=number.label), number)
 
 
-def _own(analyses: Analyses, question: str, reasons: Reasons, name: str) -> Iterator[Statement]:
-    """Yield what an analysis of one's own says, each of its numbers in the words that lead to it."""
+def _numbers(analyses: Analyses, question: str, name: str) -> Iterator[Statement]:
+    """Yield each number of an analysis in the words that lead to it: of the parts that are stated, or of all."""
     words = WORDS[name]
-    for _, number in analyses.answer(name).rows():
+    for _, number in analyses.answer(name).rows_of(words.get("stated", words["parts"])):
         yield _stated(question, words["finding"].format(**number.facets), number, words.get("reference"))
 
 
-def _missing(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+def _missing(analyses: Analyses, question: str) -> Iterator[Statement]:
     lacking, judgements = int((~analyses.runs["judged"].astype(bool)).sum()), analyses.judgements
     text = f"{lacking} of {counted(len(analyses.runs), 'runs')}"
     if blank := int(judgements[analyses.score].isna().sum()) if len(judgements) else 0:

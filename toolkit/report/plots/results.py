@@ -229,12 +229,11 @@ def hallucination_shares(analyses: Analyses, context: About) -> FigureWithCaptio
 
 def own_analysis(analyses: Analyses, context: About, name: str) -> FigureWithCaption:
     """Draw the estimates of an analysis of one's own, a panel for each part."""
-    result, words = analyses.answer(name), WORDS[name]
+    result = analyses.answer(name)
     parts = list(result.rows())
+    labels = dict.fromkeys(dict(parts), WORDS[name]["axis"])
     names = {_name(e): e.label or e.name for _, e in parts}
-    titles = dict.fromkeys((part for part, _ in parts), words["axis"])
-    notes = result.values.get("notes", ())
-    return _figure(name, notes, parts, titles, names, 0.0, context, {"alt": words["title"], **words})
+    return _figure(name, getattr(result, "notes", ()), parts, labels, names, 0.0, context)
 
 
 def _shares(name: str, part: str, shares: Sequence[Estimate], at: float, context: About) -> FigureWithCaption:
@@ -255,7 +254,6 @@ def _figure(
     names: Mapping[str, str],
     at: float,
     context: About,
-    text: Mapping[str, str] | None = None,
 ) -> FigureWithCaption:
     data = style.data_of(((part, _name(e), e) for part, e in parts), _PARTS)
     if data.empty:
@@ -265,7 +263,7 @@ def _figure(
     for part, drawn, axes in panels:
         looks = [styles.get(model, style.PLAIN) for model in drawn["name"]]
         style.forest_panel(axes, drawn, drawn["name"].map(names), labels[part], looks=looks, at=at)
-    estimates, text = [estimate for _, estimate in parts], text or captions.TEXTS[name]
+    estimates, text = [estimate for _, estimate in parts], captions.TEXTS.get(name) or WORDS[name]
     values = style.values_of(data)
     return context.figure(
         name, style.settle(figure), data, f"{text['alt']}: {values}.",

@@ -1,7 +1,6 @@
 """Answers with a key: accuracy beside chance and the majority's answer, the position of options, and labels."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from string import ascii_uppercase
 from typing import Any
@@ -13,9 +12,9 @@ from scipy import special
 from toolkit.errors import InputError
 from toolkit.stats.comparisons.cost_quality import RATIO_METHOD, ratio_interval
 from toolkit.stats.comparisons.models import rate_difference
-from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.clusters import of_rows, over_clusters
 from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
-from toolkit.stats.inference.means import CLUSTERED, clustered_mean, mean_estimate
+from toolkit.stats.inference.means import CLUSTERED, clustered_mean, mean_difference
 from toolkit.stats.inference.p_values import with_holm, with_inversion
 from toolkit.stats.inference.proportions import (
     between_clusters,
@@ -233,26 +232,17 @@ def position_effect(rows: pd.DataFrame) -> Result:
             label = f"position {ascii_uppercase[position]} of {model}"
             facets = {"model": str(model), "position": ascii_uppercase[position]}
             at_position = read[read["position"] == position]
-            right = (at_position["chosen_position"] == position).astype(float)
-            counts = {"answers": len(right), "bases": at_position["unit"].nunique()}
-            empty = Estimate(f"accuracy, {label}", unit=SHARE, n=counts, statistic="accuracy", facets=facets)
-            accuracies.append(rate_mean(empty, right, list(at_position["unit"])))
+            right = at_position.assign(right=at_position["chosen_position"] == position)
+            labels: dict[str, Any] = {"unit": SHARE, "statistic": "accuracy", "facets": facets}
+            accuracies.append(of_rows(f"accuracy, {label}", right, "right", rate_mean, **labels))
             offered = read[read["options"] > position]
             excess = (offered["chosen_position"] == position) - 1 / offered["options"].astype(float)
-            tests.append(_preference(label, excess, list(offered["unit"]), len(part) - len(read), facets))
+            chosen, name = offered.assign(excess=excess), "chosen less expected"
+            labels |= {"statistic": name, "method": CLUSTERED, "role": "exploratory"}
+            labels |= {"missing": len(part) - len(read), "nothing": "no answer could be read"}
+            tests.append(of_rows(f"{name}, {label}", chosen, "excess", mean_difference, **labels))
         preferences += with_holm(tests, "positions")
     return Result("position_effect", accuracies=tuple(accuracies), preferences=tuple(preferences), notes=())
-
-
-def _preference(
-    label: str, excess: pd.Series, bases: Sequence[str], missing: int, facets: Mapping[str, str]
-) -> Estimate:
-    counts = {"answers": len(excess), "bases": len(set(bases))}
-    empty = Estimate(
-        f"chosen less expected, {label}", method=CLUSTERED, unit=SHARE, n=counts, missing=missing,
-        statistic="chosen less expected", facets=facets, role="exploratory",
-    )  # fmt: skip
-    return mean_estimate(empty, excess, bases, "no answer could be read", tested=True)
 
 
 @over_clusters

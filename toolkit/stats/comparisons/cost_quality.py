@@ -14,7 +14,7 @@ from toolkit.stats.inference.clusters import GROUPS, over_clusters
 from toolkit.stats.inference.jackknife import with_jackknife
 from toolkit.stats.inference.means import mean_interval, mean_on_scale
 from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, score_unit
-from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result, wide
 from toolkit.words import LENGTH_BINS, SCORE
 
 MEAN_METHOD = "Student t over bases"
@@ -29,15 +29,14 @@ class Pareto(Result):
 
     def frame(self) -> pd.DataFrame:
         """Return one row per point: estimates with their ends, front, probability and note; never rounded."""
-        ends = [f"{name}{end}" for name in _NUMBERS for end in ("", "_low", "_high")]
+        ends = list(wide(dict.fromkeys(_NUMBERS)))
         counts = ["bases", "answers", "missing", "on_front", "probability", "note"]
         rows = []
         for point in self.points:
-            quality, estimates = point.quality, (getattr(point, name) for name in _NUMBERS)
-            numbers = [end for number in estimates for end in (number.estimate, number.low, number.high)]
-            n = (quality.n.get("bases", quality.n.get(GROUPS)), quality.n["answers"], quality.missing)
-            front = (point.on_front, point.probability, point.per_aud.remarks)
-            rows.append((point.model, point.length_bin, *numbers, *n, *front))
+            n, row = point.quality.n, wide({name: point.values[name] for name in _NUMBERS})
+            row |= {"bases": n.get("bases", n.get(GROUPS)), "answers": n["answers"]}
+            row |= {"missing": point.quality.missing, "note": point.per_aud.remarks}
+            rows.append(point.values | row)
         frame = pd.DataFrame(rows, columns=["model", "length_bin", *ends, *counts])
         return frame.astype(dict.fromkeys([*ends, "probability"], "float64"))
 

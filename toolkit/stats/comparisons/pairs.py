@@ -6,6 +6,7 @@ Each pair is judged in both orders, so that a judge who prefers what is shown fi
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,12 +14,12 @@ from scipy import special, stats
 from scipy.sparse.csgraph import connected_components
 
 from toolkit.errors import InputError
-from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.clusters import of_rows, over_clusters
 from toolkit.stats.inference.jackknife import FEWEST_BASES, all_and_without, jackknife_interval, numbered
 from toolkit.stats.inference.p_values import exploratory_tests, with_holm, with_inversion
 from toolkit.stats.inference.proportions import intracluster_correlation, rate_mean, share
 from toolkit.stats.inference.run_table import need_columns, need_labelled
-from toolkit.stats.result import Estimate, Result, estimates_frame
+from toolkit.stats.result import Estimate, Result, estimates_frame, wide
 from toolkit.words import SCORE, agreeing, choices, counted, joined
 
 BRADLEY_TERRY = (
@@ -41,13 +42,10 @@ class PairComparison(Result):
         """Return one row a pair of models: counts, win rate of the first with ties half, difference in logits."""
         rows = []
         for difference, rate, counts in zip(self.differences, self.win_rates, self.counts, strict=True):
-            row: dict[str, object] = {**difference.facets, **counts}
-            for name, number in (("win_rate", rate), ("difference", difference)):
-                ends = (number.estimate, number.low, number.high)
-                row |= zip((name, f"{name}_low", f"{name}_high"), ends, strict=True)
             tested = {"p_value": difference.p_value, "correction": difference.adjusted}
-            rows.append(row | tested | {"note": difference.remarks})
-        numbers = [f"{name}{end}" for name in ("win_rate", "difference") for end in ("", "_low", "_high")]
+            ends = wide({"win_rate": rate, "difference": difference})
+            rows.append({**difference.facets, **counts, **ends, **tested, "note": difference.remarks})
+        numbers = list(wide(dict.fromkeys(("win_rate", "difference"))))
         counted_columns = ["prompts", "votes", "missing", "ties", "both_orders", "inconsistent"]
         columns = ["model_a", "model_b", *counted_columns, *numbers, "p_value", "correction", "note"]
         return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys([*numbers, "p_value"], "float64"))
@@ -189,27 +187,21 @@ def _counts(rows: pd.DataFrame) -> dict[str, int]:
 
 
 def _win_rate(pair: tuple[str, str], rows: pd.DataFrame) -> Estimate:
-    cast = rows.dropna(subset=["points"])
-    n = {"votes": len(cast), "bases": cast["unit"].nunique()}
-    empty = Estimate(
-        f"win rate of {pair[0]} over {pair[1]}", unit="share of votes", n=n, missing=len(rows) - len(cast),
-        statistic="win rate", facets=dict(zip(("model_a", "model_b"), pair, strict=True)),
+    return of_rows(
+        f"win rate of {pair[0]} over {pair[1]}", rows, "points", partial(rate_mean, reference=0.5),
+        count="votes", nothing="no vote compares them", unit="share of votes", statistic="win rate",
+        facets=dict(zip(("model_a", "model_b"), pair, strict=True)),
     )  # fmt: skip
-    nothing = "no vote compares them"
-    return rate_mean(empty, cast["points"], list(cast["unit"]), nothing=nothing, reference=0.5)
 
 
 def _first_share(judge: object, rows: pd.DataFrame, intracluster: float | None) -> Estimate:
     decided = rows[rows["vote"].isin(("first", "second"))]
-    n = {"decided votes": len(decided), "bases": decided["unit"].nunique()}
-    empty = Estimate(
-        f"share of first of {judge}", unit="share of decided votes", n=n, missing=int(rows["vote"].isna().sum()),
+    return of_rows(
+        f"share of first of {judge}", decided, "points",
+        partial(rate_mean, intracluster=intracluster, reference=0.5), count="decided votes",
+        nothing="no vote is decided", unit="share of decided votes", missing=int(rows["vote"].isna().sum()),
         statistic="share of first", facets={"judge": str(judge)},
     )  # fmt: skip
-    nothing = "no vote is decided"
-    return rate_mean(
-        empty, decided["points"], list(decided["unit"]), intracluster, nothing=nothing, reference=0.5
-    )
 
 
 @dataclass(frozen=True)

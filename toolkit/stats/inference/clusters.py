@@ -1,7 +1,7 @@
 """The independent unit of every interval and test: the cluster, bases that share a text; and estimates over units."""
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeGuard, TypeVar
 
@@ -91,12 +91,10 @@ def in_groups(result: Any, units: Mapping[str, int]) -> Any:
         return tuple(in_groups(part, units) for part in result)
     if isinstance(result, Mapping):
         return {key: in_groups(part, units) for key, part in result.items()}
-    if is_dataclass(result) and not isinstance(result, type):
-        parts = {field.name: in_groups(getattr(result, field.name), units) for field in fields(result)}
-        return replace(result, **parts)
     if not isinstance(result, Result):
         return result
-    return result.replace(**{name: in_groups(value, units) for name, value in result.values.items()})
+    values = {name: in_groups(value, units) for name, value in result.values.items()}
+    return result.replace(**values)
 
 
 def _has_bases(value: Any) -> TypeGuard[pd.DataFrame]:
@@ -120,7 +118,7 @@ def of_rows(
     """Return the estimate of a column over the rows that have it, with n, what is missing, and other fields of it."""
     scored = rows.dropna(subset=[column])
     n = {count: len(scored), "bases": scored["unit"].nunique()}
-    empty = Estimate(name, n=n, missing=len(rows) - len(scored), **labels)
+    empty = replace(Estimate(name, n=n, missing=len(rows) - len(scored)), **labels)
     if scored.empty:
         return empty.not_estimable(nothing)
     return interval(empty, scored[column].astype("float64"), list(scored["unit"]))

@@ -118,6 +118,11 @@ def mean_estimate(
     return clustered_mean(x, clusters).of(empty, tested=tested) if len(x) else empty.not_estimable(nothing)
 
 
+def mean_difference(empty: Estimate, values: ArrayLike, clusters: Sequence[Hashable]) -> Estimate:
+    """Return a clustered mean of differences with its P value."""
+    return clustered_mean(values, clusters).of(empty, tested=True)
+
+
 def _t_interval(
     mean: float,
     error: float,
