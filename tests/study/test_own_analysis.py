@@ -91,8 +91,9 @@ def test_what_it_takes_for_independent_are_groups_of_bases():
     result = stats.over_clusters(high_scores)(shared, "composite")
     assert result.shares[0].n["independent groups"] == shared["cluster"].nunique()
     assert "independent groups" in result.notes[-1]
-    assert "cluster" in shared
     assert "unit" not in shared
+    named = stats.over_clusters(high_scores)(shared.assign(unit="points"), "composite")
+    assert named == result  # a column of the user's by that name is not taken for it
 
 
 def test_names_and_words_are_checked():

@@ -1,6 +1,7 @@
 """The independent unit of every interval and test: the cluster, bases that share a text; and estimates over units."""
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeGuard, TypeVar
@@ -12,6 +13,8 @@ from toolkit.stats.result import GROUPS, Estimate, Estimates, Result
 from toolkit.words import counted
 
 _OF_GROUPS = {"bases": GROUPS, "rated bases": f"rated {GROUPS}"}
+_is_part: ContextVar[bool] = ContextVar("_is_part", default=False)
+"""Whether an analysis is made, so that one inside of it is a part."""
 P = ParamSpec("P")
 R = TypeVar("R")
 V = TypeVar("V", pd.Series, pd.DataFrame)
@@ -21,25 +24,30 @@ def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
     """Give an analysis frames with a column ``unit``: what is independent, the cluster of a base or the base itself.
 
     Intervals, tests and their n are over units; S, M and L are paired within the base (`mean_of_units`). Where several
-    bases are one unit, what the analysis returns counts independent groups in place of bases. A frame that has units
-    already is part of another analysis.
+    bases are one unit, what the analysis returns counts independent groups in place of bases. An analysis that another
+    one makes takes the units of that.
     """
 
     @wraps(analysis)
     def clustered(*args: P.args, **kwargs: P.kwargs) -> R:
+        if _is_part.get():
+            return analysis(*args, **kwargs)
         frames = [value for value in (*args, *kwargs.values()) if _has_bases(value)]
         # Each may have a cluster of another name, such as its own address, or be the only answered one of its cluster.
         counts = [count for count in map(unit_counts, frames) if GROUPS in count]
-        is_part = any("unit" in frame for frame in frames)
 
         def with_unit(value: Any) -> Any:
-            if is_part or not _has_bases(value):
+            if not _has_bases(value):
                 return value
             return value.assign(unit=value["cluster" if counts and "cluster" in value else "base"])
 
         by_name = {name: with_unit(value) for name, value in kwargs.items()}
-        result: R = analysis(*map(with_unit, args), **by_name)
-        if is_part or not counts:
+        before = _is_part.set(True)
+        try:
+            result: R = analysis(*map(with_unit, args), **by_name)
+        finally:
+            _is_part.reset(before)
+        if not counts:
             return result
         result, units = in_groups(result, counts[0]), counts[0]
         if not isinstance(result, Result) or "notes" not in result.values:
