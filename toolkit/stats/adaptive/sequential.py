@@ -11,7 +11,6 @@ import math
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -304,7 +303,10 @@ def sequential_comparison(
         by_model, differences = (
             tuple(replace(none, name=name) for name in names) for names in (models, pairs)
         )
-        return _sequential(by_model, differences, target_width, None, None, False, cost, (reason, *notes))
+        return Result(
+            "sequential", models=by_model, differences=differences, target_width=target_width, width=None,
+            information=None, stop=False, cost=cost, notes=(reason, *notes),
+        )  # fmt: skip
     bound = boundary(LOOKS if target_width else 1)
     _, error, degrees = means.pairs() if pairs else means.models()
     widest = widest_half(error, degrees, bound)
@@ -333,12 +335,10 @@ def sequential_comparison(
     differences = rows(pairs, means.pairs()) if pairs else ()
     stop = distinguished and narrow
     by_model = rows(models, means.models())
-    return _sequential(by_model, differences, target_width, 2 * widest, share, stop, cost, tuple(notes))
-
-
-def _sequential(*values: Any) -> Result:
-    names = ("models", "differences", "target_width", "width", "information", "stop", "cost", "notes")
-    return Result("sequential", **dict(zip(names, values, strict=True)))
+    return Result(
+        "sequential", models=by_model, differences=differences, target_width=target_width, width=2 * widest,
+        information=share, stop=stop, cost=cost, notes=tuple(notes),
+    )  # fmt: skip
 
 
 def block_means(scores: pd.DataFrame, score: str = "score") -> tuple[pd.DataFrame, list[Hashable]]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
-from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result, Row
+from toolkit.stats.result import ROUNDING, Estimate, Result, Row
 from toolkit.words import agreeing, counted
 
 EMS = "expected mean squares"
@@ -96,7 +95,10 @@ def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -
     if fit.problem:
         nothing: dict[str, float | None] = dict.fromkeys(names)
         components = tuple(estimate.not_estimable(fit.problem) for estimate in empty)
-        return _result(components, [nothing] * 3, method, table.notes, (), design, table, fit)
+        return VarianceComponents(
+            "variance_components", components=components, raw=nothing, shares=nothing, degrees=nothing, method=method,
+            notes=table.notes, cautions=(), asked=design, table=table, fit=fit, draws=None,
+        )  # fmt: skip
     vanishes = fit.mean_squares.max(initial=0.0) <= 0 or fit.mean_squares[-1] <= 0
     draws = None if vanishes else generalized_draws(fit, seed=seed)
     square = table.scale**2
@@ -115,18 +117,20 @@ def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -
     def named(values: np.ndarray) -> dict[str, float | None]:
         return dict(zip(names, map(float, values), strict=True))
 
-    by_effect = [named(fit.raw * square), named(nonnegative / nonnegative.sum()), named(fit.degrees)]
-    notes = (*_notes(table, fit), *cautions)
-    components = tuple(map(component, range(len(names))))
-    return _result(components, by_effect, method, notes, tuple(cautions), design, table, fit, draws)
-
-
-def _result(
-    components: Estimates, by_effect: Sequence[Mapping[str, float | None]], *more: Any
-) -> VarianceComponents:
-    names = ("raw", "shares", "degrees", "method", "notes", "cautions", "asked", "table", "fit", "draws")
-    values: dict[str, Any] = dict.fromkeys(names) | dict(zip(names, (*by_effect, *more), strict=False))
-    return VarianceComponents("variance_components", components=components, **values)
+    return VarianceComponents(
+        "variance_components",
+        components=tuple(map(component, range(len(names)))),
+        raw=named(fit.raw * square),
+        shares=named(nonnegative / nonnegative.sum()),
+        degrees=named(fit.degrees),
+        method=method,
+        notes=(*_notes(table, fit), *cautions),
+        cautions=tuple(cautions),
+        asked=design,
+        table=table,
+        fit=fit,
+        draws=draws,
+    )
 
 
 def fit_components(table: ComponentsTable) -> Fit:

@@ -252,10 +252,6 @@ def _plans_sentence(result: Result) -> str:
     return " ".join(plan.sentence() for plan in result.plans)
 
 
-def _decision(curves: pd.DataFrame, plans: tuple[DecisionPlan, ...]) -> Result:
-    return Result("decision_study", text=_plans_sentence, curves=curves, plans=plans)
-
-
 _LIMITS = {"base": 500}  # most levels that are looked at, where not as many as of any other facet
 _FACET_LIMIT = 10
 _LONGEST_CURVE = 20
@@ -283,11 +279,14 @@ def decision_study(
     facets = [name for name in result.counts if name not in result.fixed]
     if result.phi.estimate is None:
         plans = tuple(DecisionPlan(name, target, note=result.phi.remarks) for name in (PHI, E_RHO2))
-        return _decision(pd.DataFrame(columns=list(_COLUMNS)), plans)
+        return Result(
+            "decision_study", text=_plans_sentence, curves=pd.DataFrame(columns=list(_COLUMNS)), plans=plans
+        )
     ranges = [np.arange(1, _LIMITS.get(name, _FACET_LIMIT) + 1) for name in facets]
     grid = np.array(list(product(*ranges)))
     plans = tuple(_plan(result, name, target, facets, grid, paid) for name in (PHI, E_RHO2))
-    return _decision(_curves(result, facets, ranges, paid), plans)
+    curves = _curves(result, facets, ranges, paid)
+    return Result("decision_study", text=_plans_sentence, curves=curves, plans=plans)
 
 
 _COLUMNS = ("coefficient", "facet", "count", "estimate", "low", "high", "runs", "judgements", "aud")
