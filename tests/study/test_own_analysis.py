@@ -96,6 +96,14 @@ def test_what_it_takes_for_independent_are_groups_of_bases():
     assert named == result  # a column of the user's by that name is not taken for it
 
 
+def test_the_page_on_analyses_adds_one():
+    """Its block is run as it stands."""
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "analyses.md").read_text(encoding="utf-8")
+    exec(page.split("```python\n")[1].split("```")[0], {})
+    (share, _) = Scores(ratings(), name="mine").answer("high_scores").shares
+    assert share.estimate > 0.5  # of scores of 4.5 and more
+
+
 def test_names_and_words_are_checked():
     """A name of the toolkit's is refused, and so are words that lack."""
 
