@@ -19,7 +19,7 @@ from scipy import stats
 from toolkit import Study
 from toolkit.report.style import GREY, INK, PALETTE, new_figure, thesis_style
 from toolkit.stats.agreement.icc import FORMS, base_sums, forms_of_sums
-from toolkit.stats.human.ppi import prediction_powered_mean
+from toolkit.stats.human.calibration import prediction_powered_mean
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "explain" / "pictures"
 SCORE = "composite_strict"

@@ -1,7 +1,6 @@
 """The methods section of a study as text, without the bundle around it."""
 
-from toolkit.thesis.methods import methods_section, methods_text, what_was_done
-from toolkit.thesis.references import evidence_of
+from toolkit.thesis.methods import evidence_of, methods_section, methods_text, what_was_done
 
 
 def methods_of(study, files=()):

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from toolkit.stats.agreement.ratings import rating_matrix
+from toolkit.stats.agreement.icc import rating_matrix
 
 
 def golden(name):

@@ -1,41 +1,33 @@
-"""What can be asked of scores: every analysis once, by the name of its method, and its title."""
+"""What can be asked of scores: every analysis once, by the name of its method, its title, and the frames it is of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import is_
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from toolkit import stats
-from toolkit.analysis_frames import FrameSet
-from toolkit.errors import InputError, NotAnswerable
-from toolkit.files import read_toml
+from toolkit.errors import InputError, NotAnswerable, Stopped
+from toolkit.stats import WORDS
+from toolkit.words import DIMENSIONS, SCALE, SCORE, choices
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from toolkit.stats.agreement.drift import JudgeDrift
-    from toolkit.stats.agreement.elements import RequiredElements
-    from toolkit.stats.agreement.judge_comparison import JudgeComparison
     from toolkit.stats.agreement.reliability import Reliability
-    from toolkit.stats.comparisons.accuracy import Accuracy
-    from toolkit.stats.comparisons.ceiling import Ceiling
-    from toolkit.stats.comparisons.choices import LabelScores, PositionEffect
     from toolkit.stats.comparisons.cost_quality import Pareto
-    from toolkit.stats.comparisons.focus import FocusContrast, JudgeWeighting, ReferenceEffect
-    from toolkit.stats.comparisons.missing_data import MissingData
-    from toolkit.stats.comparisons.models import ModelComparison
-    from toolkit.stats.comparisons.pairs import PairAgreement, PairComparison
-    from toolkit.stats.detection.rates import HallucinationShares
-    from toolkit.stats.generalizability.study_scores import StudyGeneralizability
-    from toolkit.stats.human.calibration import Calibration
-    from toolkit.stats.power.pilot import ModelPower, PilotPower
-    from toolkit.stats.prompt_length.contrasts import LengthComparison
-    from toolkit.stats.prompt_length.dimension_profile import DimensionProfile
-    from toolkit.stats.prompt_length.information import LengthInformation
-    from toolkit.stats.prompt_length.reply_length import LengthBias
+    from toolkit.stats.comparisons.pairs import PairComparison
+    from toolkit.stats.generalizability.g_study import StudyGeneralizability
+    from toolkit.stats.power.pilot import PilotPower
+    from toolkit.stats.result import Result
 
-_TABLE: Mapping[str, Mapping[str, Any]] = read_toml(Path(__file__).with_name("analyses.toml"))
+    Frame = pd.DataFrame | Callable[[], pd.DataFrame]
+
+R = TypeVar("R")
+_TABLE: dict[str, Mapping[str, Any]] = {name: row for name, row in WORDS.items() if "title" in row}
 
 
 def _needing(need: str) -> tuple[str, ...]:
@@ -64,6 +56,42 @@ NO_ARMS = (
 NO_SCORES = 'judges compare replies in pairs here ([judges] mode = "pairs") and give no scores'
 ALIKE = 'judges count alike: [judges] weights = "specialization" counts them twice on their dimensions'
 NO_VOTES = 'no judge compared replies in pairs: set [judges] mode = "pairs" or "both", and run the study'
+
+
+OWN: list[str] = []
+"""Analyses that were added (`add_analysis`)."""
+
+
+def add_analysis(calculate: Callable[..., Result], words: Mapping[str, Any]) -> None:
+    """Add an analysis of one's own to those of every study: its frame, sentences, table, figure, findings and methods.
+
+    Parameters
+    ----------
+    calculate
+        Returns `Result` with the name of this function, of the frames and settings that its words name. Each frame has
+        a column ``unit``, what is independent; what the result counts as bases are units.
+    words
+        ``title``; ``frames`` and ``settings`` (runs and score by default; others as `Analyses` has them); ``about`` and
+        ``parts``, the leading column and the parts of the frame; ``seen``, ``axis`` and ``note`` of the figure;
+        ``finding``, which leads to a number and may name its facets in braces, perhaps with the ``reference`` that
+        matters; and ``method``, a sentence with ``cite``, the keys of its references.
+
+    Raises
+    ------
+    InputError
+        When the name is taken, or a word lacks.
+    """
+    name = calculate.__name__
+    if name in WORDS and name not in OWN:
+        raise InputError(f"analysis {name!r}: is one of the toolkit's; choose another name")
+    if absent := [word for word in ("title", "parts", "seen", "finding", "method") if word not in words]:
+        raise InputError(f"analysis {name!r}: its words lack {', '.join(absent)}")
+    usual: dict[str, Any] = {"frames": ["runs"], "settings": ["score"], "axis": "", "note": ""}
+    usual |= {"alt": words["title"], "shown": [f"figures/{name}"]}
+    WORDS[name] = usual | dict(words)
+    _TABLE[name] = WORDS[name] | {"calculate": stats.over_clusters(calculate)}
+    QUESTIONS[name] = words["title"]
+    OWN[:] = [*(other for other in OWN if other != name), name]
 
 
 class Analysable:
@@ -102,10 +130,19 @@ class Analysable:
     def _result(self, question: str, calculate: Callable[..., Any] | None = None, **given: Any) -> Any:
         """Return what the table's calculation gives of its frames; what is given goes before the study's settings."""
         frames, row = self._frames_for(question), _TABLE[question]
-        settings = {name: getattr(frames, name) for name in row.get("settings", ())}
+        listed = row.get("settings", ())
+        names = listed if isinstance(listed, Mapping) else dict(zip(listed, listed, strict=True))
+        settings = {name: getattr(frames, own) for name, own in names.items()}
         settings |= {name: value for name, value in given.items() if value is not None}
         tables = (getattr(frames, name) for name in row["frames"])
-        return frames.once(calculate or getattr(stats, row.get("function", question)), *tables, **settings)
+        calculate = calculate or row.get("calculate") or getattr(stats, row.get("function", question))
+        return frames.once(calculate, *tables, **settings)
+
+    def answer(self, question: str, **settings: Any) -> Any:
+        """Return the result of an analysis by its name, such as one of your own (`add_analysis`)."""
+        if question not in QUESTIONS:
+            raise InputError(f"analysis {question!r}: there is none; {choices(question, QUESTIONS)}")
+        return self._result(question, **settings) if question in OWN else getattr(self, question)(**settings)
 
     def reliability(self) -> Reliability:
         """Return ICC, alpha and Pearson between judges, and test-retest of each, per dimension and composite.
@@ -117,16 +154,16 @@ class Analysable:
         """
         return self._result("reliability", _reliability)
 
-    def required_elements(self) -> RequiredElements:
+    def required_elements(self) -> Result:
         """Return the share of required elements found, the judges' agreement on it, and the rubric's with it."""
         return self._result("required_elements")
 
-    def hallucination(self) -> HallucinationShares:
+    def hallucination(self) -> Result:
         """Return how many replies each judge calls hallucinations (`toolkit judges hallucination`), from the ledger.
 
         Returns
         -------
-        HallucinationShares
+        Result
             Shares of yes (0 to 1) of each judge and prompt, overall, by model and by prompt length, clustered by base;
             ``verdicts`` has one row a verdict with question, truth, inference, metric and explanation. Both are empty
             where no judge was asked.
@@ -152,7 +189,7 @@ class Analysable:
         """
         return self._result("compare_pairs")
 
-    def pair_agreement(self, score: str | None = None) -> PairAgreement:
+    def pair_agreement(self, score: str | None = None) -> Result:
         """Return how far votes on pairs of replies and the rubric's scores of them agree, on replies and on models.
 
         Parameters
@@ -167,12 +204,10 @@ class Analysable:
         """
         return self._result("pair_agreement", score=score)
 
-    def compare_judges(self) -> JudgeComparison:
+    def compare_judges(self) -> Result:
         """Return each judge beside the others: leniency, agreement, slope on reply length, failures and cost."""
         frames = self._frames_for("compare_judges")
-        leniency = frames.reliability().leniency[frames.score]
-        settings = {"leniency": leniency, "score": frames.score}
-        return frames.once(stats.compare_judges, frames.judgements, frames.runs, **settings)
+        return self._result("compare_judges", leniency=frames.reliability().leniency[frames.score])
 
     def generalizability(
         self, score: str | None = None, *, of: str = "answer", target: float = 0.90
@@ -193,12 +228,12 @@ class Analysable:
         """
         return self._result("generalizability", _generalizability, score=score, of=of, target=target)
 
-    def length(self, score: str | None = None) -> LengthComparison:
+    def length(self, score: str | None = None) -> Result:
         """Return the comparison of S, M and L within bases (RQ1).
 
         Returns
         -------
-        LengthComparison
+        Result
             Means, paired differences (Holm but for the primary contrast), what models differ by in them, effect sizes,
             equivalence and the omnibus test.
         """
@@ -212,12 +247,12 @@ class Analysable:
             primary=frames.primary,
         )
 
-    def length_and_information(self, score: str | None = None) -> LengthInformation:
+    def length_and_information(self, score: str | None = None) -> Result:
         """Return what the length of a prompt does at equal information, and its information at equal length (RQ1).
 
         Returns
         -------
-        LengthInformation
+        Result
             Paired differences between S, M, L and the length arms, which add up to M - S and L - S; exploratory.
 
         Raises
@@ -227,34 +262,34 @@ class Analysable:
         """
         return self._result("length_and_information", score=score)
 
-    def length_by_model(self, score: str | None = None) -> Mapping[str, LengthComparison]:
+    def length_by_model(self, score: str | None = None) -> Mapping[str, Result]:
         """Return the comparison of S, M and L within bases, of each model by itself.
 
         Returns
         -------
-        dict of LengthComparison
+        dict of Result
             By the name of the model.
         """
         return self._result("length_by_model", score=score)
 
-    def compare_models(self, score: str | None = None) -> ModelComparison:
+    def compare_models(self, score: str | None = None) -> Result:
         """Return the models compared in pairs within prompts, clustered by base, Holm over all pairs (Miller 2024).
 
         Returns
         -------
-        ModelComparison
+        Result
             The mean of each model, and every difference of two over the prompts that both answered; exploratory.
         """
         frames = self._frames_for("compare_models")
         rate = frames.is_keyed and bool(frames.runs[score or frames.score].dropna().isin((0, 1)).all())
-        return frames.once(stats.compare_models, frames.runs, score=score or frames.score, rate=rate)
+        return self._result("compare_models", score=score, rate=rate)
 
-    def focus(self, score: str | None = None) -> FocusContrast:
+    def focus(self, score: str | None = None) -> Result:
         """Return what focus sentences (FSP) do to scores: the same runs judged with them and without.
 
         Returns
         -------
-        FocusContrast
+        Result
             Mean of on - off, paired within run and judge, overall and by length bin; exploratory.
 
         Raises
@@ -267,12 +302,12 @@ class Analysable:
         sides = _sides(frames, "focus", "focus sentences", "bias_controls.fsp_enabled")
         return frames.once(stats.focus_contrast, *sides, score=score or frames.score)
 
-    def reference_effect(self, score: str | None = None) -> ReferenceEffect:
+    def reference_effect(self, score: str | None = None) -> Result:
         """Return what reference answers do to scores: the same runs judged with them and without.
 
         Returns
         -------
-        ReferenceEffect
+        Result
             Mean of on - off in score points, paired within run and judge, overall, by dimension and by judge, and the
             judges' agreement with reference answers and without; exploratory.
 
@@ -287,12 +322,12 @@ class Analysable:
         settings = {"score": score or frames.score, "dimensions": frames.dimensions}
         return frames.once(stats.reference_effect, *sides, **settings)
 
-    def judge_weighting(self) -> JudgeWeighting:
+    def judge_weighting(self) -> Result:
         """Return what it does to scores that judges count twice on the dimensions of their specialization.
 
         Returns
         -------
-        JudgeWeighting
+        Result
             Of each dimension and the composite the difference from equal weights (points), paired within runs, with its
             interval over bases; exploratory.
 
@@ -307,16 +342,16 @@ class Analysable:
         """
         return self._result("judge_weighting")
 
-    def dimension_profile(self) -> DimensionProfile:
+    def dimension_profile(self) -> Result:
         """Return the mean of every dimension, of each model at each prompt length."""
         return self._result("dimension_profile")
 
-    def length_bias(self, score: str | None = None) -> LengthBias:
+    def length_bias(self, score: str | None = None) -> Result:
         """Return the slope of score on reply length, and what prompt length does in all and at equal reply length.
 
         Returns
         -------
-        LengthBias
+        Result
             In score points per 100 tokens of the reply, clustered by base.
         """
         return self._result("length_bias", score=score)
@@ -333,29 +368,27 @@ class Analysable:
         """
         return self._result("pareto", score=score, cost=cost)
 
-    def missing(self, score: str | None = None) -> MissingData:
+    def missing(self, score: str | None = None) -> Result:
         """Return what has no score by model, length and judge, and what it could change.
 
         Returns
         -------
-        MissingData
+        Result
             Shares, with intervals where any is missing, and bounds of the contrasts.
         """
         return self._result("missing", score=score)
 
-    def ceiling(self, score: str | None = None) -> Ceiling:
+    def ceiling(self, score: str | None = None) -> Result:
         """Return how many scores the judges gave at either end of the scale, with a warning where they are many.
 
         Returns
         -------
-        Ceiling
+        Result
             Shares of scores at either end, by length and model.
         """
-        frames = self._frames_for("ceiling")
-        settings = {"score": score or frames.score, "limit": frames.ceiling_share}
-        return frames.once(stats.ceiling, frames.judgements, **settings)
+        return self._result("ceiling", score=score)
 
-    def calibration(self, score: str | None = None) -> Calibration:
+    def calibration(self, score: str | None = None) -> Result:
         """Compare the judges with the people who rated.
 
         Parameters
@@ -396,7 +429,7 @@ class Analysable:
         """
         return self._result("power", effect=effect, score=score, repeats=repeats)
 
-    def accuracy(self, score: str | None = None) -> Accuracy:
+    def accuracy(self, score: str | None = None) -> Result:
         """Return the accuracy of each model beside chance and the commonest answer, and what a right answer costs.
 
         Parameters
@@ -406,24 +439,22 @@ class Analysable:
 
         Returns
         -------
-        Accuracy
+        Result
             One row a model: share of right answers with its interval over independent questions, what is missing and
             why, and AUD per right answer.
         """
-        frames = self._frames_for("accuracy")
-        return frames.once(
-            stats.accuracy, frames.keyed_answers, score=score or frames.keyed_answers.attrs["score"]
-        )
+        answers = self._frames_for("accuracy").keyed_answers
+        return self._result("accuracy", score=score or answers.attrs["score"])
 
-    def position_effect(self) -> PositionEffect:
+    def position_effect(self) -> Result:
         """Return whether the position of the right option carries a model, and which positions it prefers."""
         return self._result("position_effect")
 
-    def label_scores(self) -> LabelScores:
+    def label_scores(self) -> Result:
         """Return macro F1 of each model over the labels of the key, with the confusion of labels."""
         return self._result("label_scores")
 
-    def model_power(self, effect: float | None = None) -> ModelPower:
+    def model_power(self, effect: float | None = None) -> Result:
         """Return which difference of two models the questions can find, and how many an effect would need.
 
         Parameters
@@ -445,7 +476,7 @@ class Analysable:
             return {"pairs": (QUESTIONS["compare_pairs"], frames.compare_pairs())}
         skipped = frames.lacking
         names = [name for name, row in _TABLE.items() if row.get("bundled", True) and name not in skipped]
-        return {_TABLE[name].get("file", name): (QUESTIONS[name], getattr(frames, name)()) for name in names}
+        return {_TABLE[name].get("file", name): (QUESTIONS[name], frames.answer(name)) for name in names}
 
 
 def _sides(frames: Analyses, manner: str, control: str, key: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -470,20 +501,280 @@ def _judge_drift(
     days = rows.groupby(["anchor", "day"], sort=False) if len(rows) else ()
     drifts = {}
     for (anchor, day), part in days:
-        then, now = part.rename(columns={"then": "score"}), part.rename(columns={"now": "score"})
+        then, now = (part.assign(score=part[day_score]) for day_score in ("then", "now"))
         drifts[str(anchor), str(day)] = stats.judge_drift(then, now, composite=score)
     return drifts
 
 
 def _generalizability(judgements: pd.DataFrame, runs: pd.DataFrame, **settings: Any) -> StudyGeneralizability:
-    from toolkit.stats.generalizability.study_scores import mean_cost, study_generalizability
+    from toolkit.stats.generalizability.g_study import mean_cost, study_generalizability
 
     run_aud, judgement_aud = mean_cost(runs["aud_cost"]), mean_cost(judgements["aud_cost"])
     return study_generalizability(judgements, run_aud=run_aud, judgement_aud=judgement_aud, **settings)
 
 
-class Analyses(Analysable, FrameSet):
-    """Every analysis of frames in hand; what it is made with is that of `FrameSet`."""
+def _votes(pairs: pd.DataFrame) -> pd.DataFrame:
+    return pairs if pairs.empty else pairs.assign(prompt=pairs["prompt_id"])
+
+
+def _side(now: pd.DataFrame, otherwise: pd.DataFrame, *, manner: str, shown: bool) -> pd.DataFrame:
+    if now.empty or otherwise.empty:
+        return otherwise.iloc[:0]
+
+    def is_on(frame: pd.DataFrame, name: str) -> pd.Series[bool]:
+        return frame["focus"] != "off" if name == "focus" else frame["reference"].astype(bool)
+
+    if is_on(now, manner).any() == shown:
+        return now
+    alike = "reference" if manner == "focus" else "focus"
+    same = is_on(otherwise, alike) == is_on(now, alike).any()
+    return otherwise[same & (is_on(otherwise, manner) == shown)]
+
+
+def without_arms(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of S, M and L themselves: a prompt of a length arm differs from them in more than its length."""
+    if "length_arm" not in frame or not (of_arm := frame["length_arm"].notna()).any():
+        return frame
+    return frame[~of_arm].reset_index(drop=True)
+
+
+@dataclass
+class Results:
+    """What was calculated, each result with the very frames and settings that it is of."""
+
+    frames: dict[str, pd.DataFrame] = field(default_factory=dict)
+    calculated: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def reuse_frame(self, kind: str, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the earlier frame where the new one is equal to it; else forget what was calculated from it."""
+        earlier = self.frames.get(kind)
+        if earlier is not None:
+            if earlier.columns.equals(frame.columns) and earlier.equals(frame):
+                return earlier
+            outdated = {id(earlier)}
+            for entry in list(self.calculated):
+                if not outdated.isdisjoint(map(id, entry[1])):
+                    outdated.add(id(entry[3]))
+                    self.calculated.remove(entry)
+        self.frames[kind] = frame
+        return frame
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.frames.clear()
+        self.calculated.clear()
+
+
+def _frame(kind: str, meaning: str) -> cached_property[pd.DataFrame]:
+    def read(self: Analyses) -> pd.DataFrame:
+        return self._results.reuse_frame(kind, without_arms(self._read(kind)))
+
+    read.__doc__ = meaning
+    return cached_property(read)
+
+
+class Analyses(Analysable):
+    """Frames at one time, with every analysis of them; a frame that is a function is read when it is needed.
+
+    Every frame is without the rows of length arms, so that no analysis mixes them with S, M and L; `runs_with_arms`
+    alone has both.
+
+    Parameters
+    ----------
+    runs, judgements
+        One row a run, and one row a judgement.
+    human, judged_otherwise, elements, drift, keyed_answers, pairs, hallucination_verdicts
+        One row a rating by a person, one a judgement on the other side of focus sentence prompting or of reference
+        answers, one a judge that looked for the required elements in a run, one a score that was asked anew, one an
+        answer that was compared with a key, one a vote on two replies, and one a reply and judge that was asked whether
+        it is a hallucination; none by default.
+    name, seed
+        Of the study.
+    score, margin, primary, ceiling_share, drift_tolerance
+        As in ``[analysis]`` and ``[judges]`` of the study file.
+    length_normalization, weighted
+        Whether findings speak of reply length and score, and of weights of the judges.
+    dimensions, scale
+        Columns of scores besides the composite, perhaps with titles, and the ends of their scale: those of the default
+        rubric by default.
+    unanswerable
+        Analyses that these frames do not allow, by name, with the reason.
+    results
+        What was calculated before from frames of the same study; it serves again where frames are equal.
+    """
+
+    def __init__(
+        self,
+        runs: Frame,
+        judgements: Frame,
+        human: Frame | None = None,
+        judged_otherwise: Frame | None = None,
+        elements: Frame | None = None,
+        drift: Frame | None = None,
+        keyed_answers: Frame | None = None,
+        *,
+        pairs: Frame | None = None,
+        hallucination_verdicts: Frame | None = None,
+        name: str = "",
+        seed: int = 0,
+        score: str = SCORE,
+        margin: float | None = None,
+        primary: str | None = None,
+        ceiling_share: float = 0.3,
+        drift_tolerance: float | None = None,
+        length_normalization: bool = False,
+        weighted: bool = False,
+        dimensions: Sequence[str] | Mapping[str, str] = DIMENSIONS,
+        scale: tuple[float, float] = SCALE,
+        unanswerable: Mapping[str, str] | None = None,
+        results: Results | None = None,
+    ) -> None:
+        self._sources = {
+            "runs": runs, "judgements": judgements, "human": human, "judged_otherwise": judged_otherwise,
+            "elements": elements, "drift": drift, "keyed_answers": keyed_answers, "pairs": pairs,
+            "hallucination_verdicts": hallucination_verdicts,
+        }  # fmt: skip
+        self.name = name
+        self.seed = seed
+        self.score = score
+        self.margin = margin
+        self.primary = primary
+        self.ceiling_share = ceiling_share
+        self.drift_tolerance = drift_tolerance
+        self.length_normalization = length_normalization
+        self.weighted = weighted
+        self.dimensions = tuple(dimensions)
+        self.titles = dict(dimensions) if isinstance(dimensions, Mapping) else {}
+        self.scale = scale
+        self._unanswerable = unanswerable or {}
+        self._results = results or Results()
+
+    def _read(self, kind: str) -> pd.DataFrame:
+        import pandas as pd
+
+        source = self._sources[kind]
+        frame = source() if callable(source) else source
+        return pd.DataFrame() if frame is None else frame
+
+    @cached_property
+    def _parted_runs(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        runs = self._read("runs")  # once for both: it is the largest frame
+        plain = without_arms(runs)
+        reuse = self._results.reuse_frame
+        return reuse("runs", plain), reuse("runs_with_arms", runs.iloc[:0] if plain is runs else runs)
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """One row a run."""
+        return self._parted_runs[0]
+
+    @cached_property
+    def runs_with_arms(self) -> pd.DataFrame:
+        """One row a run, those of length arms too; empty where no prompt of an arm was asked."""
+        return self._parted_runs[1]
+
+    judgements = _frame("judgements", "One row a judgement.")
+    human = _frame("human", "One row a rating by a person.")
+    judged_otherwise = _frame(
+        "judged_otherwise",
+        "One row a judgement on the other side of focus sentences or of reference answers.",
+    )
+    elements = _frame(
+        "elements", "One row a run and judge that looked for the required elements of its base."
+    )
+    drift = _frame("drift", "One row a day, reply, judge and score that was asked anew.")
+
+    keyed_answers = _frame("keyed_answers", "One row an answer that was compared with a key.")
+    pairs = _frame("pairs", "One row a vote of a judge on two replies to one prompt.")
+    hallucination_verdicts = _frame(
+        "hallucination_verdicts",
+        "One row a reply, and judge and prompt that called it a hallucination or not.",
+    )
+
+    def with_arms(self, kind: str) -> pd.DataFrame:
+        """Return a frame with the rows of length arms too: what was done and paid, and not what is analysed."""
+        if self.runs_with_arms.empty:
+            frame: pd.DataFrame = getattr(self, kind)
+            return frame
+        return self.runs_with_arms if kind == "runs" else self._read(kind)
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether scores come from a key and not from judges."""
+        return self._sources["keyed_answers"] is not None
+
+    def once(self, calculate: Callable[..., R], *frames: Any, **settings: Any) -> R:
+        """Return what a calculation gives of frames under settings; it is done once for the same frames."""
+        for function, stored_frames, stored_settings, result in self._results.calculated:
+            matches = function is calculate and stored_settings == settings
+            if matches and len(stored_frames) == len(frames) and all(map(is_, stored_frames, frames)):
+                stored: R = result
+                return stored
+        try:
+            calculated = calculate(*frames, **settings)
+        except KeyboardInterrupt:
+            raise Stopped("interrupted; an analysis changes nothing, so nothing is lost") from None
+        self._results.calculated.append((calculate, frames, settings, calculated))
+        return calculated
+
+    def sides(self, manner: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the judgements of the same runs with ``focus`` sentences or ``reference`` answers, and those without.
+
+        One of them is that of the study; the other was asked alike in all else, and is empty where there is none.
+        """
+        frames = self.judgements, self.judged_otherwise
+        on, off = (self.once(_side, *frames, manner=manner, shown=shown) for shown in (True, False))
+        return on, off
+
+    def has_sides(self, manner: str) -> bool:
+        """Return whether runs were judged both ways."""
+        return not any(side.empty for side in self.sides(manner))
+
+    @property
+    def votes(self) -> pd.DataFrame:
+        """The votes with the prompt in the column that comparisons of pairs look for it in."""
+        return self.once(_votes, self.pairs)
+
+    @property
+    def judge_means(self) -> pd.DataFrame:
+        """One row a run and judge, repeats of a judgement averaged first."""
+        from toolkit.store.frames import judge_means
+
+        return self.once(judge_means, self.judgements, dimensions=self.dimensions)
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """The dimensions, and the composite that is compared."""
+        return (*self.dimensions, self.score)
+
+    @property
+    def other_score(self) -> str:
+        """The composite that is not compared, to be shown beside the one that is."""
+        return "composite" if self.score == SCORE else SCORE
+
+    @cached_property
+    def names(self) -> set[str]:
+        """Names of models, judges, people, scenarios, categories and dimensions, which no text may change."""
+        columns = ("model", "judge", "judge_model", "rater", "scenario", "category")
+        frames = (self.runs, self.judgements, self.human)
+        levels = [frame[name].dropna().unique() for frame in frames for name in columns if name in frame]
+        return {*self.dimensions, *(str(name) for names in levels for name in names)}
+
+    @cached_property
+    def is_judged(self) -> bool:
+        """Whether any run has a score."""
+        return bool(len(self.runs)) and bool(self.runs["judged"].any())
+
+    @property
+    def has_results(self) -> bool:
+        """Whether any run has a score, or two replies were compared."""
+        return self.is_judged or not self.pairs.empty
+
+    def read(self) -> Self:
+        """Read every frame now, so that all show the study at one time."""
+        for kind in self._sources:
+            getattr(self, kind)
+        return self
 
     def frames(self) -> Analyses:
         """Return these frames."""

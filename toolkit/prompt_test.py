@@ -509,4 +509,4 @@ def mean_result(
         )
     rate = rate_mean(empty, [(value - low) / (high - low) for value in values], units)
     ends = (None if end is None else low + (high - low) * end for end in (rate.low, rate.high))
-    return rate.valued(sum(values) / len(values), *ends)
+    return rate.with_value(sum(values) / len(values), *ends)

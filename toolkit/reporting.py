@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from toolkit.report.figure import About
     from toolkit.report.show import Files
-    from toolkit.stats.adaptive.benchmark import Benchmark
+    from toolkit.stats.result import Result
     from toolkit.thesis.findings import Findings, Statement
 
 
@@ -137,7 +137,7 @@ class Reported(Analysable):
         *questions: str,
         score: str | None = None,
         most: int | None = None,
-        benchmark: Benchmark | None = None,
+        benchmark: Result | None = None,
     ) -> Findings:
         """Return the sentences of a results section: what each question was answered with, and what is undecided.
 
@@ -168,7 +168,7 @@ class Reported(Analysable):
         return Findings(self.name, tuple(islice(statements, most)))
 
     def _statements(
-        self, frames: Analyses, only: Collection[str] = (), benchmark: Benchmark | None = None
+        self, frames: Analyses, only: Collection[str] = (), benchmark: Result | None = None
     ) -> Iterator[Statement]:
         from toolkit.thesis.findings import scored_findings
 
@@ -194,10 +194,9 @@ class Reported(Analysable):
         InputError
             When there is nothing to bundle, or the folder holds something else.
         """
-        from toolkit.thesis.bundle import bundle_place, write_bundle
-        from toolkit.thesis.document import check_format
+        from toolkit.thesis.bundle import bundle_place, check_format, write_bundle
         from toolkit.thesis.findings import Findings
-        from toolkit.thesis.references import evidence_of
+        from toolkit.thesis.methods import evidence_of
 
         check_format(format)
         frames, manifest = self.frames(), self.manifest()

@@ -23,8 +23,9 @@ from toolkit.analyses import (
     PAIRWISE,
     QUESTIONS,
     Analyses,
+    Results,
+    without_arms,
 )
-from toolkit.analysis_frames import Results, without_arms
 from toolkit.errors import InputError, Stopped, ToolkitError
 from toolkit.files import write_atomically
 from toolkit.judges.elements import DIGEST
@@ -38,10 +39,10 @@ from toolkit.runs.execution import run_anywhere
 from toolkit.runs.instruments import pairs_frame
 from toolkit.runs.measure import Annotated, Outcome, annotated_items, measured_items, results_of
 from toolkit.runs.status import study_status
-from toolkit.stats.comparisons.models import ModelComparison, compare_models
+from toolkit.stats.comparisons.models import compare_models
 from toolkit.stats.inference.run_table import WHOLE
 from toolkit.stats.one_shot.methods import MethodScore, methods_frame, score_methods
-from toolkit.stats.result import estimates_frame, estimates_of
+from toolkit.stats.result import Result, estimates_frame, estimates_of
 from toolkit.store import frames as store_frames
 from toolkit.store.connection import Store, open_store, temporary_store
 from toolkit.store.documents import Call
@@ -59,11 +60,8 @@ if TYPE_CHECKING:
     from toolkit.keyed.keyed_test import KeyedTest
     from toolkit.report.figure import About
     from toolkit.report.show import Files
-    from toolkit.stats.adaptive.benchmark import Benchmark
-    from toolkit.stats.adaptive.sequential import Sequential
-    from toolkit.stats.adaptive.taxonomy import Taxonomy
     from toolkit.thesis.findings import Statement
-    from toolkit.thesis.references import Evidence
+    from toolkit.thesis.methods import Evidence
     from toolkit.viewer.app import Viewer
 
 
@@ -450,7 +448,7 @@ class Study(Reported):
         fields = {**self.status(), "questions": questions.to_dict("records")}
         return Summary(fields, "\n".join([repr(self), *self._answerable(questions)]))
 
-    def compare_models(self, score: str | None = None) -> ModelComparison:
+    def compare_models(self, score: str | None = None) -> Result:
         """Return the models compared in pairs within prompts; in a test without judges, within its test items.
 
         Parameters
@@ -473,12 +471,12 @@ class Study(Reported):
                 f"study {self.name}: there is no measurement {score or ''}; it has {', '.join(names)}"
             )
         rows = measured[measured["name"] == (score or names[0])]
-        runs = rows.rename(columns={"test_item": "base"}).assign(length_bin=WHOLE)
+        runs = rows[["model", "value"]].assign(base=rows["test_item"], length_bin=WHOLE)
         runs["cluster"] = runs["base"].map(self.plan.clusters)
         return compare_models(runs, "value", rate=bool(rows["value"].dropna().isin((0, 1)).all()))
 
     @rooms_on_top()
-    def sequential(self, target_width: float | None = None) -> Sequential:
+    def sequential(self, target_width: float | None = None) -> Result:
         """Return what the bases asked say of the models on the whole dataset, with intervals that allow stopping.
 
         Parameters
@@ -498,7 +496,7 @@ class Study(Reported):
         )
 
     @rooms_on_top()
-    def adaptive(self, target_width: float, *, seeds: int = 200) -> Benchmark:
+    def adaptive(self, target_width: float, *, seeds: int = 200) -> Result:
         """Return what adaptive and static benchmarking would have cost and found here: RQ2, on a finished study.
 
         Parameters
@@ -510,7 +508,7 @@ class Study(Reported):
 
         Returns
         -------
-        Benchmark
+        Result
             See `toolkit.stats.benchmark_designs`; the baseline is common items drawn at random.
 
         Raises
@@ -523,7 +521,7 @@ class Study(Reported):
         return benchmark(self.plan, without_arms(self.runs()), target_width, seeds)
 
     @rooms_on_top()
-    def taxonomy(self, asked: Sequence[str] | int | None = None) -> Taxonomy:
+    def taxonomy(self, asked: Sequence[str] | int | None = None) -> Result:
         """Return what the bases asked cover of the dataset, and how far their distribution is from its own.
 
         Parameters
@@ -545,7 +543,7 @@ class Study(Reported):
             return []
 
     def _statements(
-        self, frames: Analyses, only: Collection[str] = (), benchmark: Benchmark | None = None
+        self, frames: Analyses, only: Collection[str] = (), benchmark: Result | None = None
     ) -> Iterator[Statement]:
         from toolkit.runs.provenance import asked_models
         from toolkit.thesis.findings import (

@@ -28,17 +28,20 @@ from toolkit.stats.agreement.alpha import (
     krippendorff_alpha,
     krippendorff_difference,
 )
-from toolkit.stats.agreement.correlations import clustered_pearson, pearson_between_judges
+from toolkit.stats.agreement.correlations import (
+    clustered_pearson,
+    cohen_kappa,
+    fleiss_kappa,
+    pearson_between_judges,
+    weighted_kappa,
+)
 from toolkit.stats.agreement.drift import judge_drift
 from toolkit.stats.agreement.icc import THESE_JUDGES, icc_estimates
-from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa, weighted_kappa
-from toolkit.stats.agreement.reliability import judge_leniency
-from toolkit.stats.agreement.retest import retest
+from toolkit.stats.agreement.reliability import judge_leniency, retest
 from toolkit.stats.detection.rates import auc
-from toolkit.stats.generalizability.components import variance_components
-from toolkit.stats.generalizability.design import Design
+from toolkit.stats.generalizability.components import Design, variance_components
 from toolkit.stats.generalizability.g_study import generalizability_study
-from toolkit.stats.human.ppi import prediction_powered_contrasts, prediction_powered_mean
+from toolkit.stats.human.calibration import prediction_powered_contrasts, prediction_powered_mean
 
 _ITEMS = 5
 

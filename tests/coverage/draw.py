@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from toolkit.stats.agreement.ratings import rating_matrix
+from toolkit.stats.agreement.icc import rating_matrix
 
 NOMINAL = {"interval": 0.95, "test": 0.05, "power": 0.8}
 """How often an interval should hold the truth, a test reject what is true, and a test find what it was promised to."""

@@ -20,15 +20,14 @@ from draw import (
 )
 from scipy import special
 
-from toolkit.stats.agreement.probe_shift import probe_shifts
+from toolkit.stats.agreement.drift import probe_shifts
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.comparisons.models import compare_models, paired_difference, rate_difference
 from toolkit.stats.inference.means import bounded_mean, clustered_mean, clustered_slope, mean_interval
 from toolkit.stats.inference.p_values import sign_flip
 from toolkit.stats.power.sample_size import detectable_effect, smallest, tost_power
 from toolkit.stats.prompt_length.contrasts import compare_lengths, equivalence, repeated_measures
-from toolkit.stats.prompt_length.information import TEXTS, length_and_information
-from toolkit.stats.prompt_length.reply_length import length_bias
+from toolkit.stats.prompt_length.information import TEXTS, length_and_information, length_bias
 from toolkit.stats.result import Estimate
 from toolkit.words import LENGTH_ARMS
 

@@ -8,9 +8,8 @@ from logit_jackknife import jackknife
 from scipy import stats
 from score_tables import ends, golden
 
-from toolkit.stats.inference.effect_size import paired_effect_size
 from toolkit.stats.inference.jackknife import jackknife_interval
-from toolkit.stats.inference.means import cluster_robust, clustered_mean, mean_interval
+from toolkit.stats.inference.means import cluster_robust, clustered_mean, mean_interval, paired_effect_size
 from toolkit.stats.inference.p_values import holm
 from toolkit.stats.inference.proportions import CLUSTERED_METHOD, METHOD, rate_mean, share, wilson
 from toolkit.stats.result import Estimate

@@ -10,12 +10,12 @@ from score_tables import check_shown, golden
 from toolkit.stats.generalizability.components import (
     EMS,
     UNEQUAL,
+    Design,
+    components_table,
     fit_components,
     variance_components,
 )
-from toolkit.stats.generalizability.design import Design, components_table
-from toolkit.stats.generalizability.g_study import generalizability_study
-from toolkit.stats.generalizability.study_scores import ANSWERS
+from toolkit.stats.generalizability.g_study import ANSWERS, generalizability_study
 
 GOLDEN = golden("brennan_2001")
 CROSSED = Design(("answer", "judge", "repeat"))

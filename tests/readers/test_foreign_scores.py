@@ -127,7 +127,7 @@ def test_a_sample_that_lacks_a_key_lacks_that_key_alone(tmp_path):
     runs = scores.runs().set_index("base")
     assert (runs["a"].count(), runs["b"].count(), runs["composite"].count()) == (9, 8, 8)
     assert runs["failure"]["t/4"] == "no score of some dimension"
-    (mean,) = (row.mean for row in scores.dimension_profile().means if row.dimension == "a")
+    (mean,) = scores.dimension_profile().select(dimension="a")
     assert mean.estimate == pytest.approx((sum(range(9)) - 4 + 9) / 81)
 
 

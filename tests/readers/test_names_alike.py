@@ -10,7 +10,7 @@ from toolkit.hallucination.labelled import read_items
 from toolkit.keyed.table import load_keyed
 from toolkit.prompt_test import TestItem
 from toolkit.prompts.dataset import load_dataset
-from toolkit.stats.comparisons.ceiling import ceiling
+from toolkit.stats.comparisons.missing_data import ceiling
 from toolkit.stats.comparisons.models import compare_models
 from toolkit.study_file import load_study_file
 from toolkit.words import visible_name

@@ -2,7 +2,6 @@
 
 import io
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -134,7 +133,7 @@ def test_judges_dimensions_and_components_are_drawn_as_their_results_have_them(w
     plain = figures["judge_agreement"].data.query("first == 'primary'")  # points are shifted on paper alone
     assert all(scores["primary"][row.run_id] == row.first_score for row in plain.itertuples())
     profile, forest = figures["dimension_profile"].data, figures["icc_forest"]
-    assert ends(profile, "mean", "low", "high") == told(one.mean for one in held.dimension_profile().means)
+    assert ends(profile, "mean", "low", "high") == told(held.dimension_profile().means)
     assert set(profile["dimension"]) == set(DIMENSIONS)
     assert len(forest.data) == 7 * 8 + 1
     over = held.reliability().alpha_over_dimensions
@@ -230,13 +229,13 @@ def test_what_cannot_be_estimated_is_said_with_its_reason_and_not_drawn():
     held, plan = make_study(("m",), bins="SM", missing=0.0)
     quality, reliability = held.length(), held.reliability()
     per_bin = (quality.per_bin[0], Estimate("M", None, reason="one base"))
-    held.length = lambda: replace(quality, per_bin=per_bin)
+    held.length = lambda: quality.replace(per_bin=per_bin)
     held.length_by_model = dict
     icc = {
         **reliability.icc,
         "composite_strict": (Estimate("ICC(A,1)", None, reason="constant scores"),),
     }
-    held.reliability = lambda: replace(reliability, icc=icc)
+    held.reliability = lambda: reliability.replace(icc=icc)
     figures = drawn(held, plan, "quality_by_length", "judge_agreement")
     assert "length L" not in figures["quality_by_length"].caption  # nobody asked for it
     assert "; not estimable: M." in figures["quality_by_length"].caption

@@ -6,13 +6,13 @@ import pytest
 from small_study import finished_study
 from whole_study import make_study
 
-from toolkit.analyses import QUESTIONS, Analyses
+from toolkit.analyses import Analyses
 from toolkit.errors import InputError
 from toolkit.report.figure import about_study
 from toolkit.report.registry import FIGURES, TABLES, draw_study
 from toolkit.report.show import Files, NothingToShow
 from toolkit.report.tables import length_table
-from toolkit.stats import Sequential, point_cost
+from toolkit.stats import WORDS, Result, point_cost
 from toolkit.stats.one_shot.methods import score_methods
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
@@ -200,7 +200,7 @@ def number(estimate, low, high, **more):
 )  # fmt: skip
 def test_a_sentence_says_interval_p_value_and_verdict(found, words):
     width = 1000.0 if found.estimable else None
-    asked = Sequential((), (found,), None, width, None, False, 0.0, ())
+    asked = Result("sequential", differences=(found,), width=width, stop=False)
     first, last = adaptive_findings(asked, None)
     assert first.text == f"On all bases of the dataset x is {words}"
     assert f"is {'1,000' if width else 'unknown'} points wide, so asking goes on" in last.text
@@ -249,10 +249,12 @@ def test_a_paragraph_ends_with_figures_and_tables_that_exist():
     """A name in the data file that no figure and no table has would be left out in silence."""
     there = {*(f"figures/{row.name}" for row in FIGURES), *(f"tables/{name}" for name in TABLES)}
     there |= {"figures/one_shot", "tables/one_shot"}
-    titles = {*QUESTIONS.values(), *TEXTS["titles"].values(), TEXTS["totals"], TEXTS["one_shot"]["title"]}
-    for title, names in TEXTS["shown"].items():
-        assert title in titles
+    shown = {name: words["shown"] for name, words in WORDS.items() if "shown" in words}
+    assert len(shown) > 8
+    for names in shown.values():
         assert set(names) <= there
+    assert WORDS["one_shot"]["heading"] == TEXTS["one_shot"]["title"]
+    assert WORDS["missing"]["heading"] == TEXTS["totals"]
 
 
 def test_hostile_names_stay_text_on_one_line(tmp_path):

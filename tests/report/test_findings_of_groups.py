@@ -43,7 +43,7 @@ def test_one_severe_judge_makes_the_others_look_lenient_and_the_findings_say_so(
     scores = np.random.default_rng(1).normal(3.0, 0.2, len(judgements)) - severe * odd
     analyses = Analyses(whole.runs, judgements.assign(composite_strict=scores))
     texts = [statement.text for statement in sentences_of(analyses, "reliability")]
-    assert (TEXTS["judges"]["dependent"] in texts) == bool(severe)
+    assert (TEXTS["reliability"]["dependent"] in texts) == bool(severe)
 
 
 def test_a_difference_near_an_end_of_the_scale_says_so():

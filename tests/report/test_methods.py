@@ -24,11 +24,12 @@ from toolkit.stats.inference.means import CR2_METHOD
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
 from toolkit.study_file import Replies
-from toolkit.thesis.methods import Done, sentences
-from toolkit.thesis.references import (
+from toolkit.thesis.methods import (
+    Done,
     bibliography,
     data_file,
     evidence_of,
+    sentences,
     short_reference,
     statistics_used,
 )

@@ -18,7 +18,7 @@ from small_study import without_pictures
 from toolkit import Scores
 from toolkit.store import embedded
 from toolkit.study import Study
-from toolkit.thesis.references import data_file
+from toolkit.thesis.methods import data_file
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 OWN_STUDY = (

@@ -1,7 +1,6 @@
 """LaTeX and tables: hostile text prints as it is and is never obeyed, numbers align, missing is not zero."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -152,7 +151,7 @@ def test_a_score_that_cannot_be_estimated_shows_dashes_and_its_reason(held):
     """Never a zero."""
     silent = (Estimate("ICC(A,1)", None, missing=4, reason="one judge"),)
     found = held.reliability()
-    table = reliability_table(replace(found, icc={**found.icc, "composite_strict": silent}))
+    table = reliability_table(found.replace(icc={**found.icc, "composite_strict": silent}))
     assert re.search(r"strict composite & -- & +& 0\.\d\d ", table.latex)
     assert "Not estimable: ICC(A,1) (one judge)." in table.notes
     assert re.search(r"; up to \d+ missing; not estimable: ICC\(A,1\)\.", table.caption)

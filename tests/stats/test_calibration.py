@@ -5,10 +5,8 @@ import pandas as pd
 import pytest
 from score_tables import check_shown, crossed, named, numbers
 
-from toolkit.stats.agreement.correlations import clustered_pearson
-from toolkit.stats.agreement.kappa import weighted_kappa
-from toolkit.stats.human.calibration import calibrate
-from toolkit.stats.human.ppi import prediction_powered_mean
+from toolkit.stats.agreement.correlations import clustered_pearson, weighted_kappa
+from toolkit.stats.human.calibration import calibrate, prediction_powered_mean
 
 JUDGES = ("primary", "secondary", "tertiary")
 

@@ -5,16 +5,14 @@ import pandas as pd
 import pytest
 from score_tables import crossed, numbers
 
-from toolkit.stats.comparisons.ceiling import ceiling
 from toolkit.stats.comparisons.cost_quality import pareto
 from toolkit.stats.comparisons.focus import focus_contrast
-from toolkit.stats.comparisons.missing_data import missing_data
+from toolkit.stats.comparisons.missing_data import ceiling, missing_data
 from toolkit.stats.comparisons.models import compare_models
-from toolkit.stats.generalizability.study_scores import study_generalizability
+from toolkit.stats.generalizability.g_study import study_generalizability
 from toolkit.stats.power.pilot import pilot_power
-from toolkit.stats.prompt_length.contrasts import compare_lengths, compare_lengths_by_model
-from toolkit.stats.prompt_length.dimension_profile import dimension_profile
-from toolkit.stats.prompt_length.reply_length import length_bias
+from toolkit.stats.prompt_length.contrasts import compare_lengths, compare_lengths_by_model, dimension_profile
+from toolkit.stats.prompt_length.information import length_bias
 from toolkit.stats.result import estimates_of
 
 

@@ -9,8 +9,7 @@ import pytest
 import statsmodels.formula.api as smf
 from score_tables import ends, long, matrix, numbers
 
-from toolkit.stats.agreement.reliability import judge_leniency, reliability
-from toolkit.stats.agreement.retest import retest
+from toolkit.stats.agreement.reliability import judge_leniency, reliability, retest
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import holm
 

@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 from score_tables import check_shown, crossed, golden, long, named, numbers
 
-from toolkit.stats.generalizability.components import variance_components
-from toolkit.stats.generalizability.design import Design
-from toolkit.stats.generalizability.g_study import decision_study, generalizability_study
-from toolkit.stats.generalizability.study_scores import study_generalizability
+from toolkit.stats.generalizability.components import Design, variance_components
+from toolkit.stats.generalizability.g_study import (
+    decision_study,
+    generalizability_study,
+    study_generalizability,
+)
 from toolkit.words import JUDGE_ROLES
 
 SHROUT = golden("shrout_fleiss_1979")

@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 from score_tables import check_shown, crossed, named, numbers
 
-from toolkit.stats.prompt_length.contrasts import compare_lengths
-from toolkit.stats.prompt_length.dimension_profile import dimension_profile
-from toolkit.stats.prompt_length.reply_length import length_bias
+from toolkit.stats.prompt_length.contrasts import compare_lengths, dimension_profile
+from toolkit.stats.prompt_length.information import length_bias
 
 
 def study(bases=12, models="xy", seed=1, slope=0.1, noise=0.3):
@@ -123,10 +122,10 @@ def test_repeats_are_averaged_within_a_base_and_the_interval_is_that_of_three_ba
         ("clarity",),
     )  # fmt: skip
     (one,) = found.means
-    assert one.mean.estimate == 4.0
+    assert one.estimate == 4.0
     half = 4.302652729911275 / np.sqrt(3) / (5 * 0.8 * 0.2)
-    assert one.mean.high == pytest.approx(5 / (1 + np.exp(-(np.log(4) + half))))
-    assert one.mean.n == {"bases": 3, "answers": 4}
+    assert one.high == pytest.approx(5 / (1 + np.exp(-(np.log(4) + half))))
+    assert one.n == {"bases": 3, "answers": 4}
     assert found.frame()["dimension"].tolist() == ["clarity"]
 
 
@@ -136,16 +135,16 @@ def test_a_missing_score_is_counted_and_is_no_zero():
         runs(("b1", "m", "S", 3.0), ("b2", "m", "S", None), ("b1", "m", "L", None)), ("clarity",)
     )
     short, long = found.means
-    assert (short.mean.estimate, short.mean.missing, short.mean.low) == (3.0, 1, None)
-    assert "two are needed" in short.mean.remarks
-    assert (long.mean.estimate, long.mean.remarks) == (None, "not estimable: no answer has a score")
+    assert (short.estimate, short.missing, short.low) == (3.0, 1, None)
+    assert "two are needed" in short.remarks
+    assert (long.estimate, long.remarks) == (None, "not estimable: no answer has a score")
 
 
 def test_models_and_bins_come_in_order_and_every_cell_once():
     """By model, then from short to long, whatever the order of the rows."""
     table = runs(*((b, m, s, 3.0) for b in ("b2", "b1") for m in ("y", "x") for s in ("L", "S", "M")))
     found = dimension_profile(table, ("clarity",))
-    assert [(one.model, one.length_bin) for one in found.means] == [
+    assert [(one.facets["model"], one.facets["length_bin"]) for one in found.means] == [
         (model, length_bin) for model in "xy" for length_bin in "SML"
     ]
-    assert "no interval" in found.means[0].mean.remarks
+    assert "no interval" in found.means[0].remarks

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 from score_tables import check_shown, crossed, ends, named, numbers, width
 
-from toolkit.stats.comparisons.ceiling import ceiling
-from toolkit.stats.comparisons.missing_data import missing_bounds, missing_data
+from toolkit.stats.comparisons.missing_data import ceiling, missing_bounds, missing_data
 from toolkit.stats.comparisons.models import compare_models
 from toolkit.stats.inference.proportions import share
 from toolkit.stats.prompt_length.contrasts import compare_lengths

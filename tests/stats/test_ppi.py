@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from score_tables import width
 
-from toolkit.stats.human.ppi import (
+from toolkit.stats.human.calibration import (
     prediction_powered_contrasts,
     prediction_powered_mean,
 )

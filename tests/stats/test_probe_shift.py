@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from score_tables import ends, width
 
-from toolkit.stats.agreement.probe_shift import CONTROL, HARM, probe_shifts
+from toolkit.stats.agreement.drift import CONTROL, HARM, probe_shifts
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import holm
 

@@ -186,7 +186,7 @@ def test_the_parts_add_up_and_the_bases_without_arms_are_named(finished):
     assert "1 of 7 bases has no length arms and is left out: base_06" in result.notes
     assert [test.name for test in result.equivalence] == ["neutral_m-S", "neutral_l-S", "L-short_l"]
     assert result.sentence().startswith("Of the ")
-    assert set(result.frame()["effect"]) == set(result.kinds.values())
+    assert set(result.frame()["effect"]) == set(result.words["parts"].values())
     assert json.dumps(result.to_dict())
 
 

@@ -18,7 +18,7 @@ from toolkit.probes.job import (
     probe_targets,
     usable_replies,
 )
-from toolkit.stats.agreement.probe_shift import CONTROL, HARM
+from toolkit.stats.agreement.drift import CONTROL, HARM
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 

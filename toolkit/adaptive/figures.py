@@ -8,7 +8,7 @@ from matplotlib.figure import FigureBase
 
 from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption
-from toolkit.stats.adaptive.benchmark import Benchmark
+from toolkit.stats.result import Result
 
 NAME = "adaptive_benchmark"
 _PANELS = {
@@ -20,7 +20,7 @@ _PANELS = {
 _TOP = 4.0  # widths, in units of that at which asking stops, up to which the cost curve is shown
 
 
-def adaptive_benchmark(benchmark: Benchmark, about: About) -> FigureWithCaption:
+def adaptive_benchmark(benchmark: Result, about: About) -> FigureWithCaption:
     """Draw cost, coverage and error, one row a design, with the intervals over seeds."""
     designs = list(benchmark.results)
     rows = [
@@ -72,7 +72,7 @@ def adaptive_benchmark(benchmark: Benchmark, about: About) -> FigureWithCaption:
     )  # fmt: skip
 
 
-def _cost_curve(figure: FigureBase, benchmark: Benchmark) -> pd.DataFrame:
+def _cost_curve(figure: FigureBase, benchmark: Result) -> pd.DataFrame:
     """Draw the width by the cost of each design, and return the points; a round that few seeds reached is left out."""
     axes, designs = figure.subplots(), list(benchmark.results)
     rounds = benchmark.curves.groupby(["design", "bases"], sort=False)

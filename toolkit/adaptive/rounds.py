@@ -16,9 +16,9 @@ from toolkit.plan import Plan
 from toolkit.prompts.dataset import without_arms
 from toolkit.runs.gateway import endpoints_of, worst_aud
 from toolkit.runs.measure import Outcome
-from toolkit.stats.adaptive.benchmark import Benchmark, BenchmarkDesign, benchmark_designs
+from toolkit.stats.adaptive.benchmark import BenchmarkDesign, benchmark_designs, sample_taxonomy
 from toolkit.stats.adaptive.sequential import LEAST, Bank, block_means, fit, read_bank, sequential_comparison
-from toolkit.stats.adaptive.taxonomy import Taxonomy, sample_taxonomy
+from toolkit.stats.result import Result
 from toolkit.store.filters import planned_runs
 from toolkit.words import total_aud
 
@@ -173,7 +173,7 @@ def _of_bases(plan: Plan, bases: Collection[str]) -> Plan:
     return replace(plan, runs=plan.runs.of_prompts(prompts))
 
 
-def benchmark(plan: Plan, runs: pd.DataFrame, target_width: float, seeds: int) -> Benchmark:
+def benchmark(plan: Plan, runs: pd.DataFrame, target_width: float, seeds: int) -> Result:
     """Return what each of the designs would have cost and found in a finished study, over seeds."""
     bank, score = bank_of(plan), plan.study.analysis.score
     return benchmark_designs(
@@ -190,7 +190,7 @@ def adaptive_order(plan: Plan, runs: pd.DataFrame, count: int) -> list[str]:
     return order
 
 
-def taxonomy(plan: Plan, runs: pd.DataFrame, asked: Sequence[str] | None = None) -> Taxonomy:
+def taxonomy(plan: Plan, runs: pd.DataFrame, asked: Sequence[str] | None = None) -> Result:
     """Return what some bases, by default those asked, cover of the dataset."""
     _need_judges(plan)
     order = list(asked) if asked is not None else list(runs.sort_values("created_at")["base"].unique())

@@ -13,7 +13,7 @@ _TEXTS = {name: name for name in ("README.md", "Makefile", "local.toml")} | {"gi
 
 def init_folder(folder: Path) -> Summary:
     """Write a thesis folder where nothing is yet; where there is something, nothing of it is touched."""
-    from toolkit.thesis.references import bibliography, known_references
+    from toolkit.thesis.methods import bibliography, known_references
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: is there and not empty; name a new folder for the thesis")

@@ -33,9 +33,9 @@ from toolkit.report.manifest import claim_folder
 from toolkit.runs.execution import each
 from toolkit.runs.ledger import Ledger
 from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
-from toolkit.stats.detection.rates import HallucinationShares, hallucination_shares
+from toolkit.stats.detection.rates import hallucination_shares
 from toolkit.stats.inference.p_values import LEVEL
-from toolkit.stats.result import ROWS, Estimate, estimates_frame, plain
+from toolkit.stats.result import ROWS, Estimate, Result, estimates_frame, plain
 from toolkit.table_files import csv_bytes
 from toolkit.words import Summary, one_line, reason_key, total_aud
 
@@ -197,7 +197,7 @@ class HallucinationComparison:
     deciders: tuple[Decider, ...]
     baselines: tuple[Decider, ...]
     contrasts: tuple[Estimate, ...]
-    shares: HallucinationShares | None = None
+    shares: Result | None = None
     budget: str | None = None
 
     def to_frame(self) -> pd.DataFrame:

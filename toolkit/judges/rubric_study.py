@@ -162,7 +162,7 @@ def _unjudged_share(runs: pd.DataFrame) -> Result:
     # Clopper-Pearson with the number of bases for the number of runs: as wide as if a base had all its runs judged, or
     # none (Korn & Graubard 1998, with the largest design effect).
     missing = runs["composite"].isna()
-    bases = runs["base"].nunique()
+    bases = runs["unit"].nunique()
     counts = {"runs": len(runs), "bases": bases}
     if not len(runs):
         return Estimate(UNJUDGED, None, unit=SHARE, n=counts, note="there are no runs")

@@ -24,7 +24,7 @@ from toolkit.plan import Plan, PlannedRun
 from toolkit.probes.alterations import Altering, Probe, deal, probes_of, shipped_attacks
 from toolkit.runs.instruments import ELEMENTS
 from toolkit.runs.stages import unpaid
-from toolkit.stats.agreement.probe_shift import CONTROL, ProbeShifts, probe_shifts
+from toolkit.stats.agreement.drift import CONTROL, ProbeShifts, probe_shifts
 from toolkit.store.records import reply_texts, stored_runs
 from toolkit.words import SCORE, Summary, counted, money, total_aud
 
@@ -261,7 +261,7 @@ class ProbeResult:
         return frame.astype({"original": "float64", "altered": "float64", "made": "bool"})
 
     def shifts(self) -> ProbeShifts:
-        """Return how far each kind of probe moves each judge; see `toolkit.stats.agreement.probe_shift`."""
+        """Return how far each kind of probe moves each judge; see `toolkit.stats.agreement.drift`."""
         return probe_shifts(self.frame())
 
     def summary(self) -> Summary:
@@ -274,7 +274,7 @@ class ProbeResult:
             f"calls    {self.new_calls} asked now, {money(self.spent_aud)} spent now",
         ]
         lines += [
-            f"{shift.judge}: {estimate.sentence()}" for shift in shifts.shifts for estimate in shift.estimates
+            f"{shift.judge}: {estimate.sentence()}" for shift in shifts.shifts for estimate in shift.select()
         ]
         lines += [
             f"{shift.judge}: missing, {shift.kind}: {n} x {reason}"

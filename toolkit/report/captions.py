@@ -13,11 +13,14 @@ import pandas as pd
 from toolkit.analyses import Analyses
 from toolkit.models.base import DEFECTS
 from toolkit.report.escape import TERMS, data_file
+from toolkit.stats import WORDS
 from toolkit.stats.inference.clusters import unit_counts
 from toolkit.stats.result import Estimate
 from toolkit.words import agreeing, counted, coverage, joined
 
-TEXTS: Mapping[str, Mapping[str, str]] = data_file("captions")
+TEXTS: Mapping[str, Mapping[str, str]] = data_file("captions") | {
+    figure: text for words in WORDS.values() for figure, text in words.get("figures", {}).items()
+}
 """The sentences that explain each figure and table, by its name; what stands in braces is filled in."""
 Key = TypeVar("Key")
 Part = TypeVar("Part")

@@ -1,11 +1,13 @@
 """Every figure and table of a judged study: a row each. All of them are written in one call, and what cannot be."""
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from toolkit.analyses import NO_SCORES, ON_ANSWERS, ON_VOTES, PAIRWISE, QUESTIONS, Analyses
+from toolkit.analyses import NO_SCORES, ON_ANSWERS, ON_VOTES, OWN, PAIRWISE, QUESTIONS, Analyses
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.report import captions
@@ -19,10 +21,15 @@ from toolkit.report.figure import (
     take_away_others,
 )
 from toolkit.report.plots.cost_quality import cost_quality
-from toolkit.report.plots.generalizability import decision_study, variance_components
-from toolkit.report.plots.judges import icc_forest, judge_agreement, judge_drift, judges
-from toolkit.report.plots.missing import missing_data
-from toolkit.report.plots.pairs import hallucination_shares, pair_strengths, position_bias
+from toolkit.report.plots.judges import (
+    decision_study,
+    icc_forest,
+    judge_agreement,
+    judge_drift,
+    judges,
+    variance_components,
+)
+from toolkit.report.plots.missing import missing_data, score_distribution
 from toolkit.report.plots.prompt_length import (
     dimension_profile,
     equivalence,
@@ -31,13 +38,19 @@ from toolkit.report.plots.prompt_length import (
     length_slope,
     quality_by_length,
 )
-from toolkit.report.plots.results import model_means
-from toolkit.report.plots.spread import score_distribution
+from toolkit.report.plots.results import (
+    hallucination_shares,
+    model_means,
+    own_analysis,
+    pair_strengths,
+    position_bias,
+)
 from toolkit.report.show import LEFT_OUT, Files, reason_left_out
 from toolkit.report.style import thesis_style
 from toolkit.report.tables import Table, estimates_table, judges_table, length_table, reliability_table
 from toolkit.runs.progress import Progress
-from toolkit.stats.result import Result, placed
+from toolkit.stats import WORDS
+from toolkit.stats.result import placed, plain
 from toolkit.words import choices
 
 
@@ -55,8 +68,8 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The name of the figure and of its files: that of the function."""
-        return self.draw.__name__
+        """The name of the figure and of its files: that of the function, or of an analysis of one's own."""
+        return self.asks if isinstance(self.draw, partial) else self.draw.__name__
 
 
 FIGURES = (
@@ -85,12 +98,18 @@ NAMES = tuple(row.name for row in FIGURES)
 TABLES = ("reliability", "judges", "length", "models", "people", "pairs")
 
 
+def _figures() -> tuple[Row, ...]:
+    """Return all figures, those of analyses of one's own last."""
+    return (*FIGURES, *(Row(partial(own_analysis, name=name), name) for name in OWN))
+
+
 def draw_study(
     analyses: Analyses, context: About, only: Collection[str] = (), *, progress: bool = False
 ) -> list[FigureWithCaption]:
     """Draw the figures of a study; one that it cannot give has its reason in ``left_out``."""
-    if unknown := sorted(set(only) - set(NAMES)):
-        raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], NAMES)}")
+    names = [row.name for row in _figures()]
+    if unknown := sorted(set(only) - set(names)):
+        raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], names)}")
     # What a study does not set out to measure is no loss to be named.
     foreign = QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else set()
     unasked = {
@@ -100,8 +119,8 @@ def draw_study(
         "length_and_information": analyses.runs_with_arms,
     }
     foreign |= {name for name, frame in unasked.items() if frame.empty}
-    rows = [row for row in FIGURES if row.name in only]
-    for row in () if only else FIGURES:
+    rows = [row for row in _figures() if row.name in only]
+    for row in () if only else _figures():
         stood_in = row.stands_in_for and analyses.answers(row.stands_in_for)
         rows += [row] if row.asks not in foreign and not stood_in else []
     bar = Progress("figures", len(rows), shown=progress, money=False)
@@ -124,7 +143,7 @@ def _draw(row: Row, analyses: Analyses, context: About) -> FigureWithCaption:
         with thesis_style():
             return row.draw(analyses, context)
     except NothingToDraw as error:
-        title = captions.TEXTS["titles"][row.name]
+        title = captions.TEXTS.get(row.name, WORDS[row.asks])["title"]
         return context.nothing_drawn(row.name, str(error), title, left_out=str(error))
 
 
@@ -189,7 +208,8 @@ def save_drawn(
     """
     path = folder / LEFT_OUT
     files = Files()
-    reasons = {name: reason for name in NAMES if part and (reason := reason_left_out(path, name))}
+    names = [row.name for row in _figures()]
+    reasons = {name: reason for name in names if part and (reason := reason_left_out(path, name))}
     for figure in figures:
         reasons.pop(figure.name, None)
         if figure.left_out:
@@ -200,7 +220,7 @@ def save_drawn(
     if not reasons:
         path.unlink(missing_ok=True)
         return files
-    files.left_out = {name: reasons[name] for name in NAMES if name in reasons}
+    files.left_out = {name: reasons[name] for name in names if name in reasons}
     lines = ["Figures that this study cannot give:"]
     lines += [f"{name}: {reason}" for name, reason in files.left_out.items()]
     lines += context.about()
@@ -218,7 +238,7 @@ def write_statistics(results: Mapping[str, tuple[str, Any]], context: About, fol
         estimates = placed(result)
         lines += ["", title]
         # The plain sentence of a result is that of its estimates, which follow.
-        if getattr(type(result), "sentence", Result.sentence) is not Result.sentence:
+        if getattr(result, "is_spoken", False):
             lines.append(result.sentence())
         lines += [
             f"{' '.join(holders)}: {estimate.sentence()}" if any(holders) else estimate.sentence()
@@ -227,6 +247,8 @@ def write_statistics(results: Mapping[str, tuple[str, Any]], context: About, fol
         label = f"statistics-{name.replace('_', '-')}"  # figures have tables of the same names beside them
         table = estimates_table(name, title, estimates, key="Of", context=context, label=label)
         files += save_table(table, folder, context.study)
+        told = json.dumps(plain(result), ensure_ascii=False, indent=1, default=str)
+        files.append(write_atomically(folder / f"{name}.json", f"{told}\n".encode()))
     text = "\n".join(lines).strip() + "\n"
     files.append(write_atomically(folder / "sentences.txt", text.encode()))
     return files

@@ -18,9 +18,8 @@ from toolkit.stats.result import CONFIDENCE, Estimate, digits_apart, estimates_f
 from toolkit.words import coverage
 
 if TYPE_CHECKING:
-    from toolkit.stats.agreement.judge_comparison import JudgeComparison
     from toolkit.stats.agreement.reliability import Reliability
-    from toolkit.stats.prompt_length.contrasts import LengthComparison
+    from toolkit.stats.result import Result
 
 _COLUMNS = TERMS["columns"]
 _LINE = 112  # characters of a line of small type
@@ -248,9 +247,7 @@ def reliability_table(reliability: Reliability, *, context: Context = ALONE) -> 
     )
 
 
-def judges_table(
-    comparison: JudgeComparison, judges: Mapping[str, str], *, context: Context = ALONE
-) -> Table:
+def judges_table(comparison: Result, judges: Mapping[str, str], *, context: Context = ALONE) -> Table:
     """Return what is known of each judge, one row a judge, by the names that ``judges`` gives to roles."""
     text, keyed = captions.TEXTS["judges"], []
     for statistic, head in TERMS["judges"].items():
@@ -263,8 +260,8 @@ def judges_table(
 
 
 def length_table(
-    comparison: LengthComparison,
-    other: LengthComparison | None = None,
+    comparison: Result,
+    other: Result | None = None,
     *,
     beside: str = "",
     context: Context = ALONE,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from toolkit.report.figure import About
     from toolkit.scores.columns import Read
-    from toolkit.thesis.references import Evidence
+    from toolkit.thesis.methods import Evidence
 
 _OF_STUDIES = (
     "length_and_information",

@@ -6,6 +6,8 @@ from typing import Any
 
 from toolkit.files import read_toml
 
+WORDS: dict[str, dict[str, Any]] = read_toml(Path(__file__).with_name("analyses.toml"))
+"""What is said of each analysis and its results, by its name."""
 _EXPORTS = read_toml(Path(__file__).with_name("exports.toml"))
 _MODULES = {name: f"toolkit.stats.{module}" for module, names in _EXPORTS.items() for name in names}
 __all__ = sorted(_MODULES)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from decimal import Decimal
 from html import escape
 from itertools import islice, pairwise
 from math import isfinite
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import pandas as pd
 
+from toolkit.stats import WORDS
 from toolkit.words import DIMENSIONS, SCORE, counted, coverage, one_line
 
 ROUNDING = 1e-12  # what is smaller than this share of the size of the numbers is rounding, not data
@@ -88,7 +90,7 @@ class Estimate:
 
     ``name`` is printed as it is and never read back: ``statistic`` is the part of it that heads a column, and
     ``facets`` what the number is of, e.g. ``{"model": "gpt-4o"}``. ``reason`` says why there is no number, or where
-    there is one, no interval or test (``lacks``). ``role`` is confirmatory or exploratory; a description has none.
+    there is one, no interval or test (``absent``). ``role`` is confirmatory or exploratory; a description has none.
     ``family`` counts the tests that ``correction`` is for. ``note`` holds free remarks; `remarks` puts reason, note and
     role together.
     """
@@ -110,7 +112,7 @@ class Estimate:
     facets: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
     role: str = ""
-    lacks: str = "interval"
+    absent: str = "interval"
     family: int = 1
 
     @property
@@ -147,7 +149,9 @@ class Estimate:
         """The reason why something is missing, the note, the role and what counts as a base, as one text."""
         if self.estimate is None:
             return ("not estimable: " if self.reason else "") + self.why_no_number
-        return _joined(self.note, self.reason and f"no {self.lacks}: {self.reason}", self.role, self._grouped)
+        return _joined(
+            self.note, self.reason and f"no {self.absent}: {self.reason}", self.role, self._grouped
+        )
 
     @property
     def why_no_number(self) -> str:
@@ -165,13 +169,13 @@ class Estimate:
     def _grouped(self) -> str:
         return _GROUPED if GROUPS in self.n else ""
 
-    def valued(
+    def with_value(
         self, estimate: float, low: float | None = None, high: float | None = None, **more: Any
     ) -> Estimate:
         """Return the result with its number, the ends of its interval, and other fields."""
         return replace(self, estimate=estimate, low=low, high=high, **more)
 
-    def noted(self, *notes: str) -> Estimate:
+    def with_note(self, *notes: str) -> Estimate:
         """Return the result with more notes after its own."""
         return replace(self, note=_joined(self.note, *notes))
 
@@ -179,9 +183,9 @@ class Estimate:
         """Return the result without a number, and why; a role and earlier notes go with the number."""
         return replace(self, estimate=None, low=None, high=None, reason=reason, note="", role="")
 
-    def no_interval(self, reason: str, lacks: str = "interval") -> Estimate:
+    def no_interval(self, reason: str, absent: str = "interval") -> Estimate:
         """Return the result with the reason why it has no interval, or what else it lacks."""
-        return replace(self, reason=reason, lacks=lacks)
+        return replace(self, reason=reason, absent=absent)
 
     def sentence(self) -> str:
         """Return the result in words ready for the thesis, rounded only here."""
@@ -212,6 +216,8 @@ class Estimate:
 
 Estimates = tuple[Estimate, ...]
 """Several estimates in the order of their rows."""
+Row = tuple[str, Estimate]
+"""An estimate with what it is about."""
 
 
 def _joined(*parts: str) -> str:
@@ -219,40 +225,127 @@ def _joined(*parts: str) -> str:
 
 
 class Result:
-    """What an analysis returns; a class says its ``rows``, and frame, sentence and JSON follow from them."""
+    """What an analysis returns: its estimates in named parts, notes, and facts that are no estimates.
 
-    about: ClassVar[str] = "about"  # name of the leading column of the frame
-    apart: ClassVar[tuple[str, ...]] = ()  # fields that are not part of ``to_dict``
-    kinds: ClassVar[
-        Mapping[str, str]
-    ] = {}  # fields in the frame, and what each is about; of a mapping, its keys
-    first: ClassVar[tuple[str, ...]] = ()  # fields that a reader wants first
+    Each of them is an attribute, such as ``contrasts`` of the comparison of lengths. What is the same of every result
+    of an analysis stands in its table of words (``analyses.toml``): what it is called, the leading column of its frame,
+    its parts and what each is about, which of them a reader wants first, and which its sentence is made of.
 
-    def rows(self) -> Iterable[tuple[str, Estimate]]:
+    Parameters
+    ----------
+    analysis
+        Its name.
+    text
+        Its sentence, where that is more than the sentences of its estimates.
+    rows
+        Estimates with what each is about, where the parts alone do not say it.
+    **values
+        Parts, notes and facts, in the order of tables and JSON; a part is an estimate, or a tuple or mapping of some.
+
+    Examples
+    --------
+    >>> result = Result("gain", gains=(Estimate("gain of x", 0.5, statistic="gain", facets={"model": "x"}),))
+    >>> result.select(statistic="gain", model="x")[0].estimate, result.frame().loc[0, "about"]
+    (0.5, 'gains')
+    """
+
+    def __init__(
+        self,
+        analysis: str,
+        /,
+        *,
+        text: Callable[[Any], str] | None = None,
+        rows: Callable[[Any], Iterable[Row]] | None = None,
+        **values: Any,
+    ) -> None:
+        """Take the parts, notes and facts."""
+        self.analysis, self.values = analysis, values
+        self._text, self._rows = text, rows
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a part, note or fact."""
+        values = self.__dict__.get("values", {})
+        if name not in values:
+            raise AttributeError(f"this result has no {name!r}; it has {', '.join(values)}")
+        return values[name]
+
+    def __dir__(self) -> list[str]:
+        """Return what a notebook completes."""
+        return [*super().__dir__(), *self.values]
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether another result says the same; frames are not compared."""
+        return (
+            isinstance(other, Result)
+            and self.analysis == other.analysis
+            and self._numbers() == other._numbers()
+        )
+
+    __hash__ = object.__hash__
+
+    def _numbers(self) -> dict[str, Any]:
+        return {name: value for name, value in self.values.items() if not isinstance(value, pd.DataFrame)}
+
+    def replace(self, **values: Any) -> Self:
+        """Return the result with other parts, notes or facts."""
+        other = copy(self)
+        other.values = self.values | values
+        return other
+
+    @property
+    def words(self) -> Mapping[str, Any]:
+        """What is said of every result of its analysis."""
+        return WORDS.get(self.analysis, {})
+
+    @property
+    def is_spoken(self) -> bool:
+        """Whether its sentence is another than that of all its estimates."""
+        return type(self).sentence is not Result.sentence or self._text is not None or "spoken" in self.words
+
+    def select(self, statistic: str | None = None, **facets: str) -> Estimates:
+        """Return the estimates of a statistic, or of all, with these facets."""
+        estimates = (estimate for _, estimate in placed(self) if facets.items() <= estimate.facets.items())
+        return tuple(e for e in estimates if statistic in (None, e.statistic))
+
+    def rows(self) -> Iterable[Row]:
         """Return every estimate with what it is about, in the order of the frame."""
-        return self._rows_of(self.kinds) if self.kinds else estimates_of(self)
+        if self._rows is not None:
+            return self._rows(self)
+        if "parts" in self.words:
+            return self.rows_of(self.words["parts"])
+        about = self._about[-1]
+        return ((estimate.facets.get(about, label), estimate) for label, estimate in estimates_of(self))
 
     def frame(self) -> pd.DataFrame:
         """Return one row per estimate (columns of `toolkit.stats.result.COLUMNS`) with what it is about."""
-        return estimates_frame(self.rows(), self.about)
+        rows, (*others, about) = list(self.rows()), self._about
+        frame = estimates_frame(rows, about)
+        for place, facet in enumerate(others):
+            frame.insert(place, facet, [estimate.facets[facet] for _, estimate in rows])
+        return frame
+
+    @property
+    def _about(self) -> list[str]:
+        about = self.words.get("about", "about")
+        return about if isinstance(about, list) else [about]
 
     def sentence(self) -> str:
         """Return the result in words ready for the thesis."""
-        return " ".join(estimate.sentence() for _, estimate in self.rows())
+        if self._text is not None:
+            return self._text(self)
+        return sentences(self.rows_of(self.words["spoken"]) if "spoken" in self.words else self.rows())
 
-    def headline(self) -> Iterable[tuple[str, Estimate]]:
+    def headline(self) -> Iterable[Row]:
         """Return the rows that a reader wants first, the very first as a sentence too."""
-        return self._rows_of(self.first) if self.first else self.rows()
+        return self.rows_of(self.words["first"]) if "first" in self.words else self.rows()
 
-    def _rows_of(self, names: Iterable[str]) -> Iterator[tuple[str, Estimate]]:
+    def rows_of(self, names: Iterable[str]) -> Iterator[Row]:
+        """Return the estimates of some parts with what each is about."""
+        labels = self.words.get("parts", {})
         for name in names:
-            value = getattr(self, name)
-            groups = value.items() if isinstance(value, Mapping) else ((self.kinds[name], value),)
+            value = self.values[name]
+            groups = value.items() if isinstance(value, Mapping) else ((labels.get(name, name), value),)
             yield from ((label, estimate) for label, part in groups for _, estimate in placed(part))
-
-    def __init_subclass__(cls) -> None:
-        """Keep the short print of results: dataclasses would make one of every field."""
-        cls.__repr__ = Result.__repr__  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
         """Return at most twenty lines: estimates, intervals, n, and the first as a sentence."""
@@ -263,8 +356,13 @@ class Result:
 
     def to_dict(self) -> Any:
         """Return everything as plain JSON types."""
-        names = (field.name for field in fields(self) if field.name not in self.apart)  # type: ignore[arg-type]
-        return {name: plain(getattr(self, name)) for name in names}
+        hidden = self.words.get("hidden", ())
+        return {name: plain(value) for name, value in self.values.items() if name not in hidden}
+
+
+def sentences(rows: Iterable[Row]) -> str:
+    """Return the sentences of some estimates."""
+    return " ".join(estimate.sentence() for _, estimate in rows)
 
 
 def plain(value: Any) -> Any:
@@ -274,7 +372,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {", ".join(map(str, _parts(key))): plain(part) for key, part in value.items()}
     if isinstance(value, tuple | list):
-        return [plain(part) for part in value]
+        is_named = value and all(isinstance(part, tuple) and isinstance(part[-1], Estimate) for part in value)
+        return plain(dict(value)) if is_named else [plain(part) for part in value]
     if isinstance(value, pd.DataFrame):
         return value.astype(object).where(value.notna(), None).to_dict("records")
     if is_dataclass(value) and not isinstance(value, type):
@@ -303,6 +402,22 @@ def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataF
     return frame.astype(dict.fromkeys(numbers, "float64"))
 
 
+def wide(estimates: Mapping[str, Estimate | None]) -> dict[str, float | None]:
+    """Return columns for estimates of one row: NAME, NAME_low and NAME_high; nothing of an estimate that is none.
+
+    Examples
+    --------
+    >>> wide({"gain": Estimate("gain", 0.5, 0.25, 0.75)})
+    {'gain': 0.5, 'gain_low': 0.25, 'gain_high': 0.75}
+    """
+    ends = {"": "estimate", "_low": "low", "_high": "high"}
+    return {
+        f"{name}{end}": getattr(number, field, None)
+        for name, number in estimates.items()
+        for end, field in ends.items()
+    }
+
+
 def estimates_of(result: Any) -> list[tuple[str, Estimate]]:
     """Return all estimates of a result, however it is built, with the names of what holds them.
 
@@ -322,11 +437,11 @@ def placed(result: Any) -> list[tuple[tuple[str, ...], Estimate]]:
 def _walk(result: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Estimate]]:
     if isinstance(result, Estimate):
         yield path, result
-    elif is_dataclass(result) and not isinstance(result, type):
-        for field in fields(result):
-            part = field.name.replace("_", " ")
+    elif isinstance(result, Result) or (is_dataclass(result) and not isinstance(result, type)):
+        for name, value in _parts_of(result).items():
+            part = name.replace("_", " ")
             again = part in ("result", "results", *path[-1:])
-            yield from _walk(getattr(result, field.name), path if again else (*path, part))
+            yield from _walk(value, path if again else (*path, part))
     elif isinstance(result, Mapping):
         for key, value in result.items():
             part = " ".join(_WORDS.get(name, str(name)) for name in _parts(key))
@@ -334,6 +449,12 @@ def _walk(result: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...],
     elif isinstance(result, tuple | list):
         for value in result:
             yield from _walk(value, path)
+
+
+def _parts_of(result: Any) -> Mapping[str, Any]:
+    if isinstance(result, Result):
+        return result.values
+    return {field.name: getattr(result, field.name) for field in fields(result)}
 
 
 def _parts(key: Any) -> tuple[Any, ...]:
@@ -375,8 +496,7 @@ def _first(result: Result) -> list[tuple[str, Estimate]]:
 
 
 def _title(result: Result) -> str:
-    letters = (f" {letter}" if letter.isupper() else letter for letter in type(result).__name__)
-    return "".join(letters).strip().capitalize()
+    return str(result.words.get("result", result.analysis.replace("_", " ").capitalize()))
 
 
 def _ends(result: Result, rows: Sequence[tuple[str, Estimate]]) -> list[str]:

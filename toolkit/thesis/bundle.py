@@ -1,6 +1,9 @@
-"""The thesis bundle: one folder with figures, tables, methods, references and a document that compiles as it is."""
+"""The thesis bundle: one folder with figures, tables, methods, references and a document for LaTeX, or for Word."""
 
+import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.resources import files
 from itertools import count
@@ -12,12 +15,13 @@ from toolkit.files import write_atomically
 from toolkit.report.blocks import Block, Bullets, Grid, Heading, Paragraph, Picture, Shown
 from toolkit.report.escape import escape_breaking, label_of, readable
 from toolkit.report.manifest import DOCUMENT, claim_folder, write_manifest
-from toolkit.report.show import Files
+from toolkit.report.show import Files, plain_text
+from toolkit.report.style import COLUMN_MM, PAGE_MM
+from toolkit.stats import WORDS
 from toolkit.table_files import csv_bytes
-from toolkit.thesis.document import write_document
-from toolkit.thesis.findings import TEXTS, Findings, findings_lines
-from toolkit.thesis.methods import methods_latex, methods_text, templates
-from toolkit.thesis.references import bibliography, known_references
+from toolkit.thesis.findings import Findings, findings_lines
+from toolkit.thesis.methods import bibliography, known_references, methods_latex, methods_text, templates
+from toolkit.words import choices
 
 NOTES = "Notes to figures and tables"
 Numbered = tuple[str, str]
@@ -61,10 +65,13 @@ def write_bundle(
     numbered = list(_numbered(parts, study))
     places = {f"{shown.folder}/{shown.name}": number for shown, number in numbered}
     # A paragraph of the results ends with the figures and tables of its question, as far as they are there.
+    shown_with = {
+        words.get("heading", words.get("title")): words.get("shown", ()) for words in WORDS.values()
+    }
     results = [
         replace(
             paragraph,
-            shown=tuple(places[name] for name in TEXTS["shown"].get(paragraph.heading, ()) if name in places),
+            shown=tuple(places[name] for name in shown_with.get(paragraph.heading, ()) if name in places),
         )
         for paragraph in findings.section()
     ]
@@ -133,3 +140,125 @@ def _numbered(parts: Iterable[Shown], study: str) -> Iterator[tuple[Shown, Numbe
         if isinstance(shown.block, Grid):
             kind, label, name = "Table", "tab", shown.block.label
         yield shown, (f"{kind} {next(numbers[kind])}", rf"{kind}~\ref{{{label}:{label_of(name, study)}}}")
+
+
+FORMATS = ("latex", "docx")
+"""Formats of a bundle: a document for Word stands beside that of LaTeX."""
+_VERSION = [1, 23]  # of pandoc's document types
+_EPOCH = "315532800"  # 1980, the first year of a zip: the same document is the same bytes
+_NO_ATTRIBUTES = ["", [], []]
+
+Node = dict[str, Any]
+
+
+def check_format(name: str) -> None:
+    """Refuse a format that is not known, or for which pandoc is lacking, before anything is calculated."""
+    if name not in FORMATS:
+        raise InputError(f"format {name!r}: {choices(name, FORMATS)}")
+    if name != "latex":
+        try:
+            import pypandoc  # type: ignore[import-untyped]  # noqa: F401
+        except ImportError:
+            raise InputError(
+                f"format {name}: needs pandoc; pip install 'llm-security-toolkit[word]' brings it"
+            ) from None
+
+
+def write_document(folder: Path, title: str, blocks: Sequence[Block], study: str) -> Path:
+    """Write ``bundle.docx`` into the folder of a bundle; its pictures and references stand there."""
+    import pypandoc
+
+    references = _node("Header", [1, _NO_ATTRIBUTES, _inlines("References")])
+    meta = {"title": _node("MetaInlines", _inlines(title))}
+    parts = [*_nodes(blocks, study), references]
+    text = json.dumps({"pandoc-api-version": _VERSION, "meta": meta, "blocks": parts})
+    options = ["--citeproc", "--bibliography=references.bib", "--wrap=none"]
+    path = folder / "bundle.docx"
+    with _at_the_epoch():
+        # In the folder, so that the document names no path of this machine.
+        pypandoc.convert_text(
+            text, "docx", format="json", outputfile=path.name, extra_args=options, cworkdir=str(folder)
+        )
+    return path
+
+
+def _node(kind: str, content: Any) -> Node:
+    return {"t": kind, "c": content}
+
+
+def _inlines(text: str) -> list[Node]:
+    """Return text as pandoc has it: names of models and study files come alive as nothing."""
+    words = plain_text(readable(text)).replace("'", "’").split()  # text of others
+    nodes = [node for word in words for node in (_node("Str", word), {"t": "Space"})]
+    return nodes[:-1]
+
+
+def _plain(text: str) -> list[Node]:
+    return [_node("Plain", _inlines(text))]
+
+
+def _nodes(blocks: Sequence[Block], study: str) -> Iterator[Node]:
+    """Yield what pandoc makes of each block; figures and tables have their number in their caption."""
+    figures = tables = 0
+    for block in blocks:
+        match block:
+            case Heading(text):
+                yield _node("Header", [1, _NO_ATTRIBUTES, _inlines(text)])
+            case Paragraph(sentences, heading, shown):
+                yield from [_node("Header", [4, _NO_ATTRIBUTES, _inlines(f"{heading}.")])] if heading else ()
+                inlines = [node for sentence in sentences for node in _sentence(sentence.text, sentence.cite)]
+                yield _node("Para", [*inlines, *_inlines(block.see)] if shown else inlines[:-1])
+            case Bullets(lead, items):
+                yield _node("Para", _inlines(lead))
+                yield _node("BulletList", [_plain(item) for item in items])
+            case Picture():
+                figures += 1
+                yield _picture(block, f"Figure {figures}. {block.caption}", study)
+            case Grid():
+                tables += 1
+                yield _table(block, f"Table {tables}. {block.caption}")
+
+
+def _sentence(text: str, keys: Sequence[str]) -> list[Node]:
+    citation = {"citationPrefix": [], "citationSuffix": [], "citationNoteNum": 0, "citationHash": 0}
+    citations = [{"citationId": key, "citationMode": {"t": "NormalCitation"}, **citation} for key in keys]
+    cite = [{"t": "Space"}, _node("Cite", [citations, []])] if keys else []
+    return [*_inlines(text), *cite, _node("Str", "."), {"t": "Space"}]
+
+
+def _picture(picture: Picture, caption: str, study: str) -> Node:
+    """Return a figure with its alt text."""
+    width = "100%" if picture.wide else f"{COLUMN_MM / PAGE_MM:.0%}"
+    attributes = ["", [], [["width", width]]]
+    image = _node("Image", [attributes, _inlines(picture.alt_text), [f"figures/{picture.name}.png", ""]])
+    label = [f"fig:{label_of(picture.name, study)}", [], []]
+    return _node("Figure", [label, [None, _plain(caption)], [_node("Plain", [image])]])
+
+
+def _table(grid: Grid, caption: str) -> Node:
+    """Return a table; heads of panels are bold, or they would pass for rows."""
+    cell, rows = [_NO_ATTRIBUTES, {"t": "AlignDefault"}, 1, 1], []
+    for number, texts in enumerate(grid.rows(), start=-1):
+        is_head = number in (grid.panels or ())
+        inlines = (
+            [_node("Strong", _inlines(text))] if is_head and text else _inlines(text) for text in texts
+        )
+        rows.append([_NO_ATTRIBUTES, [[*cell, [_node("Plain", inline)]] for inline in inlines]])
+    head, *body = rows
+    columns = [[{"t": "AlignDefault"}, {"t": "ColWidthDefault"}] for _ in grid.frame]
+    bodies = [[_NO_ATTRIBUTES, 0, [], body]]
+    parts = [[None, _plain(caption)], columns, [_NO_ATTRIBUTES, [head]], bodies, [_NO_ATTRIBUTES, []]]
+    return _node("Table", [_NO_ATTRIBUTES, *parts])
+
+
+@contextmanager
+def _at_the_epoch() -> Iterator[None]:
+    before = os.environ.get("SOURCE_DATE_EPOCH")
+    os.environ["SOURCE_DATE_EPOCH"] = _EPOCH
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["SOURCE_DATE_EPOCH"]
+        else:
+            os.environ["SOURCE_DATE_EPOCH"] = before

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from toolkit.analyses import BY_KEY, ON_ANSWERS, QUESTIONS, Analyses
+from toolkit.analyses import BY_KEY, ON_ANSWERS, OWN, QUESTIONS, Analyses
 from toolkit.errors import InputError, NotAnswerable
 from toolkit.report import captions
 from toolkit.report.blocks import Paragraph, Sentence
+from toolkit.stats import WORDS
 from toolkit.stats.agreement.icc import THESE_JUDGES
 from toolkit.stats.comparisons.cost_quality import cost_column, point_cost
 from toolkit.stats.comparisons.models import RATE_UNIT
@@ -35,12 +36,11 @@ from toolkit.stats.one_shot.methods import (
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.prompt_length.information import INFORMATION_PAIRS, LENGTH_PAIRS
 from toolkit.stats.result import Estimate, digits_apart, estimates_frame
-from toolkit.thesis.references import data_file
+from toolkit.thesis.methods import data_file
 from toolkit.words import agreeing, choices, counted, coverage, joined, one_line, scale_words, total_aud
 
 if TYPE_CHECKING:
-    from toolkit.stats.adaptive.benchmark import Benchmark
-    from toolkit.stats.adaptive.sequential import Sequential
+    from toolkit.stats.result import Result
 
 Reasons = Mapping[str, str]
 """Why questions cannot be answered, by the name of the analysis."""
@@ -50,7 +50,9 @@ EQUIVALENT = "equivalent within the margin"
 UNDECIDED = "undecided"
 NOT_ANSWERED = "not answered"
 MOST_TIED = 6  # pairs of models that a sentence names; the table has all
-TEXTS: Mapping[str, Any] = data_file("findings.toml")
+TEXTS: Mapping[str, Any] = data_file("findings.toml") | {
+    name: words["finding"] for name, words in WORDS.items() if "finding" in words
+}
 
 
 @dataclass(frozen=True)
@@ -132,21 +134,24 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
     ``reasons`` are those of the questions that cannot be answered; what such scores are not about is not asked, unless
     ``only`` names it.
     """
-    parts: Mapping[str, Callable[[Analyses, str, Reasons], Iterator[Statement]]] = {
-        "length": _length,
+    # What prompt lengths tell of the judges is told by these where lengths are not spoken of.
+    silent = {} if not only or "length" in only else {"length": "not asked"}
+    parts: dict[str, Callable[[Analyses, str], Iterator[Statement]]] = {
+        "length": partial(_length, reasons=reasons),
         "length_and_information": _information,
         "accuracy": _accuracy,
         "compare_models": _models,
-        "length_bias": _length_bias,
+        "length_bias": partial(_numbers, name="length_bias"),
         "pareto": _front,
         "compare_pairs": _pairs,
-        "reliability": _judges,
+        "reliability": partial(_judges, reasons={**reasons, **silent}),
         "judge_weighting": _weighting,
         "calibration": _people,
         "hallucination": _hallucination,
         "missing": _missing,
     }
-    titles = QUESTIONS | TEXTS["titles"] | {"missing": TEXTS["totals"]}
+    parts |= {name: partial(_numbers, name=name) for name in OWN}
+    titles = {name: words.get("heading", words.get("title", name)) for name, words in WORDS.items()}
     foreign = set(QUESTIONS) - ON_ANSWERS if analyses.is_keyed else set(BY_KEY)
     absent = {
         "compare_pairs": analyses.pairs.empty,
@@ -161,12 +166,10 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
     if unknown := [name for name in only if name not in parts]:
         raise InputError(f"findings: no question {unknown[0]!r}; {choices(unknown[0], parts)}")
     for name in [name for name in parts if (name in only if only else name not in foreign)]:
-        # What prompt lengths tell of the judges is told by these where lengths are not spoken of.
-        silent = {} if not only or "length" in only else {"length": "not asked"}
         try:
             if name in reasons:
                 raise NotAnswerable(titles[name], reasons[name])
-            yield from parts[name](analyses, titles[name], {**reasons, **silent})
+            yield from parts[name](analyses, titles[name])
         except NotAnswerable as error:
             yield Statement(titles[name], TEXTS["not_answered"].format(reason=error.why), None, NOT_ANSWERED)
 
@@ -202,7 +205,7 @@ def _interval(number: Estimate, reference: float = 0.0) -> str:
     if number.p_value is not None:
         parts.append(_p_value(number))
     if number.estimate is not None and number.reason:
-        parts.append(f"no {number.lacks}: {number.reason}")
+        parts.append(f"no {number.absent}: {number.reason}")
     return f"({'; '.join([*parts, f'n = {number.counts}'] if number.n else parts)})"
 
 
@@ -370,39 +373,37 @@ def _reliability(analyses: Analyses, question: str, form: str, lead: str) -> Sta
     for same in reliability.icc_these_judges[score]:
         if same.name == form + THESE_JUDGES and same.low is not None and number.low is not None:
             low, high = _rounded(same.low, same.high)
-            end += TEXTS["judges"]["these"].format(low=low, high=high)
+            end += TEXTS["reliability"]["these"].format(low=low, high=high)
     return _stated(question, f"{lead}, {form}, is", number, end=end)
 
 
-def _information(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+def _information(analyses: Analyses, question: str) -> Iterator[Statement]:
     parted, names = analyses.length_and_information(), TEXTS["prompts"]
     for lead, pairs in (("length", LENGTH_PAIRS), ("information", INFORMATION_PAIRS)):
         for (more, less, _), number in list(zip(pairs, getattr(parted, lead), strict=True))[:2]:
-            yield _compared(question, names[more], names[less], number, lead=TEXTS["information"][lead])
+            yield _compared(
+                question, names[more], names[less], number, lead=TEXTS["length_and_information"][lead]
+            )
     if uneven := captions.uneven_words((*parted.length, *parted.information)):
         yield Statement(question, captions.capital(uneven))
 
 
-def _models(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+def _models(analyses: Analyses, question: str) -> Iterator[Statement]:
     compared = analyses.compare_models()
     rate = compared.models[0][1].unit == RATE_UNIT
     words = ("share of right answers", "") if rate else ("mean", " points")
-    within = TEXTS["models"]["prompts"]
+    within = TEXTS["compare_models"]["prompts"]
     ranks = {name: -mean.estimate for name, mean in compared.models if mean.estimate is not None}
     ends = (lambda best, worst: "") if rate else partial(_at_ends, analyses, "model")
     yield from _ranked(question, compared.models, compared.differences, words, within, ranks, ends)
 
 
-def _length_bias(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
-    yield _stated(question, TEXTS["reply_length"], analyses.length_bias().slope, 0)
-
-
-def _front(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+def _front(analyses: Analyses, question: str) -> Iterator[Statement]:
     points = analyses.pareto(cost=cost_column(analyses.runs)).points
     if front := [point for point in points if point.on_front]:
         costs = [f"{point.cost.facets['point']} ({_money(point.cost.estimate)})" for point in front]
         unit = f"{front[0].cost.unit} a run"
-        yield Statement(question, TEXTS["models"]["front"].format(unit=unit, points=joined(costs)))
+        yield Statement(question, TEXTS["compare_models"]["front"].format(unit=unit, points=joined(costs)))
 
 
 def _ranked(
@@ -418,7 +419,7 @@ def _ranked(
     ranked = sorted((pair for pair in means if pair[0] in ranks), key=lambda pair: ranks[pair[0]])
     by_pair = dict(zip(combinations([name for name, _ in means], 2), differences, strict=True))
     quantity, unit = words
-    texts = TEXTS["models"]
+    texts = TEXTS["compare_models"]
     if len(ranked) > 1:
         (best, top), (worst, bottom) = ranked[0], ranked[-1]
         names = {"models": counted(len(means), "models"), "best": best}
@@ -436,7 +437,7 @@ def _ranked(
     yield Statement(question, text, None, UNDECIDED if tied else DIFFERENT)
 
 
-def _accuracy(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+def _accuracy(analyses: Analyses, question: str) -> Iterator[Statement]:
     measured, texts = analyses.accuracy(), TEXTS["accuracy"]
     guesses, prices = (
         {item.facets["model"]: item for item in group}
@@ -454,8 +455,8 @@ def _accuracy(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[S
             yield replace(_stated(question, lead, replace(guess, n={}), 0, end), estimate=guess)
 
 
-def _pairs(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
-    votes, texts = analyses.compare_pairs(), TEXTS["models"]
+def _pairs(analyses: Analyses, question: str) -> Iterator[Statement]:
+    votes, texts = analyses.compare_pairs(), TEXTS["compare_models"]
     means = [(item.facets["model"], item) for item in votes.models]
     yield from _ranked(
         question, means, votes.differences, ("strength", " logits"), texts["votes"], votes.ranks
@@ -473,35 +474,42 @@ def _judge_titles(judgements: pd.DataFrame) -> dict[str, str]:
 
 def _judges(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
     titles = _judge_titles(analyses.judgements)
-    yield _reliability(analyses, question, "ICC(A,1)", TEXTS["judges"]["one"])
+    yield _reliability(analyses, question, "ICC(A,1)", TEXTS["reliability"]["one"])
     if "length" in reasons:
-        yield _reliability(analyses, question, "ICC(A,k)", TEXTS["judges"]["all"])
+        yield _reliability(analyses, question, "ICC(A,k)", TEXTS["reliability"]["all"])
     leniency = analyses.reliability().leniency[analyses.score]
     for judge, number in leniency.items():
-        yield _compared(question, titles.get(judge, judge), TEXTS["judges"]["others"], number)
+        yield _compared(question, titles.get(judge, judge), TEXTS["reliability"]["others"], number)
     if len(leniency) > 2 and any(verdict_of(number) == DIFFERENT for number in leniency.values()):
-        yield Statement(question, TEXTS["judges"]["dependent"])
+        yield Statement(question, TEXTS["reliability"]["dependent"])
 
 
-def _weighting(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
-    yield _stated(question, TEXTS["weights"], analyses.judge_weighting().differences[-1], 0)
+def _weighting(analyses: Analyses, question: str) -> Iterator[Statement]:
+    yield _stated(question, TEXTS["judge_weighting"], analyses.judge_weighting().differences[-1], 0)
 
 
-def _people(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
-    people, texts = analyses.calibration(), TEXTS["people"]
+def _people(analyses: Analyses, question: str) -> Iterator[Statement]:
+    people, texts = analyses.calibration(), TEXTS["calibration"]
     agreement, mean = people.agreement[0], people.means["all"]
     yield _stated(question, texts["agreement"].format(statistic=agreement.statistic), agreement)
     alone = texts["alone"].format(value=_value(mean.judges)) if mean.judges.estimable else ""
     yield _stated(question, texts["mean"], mean.calibrated, end=alone)
 
 
-def _hallucination(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+def _hallucination(analyses: Analyses, question: str) -> Iterator[Statement]:
     for number in analyses.hallucination().shares:
         if "length_bin" not in number.facets:
             yield _stated(question, TEXTS["hallucination"].format(label=number.label), number)
 
 
-def _missing(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+def _numbers(analyses: Analyses, question: str, name: str) -> Iterator[Statement]:
+    """Yield each number of an analysis in the words that lead to it: of the parts that are stated, or of all."""
+    words = WORDS[name]
+    for _, number in analyses.answer(name).rows_of(words.get("stated", words["parts"])):
+        yield _stated(question, words["finding"].format(**number.facets), number, words.get("reference"))
+
+
+def _missing(analyses: Analyses, question: str) -> Iterator[Statement]:
     lacking, judgements = int((~analyses.runs["judged"].astype(bool)).sum()), analyses.judgements
     text = f"{lacking} of {counted(len(analyses.runs), 'runs')}"
     if blank := int(judgements[analyses.score].isna().sum()) if len(judgements) else 0:
@@ -565,7 +573,7 @@ def measured_findings(test: str, results: Iterable[tuple[str, Estimate]]) -> Ite
         yield _stated(texts["title"].format(test=test), lead, number)
 
 
-def adaptive_findings(sequential: Sequential | None, benchmark: Benchmark | None) -> Iterator[Statement]:
+def adaptive_findings(sequential: Result | None, benchmark: Result | None) -> Iterator[Statement]:
     """Yield what adaptive asking says (RQ2): of the models while it asks, and of its cost on a finished study."""
     texts = TEXTS["adaptive"]
     question = texts["title"]

@@ -21,14 +21,13 @@ from toolkit.stats.one_shot.methods import (
     VERDICTS,
     GroupScore,
     MethodScore,
-    OneShotComparison,
     compare_one_shot,
     document_words,
     method_estimates,
     methods_frame,
     score_groups,
 )
-from toolkit.stats.result import estimates_frame
+from toolkit.stats.result import Result, estimates_frame
 from toolkit.words import agreeing, counted
 
 NAME = "one_shot"
@@ -173,7 +172,7 @@ def one_shot_table(groups: Sequence[GroupScore], *, context: About = ALONE) -> T
     return Table(NAME, grid, estimates_frame(keyed, "row"), [estimate for _, estimate in keyed], notes)
 
 
-def one_shot_comparison_table(comparison: OneShotComparison, *, context: About = ALONE) -> Table:
+def one_shot_comparison_table(comparison: Result, *, context: About = ALONE) -> Table:
     """Return the paired differences between variants, documents or models with their P values."""
     contrasts = comparison.contrasts
     compared = "prompts" if comparison.by == "variant" else f"{comparison.by}s"

@@ -18,9 +18,8 @@ from toolkit.report import captions, style
 from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.inference.run_table import at_length, in_order
-from toolkit.stats.prompt_length.information import LengthInformation
-from toolkit.stats.prompt_length.reply_length import TOKENS
-from toolkit.stats.result import Estimate
+from toolkit.stats.prompt_length.information import TOKENS
+from toolkit.stats.result import Estimate, Result
 from toolkit.words import LENGTH_BINS, counted, scale_words
 
 _BINS = tuple(LENGTH_BINS)
@@ -280,8 +279,8 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> Figu
 
 def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the mean of each dimension with its interval: a panel for each prompt length, a mark for each model."""
-    cells, text = analyses.dimension_profile().means, captions.TEXTS["dimension_profile"]
-    data = style.data_of(((c.model, c.length_bin, c.dimension, c.mean) for c in cells), _PROFILE)
+    means, text = analyses.dimension_profile().means, captions.TEXTS["dimension_profile"]
+    data = style.data_of(((*mean.facets.values(), mean) for mean in means), _PROFILE)
     data = data.rename(columns={"estimate": "mean"})
     if data.empty:
         raise NothingToDraw("no judged runs")
@@ -294,7 +293,7 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
         "dimension_profile", figure, data, text["alt"].format(scale=scale, marks=marks),
         text["seen"].format(lengths=text["lengths"].format(lengths=context.lengths) if context.lengths else ""),
         [text["note"], cut],
-        estimates=[cell.mean for cell in cells],
+        estimates=means,
     )  # fmt: skip
 
 
@@ -471,7 +470,7 @@ def length_information(analyses: Analyses, context: About) -> FigureWithCaption:
     )  # fmt: skip
 
 
-def _steps(result: LengthInformation) -> list[tuple[str, str, Estimate]]:
+def _steps(result: Result) -> list[tuple[str, str, Estimate]]:
     """Return step, part and estimate of every row, the sum of a step after its parts."""
     parts = {"information": result.information, "length": result.length, "both": result.total}
     return [

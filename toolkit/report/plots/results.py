@@ -1,6 +1,6 @@
-"""Results of any test, and means of models with their differences: one row a result with its interval."""
+"""Results with their intervals, a row each: of any test, of models, of votes, and of analyses of one's own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
 from toolkit.report.figure import ALONE, About, FigureWithCaption, NothingToDraw
+from toolkit.stats import WORDS
 from toolkit.stats.inference.p_values import LEVEL
 from toolkit.stats.result import Estimate, rounded
 from toolkit.words import scale_words
@@ -98,7 +99,8 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     # Of a thousand: fractions of a cent are not read well.
     paid = [
         replace(
-            e.valued(e.estimate * 1000, *(n and n * 1000 for n in (e.low, e.high))), name=e.facets["model"]
+            e.with_value(e.estimate * 1000, *(n and n * 1000 for n in (e.low, e.high))),
+            name=e.facets["model"],
         )
         for e in costs
         if e.estimate
@@ -190,3 +192,84 @@ def _draw_means(
         dashes = "--" if name == "chance" else ":"
         above.axvline(value, color=style.GREY, linewidth=1.0, linestyle=dashes, zorder=0)
     return style.settle(figure), cut
+
+
+_PARTS = ("part", "name", "estimate", "low", "high", "p_value")
+_PART_ROW_MM = 6.0
+_STRENGTHS = {
+    "strength": "Strength (logits, mean 0)",
+    "difference": "Difference of strengths (logits)",
+}
+_SHARES = {
+    "judge": "Share of decided votes for the reply shown first",
+    "yes": "Share of answers that are called hallucinations",
+}
+
+
+def pair_strengths(analyses: Analyses, context: About) -> FigureWithCaption:
+    """Draw the strength of each model with its interval, and below the differences of each two."""
+    result = analyses.compare_pairs()
+    parts = [
+        ("strength", e) for e in sorted(result.models, key=lambda e: result.ranks.get(e.facets["model"], 0))
+    ]
+    parts += [("difference", e) for e in result.differences]
+    names = style.paired({_name(e): tuple(e.facets.values()) for _, e in parts})
+    return _figure("pair_strengths", result.notes, parts, _STRENGTHS, names, 0.0, context)
+
+
+def position_bias(analyses: Analyses, context: About) -> FigureWithCaption:
+    """Draw how often each judge prefers the reply that it is shown first, beside one half."""
+    return _shares("position_bias", "judge", analyses.compare_pairs().judges, 0.5, context)
+
+
+def hallucination_shares(analyses: Analyses, context: About) -> FigureWithCaption:
+    """Draw how many replies each judge calls hallucinations, of all, of each model, and at each prompt length."""
+    return _shares("hallucination_shares", "yes", analyses.hallucination().shares, 0.0, context)
+
+
+def own_analysis(analyses: Analyses, context: About, name: str) -> FigureWithCaption:
+    """Draw the estimates of an analysis of one's own, a panel for each part."""
+    result = analyses.answer(name)
+    parts = list(result.rows())
+    labels = dict.fromkeys(dict(parts), WORDS[name]["axis"])
+    names = {_name(e): e.label or e.name for _, e in parts}
+    return _figure(name, getattr(result, "notes", ()), parts, labels, names, 0.0, context)
+
+
+def _shares(name: str, part: str, shares: Sequence[Estimate], at: float, context: About) -> FigureWithCaption:
+    titles = [", ".join(map(context.judge, share.facets.values())) for share in shares]
+    names = dict(zip(map(_name, shares), style.shortened(titles, 44).values(), strict=True))
+    return _figure(name, (), [(part, share) for share in shares], _SHARES, names, at, context)
+
+
+def _name(estimate: Estimate) -> str:
+    return " − ".join(estimate.facets.values()) or estimate.name
+
+
+def _figure(
+    name: str,
+    notes: Iterable[str],
+    parts: Sequence[tuple[str, Estimate]],
+    labels: Mapping[str, str],
+    names: Mapping[str, str],
+    at: float,
+    context: About,
+) -> FigureWithCaption:
+    data = style.data_of(((part, _name(e), e) for part, e in parts), _PARTS)
+    if data.empty:
+        raise NothingToDraw(parts[-1][1].why_no_number if parts else "there are no votes")
+    styles = context.styles(context.models)
+    figure, panels = style.panels_of(data, "part", _PART_ROW_MM, 16)
+    for part, drawn, axes in panels:
+        looks = [styles.get(model, style.PLAIN) for model in drawn["name"]]
+        style.forest_panel(axes, drawn, drawn["name"].map(names), labels[part], looks=looks, at=at)
+    estimates, text = [estimate for _, estimate in parts], captions.TEXTS.get(name) or WORDS[name]
+    values = style.values_of(data)
+    return context.figure(
+        name, style.settle(figure), data, f"{text['alt']}: {values}.",
+        text["seen"],
+        [text["note"], (data["part"] == "difference").any() and captions.differences_words(estimates)],
+        [captions.notes_words(notes)],
+        estimates=estimates, counts=captions.estimates_n_words(estimates),
+        missing=captions.missing_before(estimates),
+    )  # fmt: skip

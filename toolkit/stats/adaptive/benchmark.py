@@ -1,12 +1,12 @@
-"""Adaptive against static benchmarking, measured: both ask parts of a bank whose scores are all known."""
+"""Adaptive against static benchmarking, measured on parts of a bank, and what such a part covers of it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from scipy import stats
+from scipy.spatial.distance import jensenshannon
 
 from toolkit.errors import InputError
 from toolkit.stats.adaptive.sequential import (
@@ -24,6 +24,7 @@ from toolkit.stats.adaptive.sequential import (
 )
 from toolkit.stats.inference.means import mean_estimate
 from toolkit.stats.inference.proportions import clopper_pearson, rate_mean
+from toolkit.stats.inference.run_table import need_labelled
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 
 ROUND = 2  # bases asked between two decisions, so that what is counted is the design and not the round
@@ -41,25 +42,6 @@ class BenchmarkDesign:
     calibrated: bool = True
 
 
-@dataclass(frozen=True)
-class Benchmark(Result):
-    """What each design costs and how near it comes, over seeds; ``trials`` has one row a design and seed.
-
-    Trials have design, seed, bases and cost when the width was reached, covered (share of the differences whose
-    interval has the truth), always_covered (at every look), all_covered (all differences), and at the equal cost: tau,
-    score_error and width. ``curves`` has one row a design, seed and round: bases, cost, and the width by then.
-    """
-
-    about = "design"
-    apart = ("trials", "curves")
-    kinds: ClassVar[Mapping[str, str]] = {"results": "design"}
-    target_width: float
-    results: Mapping[str, Estimates]
-    notes: tuple[str, ...]
-    trials: pd.DataFrame = field(compare=False)
-    curves: pd.DataFrame = field(compare=False)
-
-
 def benchmark_designs(
     scores: pd.DataFrame,
     bank: pd.DataFrame,
@@ -69,7 +51,7 @@ def benchmark_designs(
     seeds: int = 200,
     score: str = "score",
     cost_unit: str = "AUD",
-) -> Benchmark:
+) -> Result:
     r"""Return what designs cost and how near they come to the full bank, over seeds; the first is the baseline.
 
     Each design asks two bases at a time until the widest interval of a difference is at most ``target_width``.
@@ -77,6 +59,10 @@ def benchmark_designs(
     ``scores`` has model, base, length_bin and the score of every model on every base; bases without all of them are
     left out, and 12 are needed. ``bank`` is that of `read_bank`, with cost in ``cost_unit`` a base. The baseline is
     commonly random sampling of common items; `toolkit.adaptive.rounds` has both choices.
+
+    Trials have design, seed, bases and cost when the width was reached, covered (share of the differences whose
+    interval has the truth), always_covered (at every look), all_covered (all differences), and at the equal cost: tau,
+    score_error and width. Curves have one row a design, seed and round: bases, cost, and the width by then.
 
     For each design: median cost and bases to the width; the ratio of its cost to the baseline's with the same seed;
     coverage of the differences on the full bank, when the width is reached, at every look, and of all jointly; and at
@@ -138,7 +124,7 @@ def trials_summary(
     target: float,
     unit: str = "AUD",
     more_notes: Iterable[str] = (),
-) -> Benchmark:
+) -> Result:
     """Return the summary of designs tried on banks, each with its true scores and a seed."""
     if not target > 0:
         raise InputError(f"benchmark: target_width is {target!r}; give a number above 0")
@@ -169,7 +155,14 @@ def trials_summary(
         "an interval holds for one difference, not for all jointly",
         *more_notes,
     )
-    return Benchmark(target, results, notes, frame, pd.concat(curves, ignore_index=True))
+    return Result(
+        "benchmark",
+        target_width=target,
+        results=results,
+        notes=notes,
+        trials=frame,
+        curves=pd.concat(curves, ignore_index=True),
+    )
 
 
 def _row(run: _Trial, values: np.ndarray, target: float, budget: float) -> dict[str, object]:
@@ -235,3 +228,68 @@ def _estimates(frame: pd.DataFrame, name: str, baseline: str, budget: float, uni
         median(f"width{at_cost}", "width"),
         mean_estimate(ranked, tau, list(tau.index), "every ranking is of ties"),
     )
+
+
+TAXONOMY = ("scenario", "category", "csf", "length_bin")
+PERMUTATIONS = 999
+
+
+def sample_taxonomy(
+    prompts: pd.DataFrame, asked: Sequence[Hashable], *, by: Sequence[str] = TAXONOMY, seed: int = 0
+) -> Result:
+    r"""Return what a sample of bases covers of its bank.
+
+    ``prompts`` is the bank, one row a prompt with base and the columns of ``by``, whose values make the cells; an
+    empty csf is a value of its own. ``asked`` are bases, each with its whole block.
+
+    Shares of the values of each column, and of the cells, that the sample has; and the Jensen-Shannon divergence (nats)
+    of its cells to the bank's, with p the share of 999 random samples of as many bases that are as far.
+
+    References
+    ----------
+    Lin (1991), IEEE Transactions on Information Theory 37, 145-151, for the divergence. Phipson & Smyth (2010) for p.
+
+    Examples
+    --------
+    >>> bank = pd.DataFrame({"base": list("aabbccdd"), "scenario": list("xxxxyyyy"), "length_bin": list("SL" * 4)})
+    >>> found = sample_taxonomy(bank, ["a", "b"], by=("scenario", "length_bin"))
+    >>> [round(one.estimate, 2) for one in found.coverage], round(found.divergence.estimate, 3)
+    ([0.5, 1.0, 0.5], 0.216)
+    """
+    need_labelled("prompts", prompts, ("base",), *by)
+    bases = list(pd.unique(prompts["base"]))
+    index = {base: row for row, base in enumerate(bases)}
+    unknown = [base for base in asked if base not in index]
+    if unknown or len(set(asked)) != len(asked) or not len(asked):
+        raise InputError(
+            f"taxonomy: {unknown[:1] or 'no base, or one twice'} asked; give bases of the bank, each once"
+        )
+    sample = np.array([index[base] for base in asked])
+    n = {"bases": len(asked), "bases of the bank": len(bases)}
+    columns = {name: prompts[name].astype(object).where(prompts[name].notna(), "none") for name in by}
+    crossed = " x ".join(by)
+    columns[crossed] = pd.Series(list(zip(*columns.values(), strict=True)), index=prompts.index)
+    rows = np.array([index[base] for base in prompts["base"]])
+    # How many prompts of each base (rows) are in each cell.
+    cells = {name: pd.crosstab(rows, pd.factorize(column)[0]).to_numpy() for name, column in columns.items()}
+    coverage = []
+    for name, counts in cells.items():
+        share, title = float((counts[sample].sum(axis=0) > 0).mean()), f"coverage of {name}"
+        estimate = Estimate(title, share, unit="share", n=n, statistic="coverage", facets={"cells": name})
+        coverage.append(estimate)
+    bank_cells = cells[crossed].sum(axis=0)
+    observed = float(_jensen_shannon(cells[crossed][sample].sum(axis=0), bank_cells))
+    orders = np.argsort(np.random.default_rng(seed).random((PERMUTATIONS, len(bases))), axis=1)
+    samples = np.stack([cells[crossed][order[: len(sample)]].sum(axis=0) for order in orders])
+    null = _jensen_shannon(samples, bank_cells)
+    p_value = (1 + int((null >= observed - ROUNDING).sum())) / (1 + PERMUTATIONS)
+    mean = f"random samples of as many bases have {null.mean():.4f} in the mean"
+    note = f"{mean}; one-sided, {PERMUTATIONS} drawn"
+    name = "Jensen-Shannon divergence to the bank"
+    divergence = Estimate(name, observed, unit="nats", n=n, p_value=p_value, note=note)
+    return Result("taxonomy", coverage=tuple(coverage), divergence=divergence)
+
+
+def _jensen_shannon(counts: np.ndarray, bank: np.ndarray) -> np.ndarray:
+    # The distance of what is alike but for rounding is the root of a number just below 0.
+    return np.nan_to_num(np.asarray(jensenshannon(counts, bank, axis=-1))) ** 2

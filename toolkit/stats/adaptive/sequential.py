@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -246,25 +245,6 @@ def widest_half(error: np.ndarray, degrees: np.ndarray, bound: float) -> float:
     return float((_quantile(bound, degrees) * error).max(initial=0.0))
 
 
-@dataclass(frozen=True)
-class Sequential(Result):
-    """Means of the models and all their differences on the full bank, and whether asking may stop.
-
-    ``width`` is that of the widest difference if this is the last look, ``information`` the share of what the target
-    asks for, ``cost`` in AUD.
-    """
-
-    kinds: ClassVar[Mapping[str, str]] = {"models": "model", "differences": "difference"}
-    models: Estimates
-    differences: Estimates
-    target_width: float | None
-    width: float | None
-    information: float | None
-    stop: bool
-    cost: float
-    notes: tuple[str, ...]
-
-
 def sequential_comparison(
     scores: pd.DataFrame,
     bank: pd.DataFrame,
@@ -272,7 +252,7 @@ def sequential_comparison(
     target_width: float | None = None,
     score: str = "score",
     unit: str = "none",
-) -> Sequential:
+) -> Result:
     r"""Return what the bases asked so far say of all models on the full bank, with intervals that allow stopping.
 
     Asking stops when the widest of the intervals of the differences is at most ``target_width``: the widest and not
@@ -284,6 +264,9 @@ def sequential_comparison(
     ``scores`` has model, base, length_bin and the score; repeats are averaged. A base counts when every model has a
     score at every length; others are counted as missing. ``bank`` is that of `read_bank`. Without
     ``target_width`` this is the only, planned look: an ordinary interval with finite population correction.
+
+    ``width`` is that of the widest difference if this is the last look, ``information`` the share of what the target
+    asks for, ``cost`` in AUD.
 
     There are no intervals while fewer than 12 bases, or fewer than two of a stratum, are complete. A stratum that was
     asked, and has fewer because scores are missing, is joined with the largest.
@@ -320,7 +303,10 @@ def sequential_comparison(
         by_model, differences = (
             tuple(replace(none, name=name) for name in names) for names in (models, pairs)
         )
-        return Sequential(by_model, differences, target_width, None, None, False, cost, (reason, *notes))
+        return Result(
+            "sequential", models=by_model, differences=differences, target_width=target_width, width=None,
+            information=None, stop=False, cost=cost, notes=(reason, *notes),
+        )  # fmt: skip
     bound = boundary(LOOKS if target_width else 1)
     _, error, degrees = means.pairs() if pairs else means.models()
     widest = widest_half(error, degrees, bound)
@@ -349,7 +335,10 @@ def sequential_comparison(
     differences = rows(pairs, means.pairs()) if pairs else ()
     stop = distinguished and narrow
     by_model = rows(models, means.models())
-    return Sequential(by_model, differences, target_width, 2 * widest, share, stop, cost, tuple(notes))
+    return Result(
+        "sequential", models=by_model, differences=differences, target_width=target_width, width=2 * widest,
+        information=share, stop=stop, cost=cost, notes=tuple(notes),
+    )  # fmt: skip
 
 
 def block_means(scores: pd.DataFrame, score: str = "score") -> tuple[pd.DataFrame, list[Hashable]]:

@@ -11,8 +11,16 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.icc import FORMS, base_sums, forms_of_sums, from_log_f, log_f, mean_squares
-from toolkit.stats.agreement.ratings import RatingMatrix, target_bases
+from toolkit.stats.agreement.icc import (
+    FORMS,
+    RatingMatrix,
+    base_sums,
+    forms_of_sums,
+    from_log_f,
+    log_f,
+    mean_squares,
+    target_bases,
+)
 from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import COMPOSITES, counted
@@ -87,15 +95,15 @@ def _alpha(empty: Estimate, values: np.ndarray, bases: tuple[Any, ...] | None) -
         return empty.not_estimable("the rows have the same mean, so alpha would be minus infinity")
     if error == 0:
         reason = "the items differ by a constant at most, so F is infinite"
-        return empty.valued(1.0).no_interval(reason)
+        return empty.with_value(1.0).no_interval(reason)
     alpha = float(pg.cronbach_alpha(pd.DataFrame(values))[0])
     if bases is not None:
         without = forms_of_sums(all_and_without(base_sums(values, bases))[1])[:, FORMS.index("ICC(C,k)")]
-        return with_jackknife(empty.valued(alpha, method=JACKKNIFE), without, *_LOG_SCALE)
+        return with_jackknife(empty.with_value(alpha, method=JACKKNIFE), without, *_LOG_SCALE)
     rows, items = values.shape
     quantiles = stats.f.ppf((0.975, 0.025), rows - 1, (rows - 1) * (items - 1))
     low, high = (1 - (1 - alpha) * float(quantile) for quantile in quantiles)
-    return empty.valued(alpha, low, high)
+    return empty.with_value(alpha, low, high)
 
 
 def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = None) -> Estimate:
@@ -141,9 +149,9 @@ def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = Non
     alpha = float(_krippendorff(total)[0])
     single = int((per_answer == 1).sum())
     note = f"{counted(single, 'answers')} with a single rating left out" if single else ""
-    estimate = empty.valued(alpha, note=note)
+    estimate = empty.with_value(alpha, note=note)
     if alpha >= 1 - ROUNDING:
-        return estimate.valued(1.0).no_interval("the judges agree on all")
+        return estimate.with_value(1.0).no_interval("the judges agree on all")
     k = n["ratings"] / len(paired)
     return with_jackknife(
         estimate, _krippendorff(without), lambda a: log_f(a, k), lambda z: from_log_f(z, k)[0]
@@ -170,7 +178,7 @@ def krippendorff_difference(first: ArrayLike, second: ArrayLike, bases: Sequence
     difference = float(alpha[0] - other[0])
     if not np.isfinite(difference):
         return empty.not_estimable("every score is the same on one side, so chance agreement is perfect")
-    estimate = empty.valued(difference)
+    estimate = empty.with_value(difference)
     return with_jackknife(estimate, without - other_without, np.asarray, np.asarray)
 
 

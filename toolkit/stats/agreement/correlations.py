@@ -1,4 +1,4 @@
-"""Pearson's correlation between each pair of judges, clustered by base where bases are known."""
+"""Two raters or many: Pearson's correlation, and Cohen's and Fleiss' kappa, each with its interval."""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from toolkit.stats.agreement.ratings import RatingMatrix
+from toolkit.errors import InputError
+from toolkit.stats.agreement.icc import RatingMatrix
 from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
-from toolkit.stats.inference.means import paired
+from toolkit.stats.inference.means import clustered_mean, paired
 from toolkit.stats.result import ROUNDING, Estimate, Estimates
 from toolkit.words import counted
 
@@ -93,8 +94,8 @@ def _pair_estimate(
     if r is None:
         return empty.not_estimable("the scores of a judge do not vary")
     if abs(r) >= 1 - ROUNDING:
-        return empty.valued(math.copysign(1.0, r)).no_interval("the scores lie on a straight line")
-    estimate = empty.valued(r)
+        return empty.with_value(math.copysign(1.0, r)).no_interval("the scores lie on a straight line")
+    estimate = empty.with_value(r)
     if bases is None:
         if answers < 4:
             return estimate.no_interval("Fisher's z needs four answers")
@@ -102,3 +103,195 @@ def _pair_estimate(
         return replace(estimate, low=math.tanh(math.atanh(r) - half), high=math.tanh(math.atanh(r) + half))
     reason = "one base alone makes or unmakes the correlation"
     return with_jackknife(estimate, without, np.arctanh, np.tanh, useless=reason)
+
+
+COHEN_METHOD = "Fisher z, standard error of Fleiss, Cohen & Everitt (1969)"
+FLEISS_METHOD = "Fisher z, standard error over items of Gwet (2021), Student t"
+LINEARISED = "Fisher z, linearised, standard error clustered by base (CR2), Student t"
+
+
+def weighted_kappa(
+    first: ArrayLike,
+    second: ArrayLike,
+    bases: Sequence[Hashable] | None = None,
+    *,
+    name: str = "weighted kappa (quadratic)",
+) -> Estimate:
+    r"""Return Cohen's weighted kappa of two judges who scored the same answers; without bases each answer is one.
+
+    :math:`\kappa_w = 1 - \sum v_{ij} p_{ij} / \sum v_{ij} p_{i+} p_{+j}` with the disagreement
+    :math:`v_{ij} = (x_i - x_j)^2` between the scores themselves, so that half steps and scores nobody used need no
+    list of categories. It is nearly ICC(A,1) of two judges.
+
+    References
+    ----------
+    Cohen (1968), Psychological Bulletin 70, 213-220. Fleiss & Cohen (1973), Educational and Psychological
+    Measurement 33, 613-619, for the ICC.
+
+    Examples
+    --------
+    >>> found = weighted_kappa([1, 2, 2.5, 4, 5, 3], [1, 2.5, 2.5, 4.5, 4.5, None])
+    >>> round(found.estimate, 3), found.missing
+    (0.961, 1)
+    """
+    x, y = np.array(first, dtype=float), np.array(second, dtype=float)
+    if x.shape != y.shape or x.ndim != 1 or (bases is not None and len(bases) != len(x)):
+        raise InputError(
+            f"{name}: give two scores for each answer, and a base for each where bases are known"
+        )
+    if np.isinf(x).any() or np.isinf(y).any():
+        raise InputError(f"{name}: a score is infinite; correct it or leave it empty")
+    paired = np.flatnonzero(~(np.isnan(x) | np.isnan(y)))
+    missing, x, y = len(x) - len(paired), x[paired], y[paired]
+    codes = numbered([row if bases is None else bases[row] for row in paired.tolist()])
+    n = {"bases": int(codes.max(initial=-1)) + 1, "answers": len(x), "judges": 2}
+    empty = Estimate(name, method=JACKKNIFE, n=n, missing=missing)
+    if len(x) < 2:
+        return empty.not_estimable(f"{counted(len(x), 'answers')} scored by both, and two are needed")
+    size = float(max(np.abs(x).max(), np.abs(y).max()))
+    for rater, side in (("first", x), ("second", y)):
+        if np.ptp(side) <= ROUNDING * size:
+            return empty.not_estimable(f"the {rater} gave one score only")
+    x, y = x / size, y / size
+    x, y = x - x.mean(), y - x.mean()
+    sums = sums_by(codes, np.stack([np.ones(len(x)), x, y, x * x + y * y, (x - y) ** 2], axis=1))
+    total, without = all_and_without(sums)
+
+    def statistic(sums: np.ndarray) -> np.ndarray:
+        n, a, b, squares, observed = sums.T
+        expected = n * squares - 2 * a * b
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(expected > ROUNDING * n**2, 1 - n * observed / expected, np.nan)
+
+    kappa = float(statistic(total)[0])
+    if kappa >= 1 - ROUNDING:
+        return empty.with_value(1.0).no_interval("they agree on all answers")
+    return with_jackknife(empty.with_value(kappa), statistic(without), np.arctanh, np.tanh)
+
+
+def cohen_kappa(
+    first: Sequence[Hashable | None],
+    second: Sequence[Hashable | None],
+    name: str = "Cohen's kappa",
+    raters: tuple[str, str] = ("first", "second"),
+    clusters: Sequence[Hashable] | None = None,
+) -> Estimate:
+    r"""Return Cohen's kappa between two who put the same items into categories.
+
+    :math:`\kappa = (p_o - p_e) / (1 - p_e)` with the observed agreement :math:`p_o` and
+    :math:`p_e = \sum_i p_{i+} p_{+i}`. Its large-sample variance times
+    :math:`n (1 - p_e)^2` is :math:`\sum_{ij} p_{ij} [1_{i=j} - (p_{+i} + p_{j+})(1 - \kappa)]^2
+    - [\kappa - p_e (1 - \kappa)]^2`. The interval is made on Fisher's z scale, where it covers 94-98 % of 72 to 200
+    items with kappa .1 to .9; the plain one covers 90-97 %.
+
+    References
+    ----------
+    Cohen (1960), Educational and Psychological Measurement 20, 37-46. Fleiss, Cohen & Everitt (1969),
+    Psychological Bulletin 72, 323-327, equation 14.
+
+    Examples
+    --------
+    >>> found = cohen_kappa([1, 1, 1, 0, 0, 0], [1, 1, 0, 0, 0, None])
+    >>> round(found.estimate, 3), found.missing
+    (0.615, 1)
+    """
+    from statsmodels.stats.inter_rater import cohens_kappa
+
+    if len(first) != len(second):
+        raise InputError(f"kappa: {len(first)} and {len(second)} categories; give two for each item")
+    paired = [index for index, pair in enumerate(zip(first, second, strict=True)) if None not in pair]
+    pairs = [(first[index], second[index]) for index in paired]
+    n, missing = {"items": len(pairs)}, len(first) - len(pairs)
+    empty = Estimate(name, method=COHEN_METHOD, n=n, missing=missing)
+    for index, rater in enumerate(raters):
+        if len({pair[index] for pair in pairs}) < 2:
+            return empty.not_estimable(f"the {rater} gave one category at most")
+    codes = numbered([category for pair in pairs for category in pair])
+    rows, columns = codes[::2], codes[1::2]
+    table = np.zeros((codes.max() + 1,) * 2)
+    np.add.at(table, (rows, columns), 1)
+    kappa = float(cohens_kappa(table, return_results=False))
+    by_first, by_second = table.sum(axis=1) / len(pairs), table.sum(axis=0) / len(pairs)
+    chance = float(by_first @ by_second)
+    means = by_second[rows] + by_first[columns]
+    influence_of_items = ((rows == columns) - means * (1 - kappa) - (kappa - chance * (1 - kappa))) / (
+        1 - chance
+    )
+    error = math.sqrt(float((influence_of_items**2).sum())) / len(pairs)
+    shared = None if clusters is None else [clusters[index] for index in paired]
+    quantile = float(special.ndtri(0.975))
+    return _on_fisher_scale(empty.with_value(kappa), error, quantile, influence_of_items, shared)
+
+
+def fleiss_kappa(
+    votes: Sequence[Sequence[Hashable | None]],
+    name: str = "Fleiss' kappa",
+    clusters: Sequence[Hashable] | None = None,
+) -> Estimate:
+    r"""Return Fleiss' kappa: how far votes on the same item agree beyond chance, whoever gave them.
+
+    With :math:`r_i` votes on item i, :math:`r_{iq}` of them for category q, :math:`p_a` is the mean of
+    :math:`\sum_q r_{iq}(r_{iq} - 1) / r_i(r_i - 1)` over items with two votes or more, and
+    :math:`p_e = \sum_q \pi_q^2` where :math:`\pi_q` is the mean of :math:`r_{iq} / r_i`. The standard error is that
+    of the linearised kappa over items, so it needs no more than independent items.
+
+    References
+    ----------
+    Fleiss (1971), Psychological Bulletin 76, 378-382. Gwet (2021), Educational and Psychological Measurement 81,
+    781-790, and Gwet (2014), Handbook of Inter-Rater Reliability, for items with fewer votes.
+
+    Examples
+    --------
+    >>> found = fleiss_kappa([[1, 1, 1], [0, 0, 0], [1, 1, 0], [0, None, 0]])
+    >>> round(found.estimate, 4), found.missing
+    (0.6571, 1)
+    """
+    items = [[vote for vote in item if vote is not None] for item in votes]
+    missing = sum(map(len, votes)) - sum(map(len, items))
+    shared = None if clusters is None else [clusters[index] for index, item in enumerate(items) if item]
+    items = [item for item in items if item]
+    n = {"items": len(items), "votes": sum(map(len, items))}
+    empty = Estimate(name, method=FLEISS_METHOD, n=n, missing=missing)
+    categories = list(dict.fromkeys(vote for item in items for vote in item))
+    counts = np.array([[item.count(category) for category in categories] for item in items], dtype=float)
+    counts = counts.reshape(len(items), len(categories))
+    total = counts.sum(axis=1)
+    several = total > 1
+    if not several.any():
+        return empty.not_estimable("no item has two votes")
+    if len(categories) < 2:
+        return empty.not_estimable("every vote is the same")
+    shares = counts / total[:, None]
+    overall = shares.mean(axis=0)
+    chance = float(overall @ overall)
+    agreement = np.zeros(len(items))
+    agreement[several] = (counts * (counts - 1)).sum(axis=1)[several] / (total * (total - 1))[several]
+    kappa = (float(agreement[several].mean()) - chance) / (1 - chance)
+    influence = len(items) / several.sum() * (agreement - chance * several) / (1 - chance)
+    influence_of_items = influence - 2 * (1 - kappa) * (shares @ overall - chance) / (1 - chance) - kappa
+    error, quantile = 0.0, 0.0
+    if len(items) > 1:
+        error = math.sqrt(float((influence_of_items**2).sum()) / (len(items) * (len(items) - 1)))
+        quantile = float(special.stdtrit(len(items) - 1, 0.975))
+    return _on_fisher_scale(empty.with_value(kappa), error, quantile, influence_of_items, shared)
+
+
+def _on_fisher_scale(
+    estimate: Estimate,
+    error: float,
+    quantile: float,
+    influence_of_items: np.ndarray,
+    clusters: Sequence[Hashable] | None,
+) -> Estimate:
+    """Return kappa with its interval: where items share clusters, by the clustered error of its linear form."""
+    if clusters is not None and len(set(clusters)) < len(clusters):
+        estimate = replace(estimate, n={**estimate.n, "bases": len(set(clusters))}, method=LINEARISED)
+        mean = clustered_mean(influence_of_items, clusters)
+        error = mean.error or 0.0
+        quantile = float(special.stdtrit(mean.degrees, 0.975)) if error else 0.0
+    kappa = estimate.estimate or 0.0
+    half = quantile * error / (1 - kappa**2) if abs(kappa) < 1 - ROUNDING else 0.0
+    if not half:
+        return estimate.no_interval("they agree on all items" if kappa > 0 else "nothing varies")
+    middle = math.atanh(kappa)
+    return replace(estimate, low=math.tanh(middle - half), high=math.tanh(middle + half))

@@ -1,64 +1,45 @@
-"""Whether judges score the same replies on a later day as they did at first: paired, by judge and dimension."""
+"""How far judges move on the same replies: asked anew on a later day, and where a reply is altered and nothing else."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.kappa import weighted_kappa
+from toolkit.stats.agreement.correlations import weighted_kappa
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import numbered, sums_by
-from toolkit.stats.inference.means import CLUSTERED, clustered_mean
+from toolkit.stats.inference.means import CLUSTERED, clustered_mean, mean_estimate
 from toolkit.stats.inference.p_values import with_holm, with_inversion
 from toolkit.stats.inference.proportions import inflation, mover, share, wilson
-from toolkit.stats.inference.run_table import need_labelled, numbers_of
-from toolkit.stats.result import ROUNDING, Estimate, Result
-from toolkit.words import SCORE
+from toolkit.stats.inference.run_table import (
+    Points,
+    need_columns,
+    need_labelled,
+    need_labels,
+    numbers_of,
+    scale_of,
+)
+from toolkit.stats.result import ROUNDING, Estimate, Result, Row, plain
+from toolkit.words import SCORE, reason_key
 
 METHOD = f"{CLUSTERED}, paired, or, if wider, shares of bases that moved up and down (Zou & Donner 2008)"
 UNIT = "score points"
 _PAIR = ["target", "judge", "dimension"]
 
 
-@dataclass(frozen=True)
-class Drift:
-    """How far the scores of one judge on one dimension have moved, whether they agree, and how many changed."""
-
-    judge: str
-    dimension: str
-    shift: Estimate
-    agreement: Estimate
-    changed: Estimate
-
-
-@dataclass(frozen=True)
 class JudgeDrift(Result):
-    """How far every judge has moved between two days, a row a judge and dimension."""
-
-    drifts: tuple[Drift, ...]
-    composite: str
-    about = "dimension"
+    """How far every judge has moved between two days: shift, agreement and share changed by judge and dimension."""
 
     @property
-    def composites(self) -> dict[str, Drift]:
+    def composites(self) -> dict[str, Result]:
         """The drift of the composite, by judge."""
         return {drift.judge: drift for drift in self.drifts if drift.dimension == self.composite}
 
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return every estimate with its dimension."""
-        for drift in self.drifts:
-            yield from ((drift.dimension, part) for part in (drift.shift, drift.agreement, drift.changed))
-
-    def frame(self) -> pd.DataFrame:
-        """Return one row an estimate: judge, dimension and the columns of ``toolkit.stats.result``."""
-        frame = super().frame()
-        frame.insert(0, "judge", [drift.judge for drift in self.drifts for _ in range(3)])
-        return frame
-
-    def headline(self) -> Iterable[tuple[str, Estimate]]:
+    def headline(self) -> Iterable[Row]:
         """Return the shift of the composite of every judge."""
         return [(judge, drift.shift) for judge, drift in self.composites.items()]
 
@@ -149,7 +130,7 @@ def judge_drift(then: pd.DataFrame, now: pd.DataFrame, *, composite: str = SCORE
     ['primary']
     """
     first, second = _scores("then", then), _scores("now", now)
-    labels = pd.concat([then, now])[[*_PAIR, "base"]].drop_duplicates(_PAIR)
+    labels = pd.concat([then, now])[[*_PAIR, "unit"]].drop_duplicates(_PAIR)
     pairs = labels.merge(first, "left", _PAIR).merge(second, "left", _PAIR)
     drifts = [
         _drift(str(judge), str(dimension), rows)
@@ -157,9 +138,9 @@ def judge_drift(then: pd.DataFrame, now: pd.DataFrame, *, composite: str = SCORE
     ]
     shifts = iter(with_holm((drift.shift for drift in drifts if drift.dimension == composite), "judges"))
     corrected = (
-        replace(drift, shift=next(shifts)) if drift.dimension == composite else drift for drift in drifts
+        drift.replace(shift=next(shifts)) if drift.dimension == composite else drift for drift in drifts
     )
-    return JudgeDrift(tuple(corrected), composite)
+    return JudgeDrift("judge_drift", drifts=tuple(corrected), composite=composite)
 
 
 def _scores(side: str, frame: pd.DataFrame) -> pd.DataFrame:
@@ -175,21 +156,21 @@ def _scores(side: str, frame: pd.DataFrame) -> pd.DataFrame:
     return scores
 
 
-def _drift(judge: str, dimension: str, rows: pd.DataFrame) -> Drift:
+def _drift(judge: str, dimension: str, rows: pd.DataFrame) -> Result:
     pairs = rows.dropna(subset=["then", "now"])
     difference = (pairs["now"] - pairs["then"]).to_numpy()
     difference = np.where(np.abs(difference) <= ROUNDING * pairs["then"].abs().max(), 0.0, difference)
-    bases, missing = pairs["base"].tolist(), len(rows) - len(pairs)
+    bases, missing = pairs["unit"].tolist(), len(rows) - len(pairs)
     counts = {"pairs": len(pairs), "bases": len(set(bases))}
     facets: dict[str, Any] = {"judge": judge, "dimension": dimension}
     empty = Estimate("shift", method=METHOD, unit=UNIT, n=counts, missing=missing, facets=facets)
     shift = _shift(empty, difference, bases)
     agreement = weighted_kappa(pairs["then"], pairs["now"], bases, name="agreement (weighted kappa)")
     changed = share("scores that changed", [bool(moved) for moved in difference], bases, missing=missing)
-    return Drift(
-        judge, dimension, shift,
-        replace(agreement, n=counts, missing=missing, facets=facets),
-        replace(changed, facets=facets),
+    return Result(
+        "drift", judge=judge, dimension=dimension, shift=shift,
+        agreement=replace(agreement, n=counts, missing=missing, facets=facets),
+        changed=replace(changed, facets=facets),
     )  # fmt: skip
 
 
@@ -215,4 +196,107 @@ def _shift(empty: Estimate, difference: np.ndarray, bases: Sequence[Hashable]) -
         by_moves, by_t = mover(*parts[0], *parts[1]), mean.ends(confidence)
         return min(by_moves[0], by_t[0]), max(by_moves[1], by_t[1])
 
-    return with_inversion(empty.valued(mean.mean), ends)
+    return with_inversion(empty.with_value(mean.mean), ends)
+
+
+THRESHOLD = 0.1  # of the scale, half a point of 0-5: a move that a reader of the scale would see
+CONTROL = "again"
+"""The same reply asked again: what moves here is the judge's own unrest, and no probe can be read without it."""
+HARM: Mapping[str, Literal["up", "either"]] = {
+    CONTROL: "either",
+    "padded": "up",
+    "planted": "up",
+    "shuffled": "either",
+    "attacked": "up",
+}
+"""Which move of the score is harmful, by kind of probe; of any other kind "up", for a probe makes no reply better."""
+PROBE_METHOD = "Student t clustered by base, paired"
+_PROBED = ("judge", "kind", "base", "original", "altered", "made", "reason")
+_SAME = 1e-9  # means of seven scores that should differ by 0.5 may differ by a little less
+
+
+class ProbeShifts(Result):
+    """What every kind of probe does to every judge: a result a judge and kind, with its estimates."""
+
+    def of(self, judge: str) -> tuple[Result, ...]:
+        """Return the shifts of one judge, the control first."""
+        return tuple(shift for shift in self.shifts if shift.judge == judge)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return every result as plain JSON types."""
+        return [
+            {"judge": s.judge, "kind": s.kind, "results": plain(s.select()), "missing": plain(s.missing)}
+            for s in self.shifts
+        ]
+
+
+@over_clusters
+def probe_shifts(pairs: pd.DataFrame, threshold: float | None = None) -> ProbeShifts:
+    r"""Compare the scores of altered replies with those of their originals.
+
+    The mean of :math:`d = \text{altered} - \text{original}` has a t interval clustered by base with Bell & McCaffrey's
+    standard error and degrees of freedom (`toolkit.stats.inference.means.clustered_mean`); shares have
+    Wilson's interval with an effective number of pairs. P values test that the mean shift
+    is 0 and are corrected by Holm over the kinds of probes of each judge; the control is no such test.
+
+    References
+    ----------
+    Miller (2024), Adding Error Bars to Evals, arXiv:2411.00640, for paired differences with clustered errors.
+
+    Examples
+    --------
+    >>> rows = [(f"b{n}", 3.0, 3.0 + step) for n, step in enumerate([0.5, 1.0, 0.0, 0.5])]
+    >>> pairs = pd.DataFrame(rows, columns=["base", "original", "altered"])
+    >>> found = probe_shifts(pairs.assign(judge="primary", kind="padded", made=True, reason=""))
+    >>> [(one.name, round(one.estimate, 2)) for one in found.shifts[0].select()]
+    [('shift, padded', 0.5), ('moved up by 0.5 or more, padded', 0.75), ('lost, padded', 0.0)]
+    """
+    need_columns("probe pairs", pairs, _PROBED)
+    need_labels("probe pairs", pairs, ["base", "kind"])
+    scale = scale_of(pairs)
+    threshold = THRESHOLD * (scale[1] - scale[0]) if threshold is None else threshold
+    kinds = [*HARM, *sorted(set(pairs["kind"]) - set(HARM))]
+    shifts: list[Result] = []
+    for judge, rows in pairs.reset_index(drop=True).groupby("judge", sort=False, observed=True):
+        judge_shifts = [
+            _probe_shift(str(judge), kind, rows[rows["kind"] == kind], threshold, Points(scale))
+            for kind in kinds
+            if (rows["kind"] == kind).any()
+        ]
+        corrected = iter(with_holm((shift.shift for shift in judge_shifts if shift.kind != CONTROL), "kinds"))
+        shifts += [
+            shift if shift.kind == CONTROL else shift.replace(shift=next(corrected)) for shift in judge_shifts
+        ]
+    return ProbeShifts("probe_shifts", shifts=tuple(shifts))
+
+
+def _probe_shift(judge: str, kind: str, rows: pd.DataFrame, threshold: float, unit: Points) -> Result:
+    complete = rows[rows["original"].notna() & rows["altered"].notna()]
+    difference = (complete["altered"].astype(float) - complete["original"].astype(float)).to_numpy()
+    bases = complete["unit"].tolist()
+    missing = len(rows) - len(complete)
+    either = HARM.get(kind) == "either"
+    moved, way = (np.abs(difference), "moved by") if either else (difference, "moved up by")
+    could = rows[rows["original"].notna() & rows["made"].astype(bool)]
+    reasons = rows.loc[~rows.index.isin(complete.index), "reason"].fillna("")
+    counts, facets = {"pairs": len(difference), "bases": len(set(bases))}, {"judge": judge, "kind": kind}
+    empty = Estimate(f"shift, {kind}", method=PROBE_METHOD, unit=unit, n=counts, missing=missing)
+    harmed = share(
+        f"{way} {threshold:g} or more, {kind}", list(moved >= threshold - _SAME), bases, missing=missing
+    )
+    fell = None
+    if kind in (CONTROL, "planted"):
+        fell = share(f"score fell, {kind}", list(difference < -_SAME), bases, missing=missing)
+        fell = replace(fell, facets=facets)
+    lost = share(f"lost, {kind}", list(could["altered"].isna()), could["unit"].tolist())
+    shift = mean_estimate(empty, difference, bases, "no pair has both scores", tested=True)
+    return Result(
+        "probe_shift",
+        judge=judge,
+        kind=kind,
+        shift=replace(shift, facets=facets),
+        harmed=replace(harmed, facets={**facets, "harm": f"{way} {threshold:g}"}),
+        detected=fell,
+        lost=replace(lost, facets=facets),
+        missing=dict(Counter(reason_key(str(reason)) or "unknown" for reason in reasons)),
+    )

@@ -1,42 +1,27 @@
-"""Each judge beside the others: leniency, agreement, what the length of a reply does to it, failures and cost."""
+"""Each judge beside the others, and beside what replies are required to hold."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pandas as pd
 
+from toolkit.stats.agreement.alpha import krippendorff_alpha
 from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.means import clustered_slope
+from toolkit.stats.inference.means import CLUSTERED, bounded_mean, clustered_slope
 from toolkit.stats.inference.run_table import Points, need_columns, scale_of
-from toolkit.stats.result import Estimate, Estimates, Result
-from toolkit.words import SCORE, total_aud
+from toolkit.stats.result import Estimate, Result
+from toolkit.words import COMPOSITES, LENGTH_BINS, SCORE, total_aud
 
 PER_TOKENS = 100
 COUNTED = "a complete count"
 _COLUMNS = ("run_id", "base", "judge", "failed", "aud_cost")
 
 
-@dataclass(frozen=True)
-class JudgeComparison(Result):
-    """What is known of each judge: leniency, correlation, slope, failed and cost, by statistic and judge."""
-
-    estimates: Estimates
-    about = "judge"
-
-    def rows(self) -> list[tuple[str, Estimate]]:
-        """Return every result with its judge."""
-        return [(estimate.facets["judge"], estimate) for estimate in self.estimates]
-
-    def select(self, statistic: str) -> list[Estimate]:
-        """Return one statistic of every judge."""
-        return [estimate for estimate in self.estimates if estimate.statistic == statistic]
-
-
 @over_clusters
 def compare_judges(
     judgements: pd.DataFrame, replies: pd.DataFrame, *, leniency: Mapping[str, Estimate], score: str = SCORE
-) -> JudgeComparison:
+) -> Result:
     """Return each judge beside the others, from what all of them gave the same answers.
 
     ``judgements`` has one row a judgement: where there is a ``judge_repeat``, scores are averaged over the times that a
@@ -51,7 +36,7 @@ def compare_judges(
     # A failed judgement is missing in the mean of the others, never a zero.
     scored = judgements[judgements[score].notna()]
     wide = scored.groupby(["run_id", "judge"])[score].mean().unstack().astype("float64")
-    answers = judgements.drop_duplicates("run_id").set_index("run_id")[["base"]]
+    answers = judgements.drop_duplicates("run_id").set_index("run_id")[["unit"]]
     answers = answers.join(replies.drop_duplicates("run_id").set_index("run_id")["output_tokens"])
     unit = f"{Points(scale_of(judgements))} per {PER_TOKENS} tokens of reply"
     estimates: list[Estimate] = []
@@ -67,7 +52,7 @@ def compare_judges(
             f"correlation of {name} with the other judges",
             complete["own"],
             complete["others"],
-            list(complete["base"]),
+            list(complete["unit"]),
             missing=len(compared) - len(complete),
         )
         measured = complete.dropna(subset=["output_tokens"])
@@ -75,7 +60,7 @@ def compare_judges(
             f"slope on reply length of {name}, against the other judges",
             measured["output_tokens"].astype(float) / PER_TOKENS,
             measured["beyond"],
-            list(measured["base"]),
+            list(measured["unit"]),
             unit=unit,
             missing=len(compared) - len(measured),
         )
@@ -100,4 +85,72 @@ def compare_judges(
             replace(estimate, statistic=statistic, facets=facets)
             for statistic, estimate in by_statistic.items()
         ]
-    return JudgeComparison(tuple(estimates))
+    return Result("compare_judges", estimates=tuple(estimates))
+
+
+SHARE = "share of required elements"
+
+
+def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> Result:
+    r"""Return what the judges found of the required elements, and how far the rubric agrees with it.
+
+    Parameters
+    ----------
+    elements
+        One row a run and judge: run_id, cluster, length_bin, judge, share (0 to 1, NaN where it could not be read).
+    runs
+        One row a run: run_id, and the rubric's composite and composite_strict.
+
+    Returns
+    -------
+    Result
+        The mean share of each length bin over runs, the judges' mean taken first (Student t, clustered by base);
+        Krippendorff's :math:`\alpha` (interval) between the judges' shares; and Pearson's r of a run's share with its
+        composite, by the jackknife over bases.
+
+    Raises
+    ------
+    InputError
+        When a column is missing.
+
+    References
+    ----------
+    Miller (2024), arXiv:2411.00640, for the means. Krippendorff (2011), Computing Krippendorff's alpha-reliability.
+
+    Examples
+    --------
+    >>> runs = pd.DataFrame({"run_id": list("wxyz"), "cluster": list("abcd"), "length_bin": "S", "judge": "primary"})
+    >>> runs = runs.assign(share=[0.5, 1.0, 0.75, 0.0], composite=[3.0, 4.5, 4.0, 1.0])
+    >>> runs = runs.assign(composite_strict=runs["composite"])
+    >>> found = required_elements(runs, runs[["run_id", "composite", "composite_strict"]])
+    >>> found.shares[0].estimate, round(found.rubric[0].estimate, 2)
+    (0.5625, 0.99)
+    """
+    need_columns("required elements", elements, ("run_id", "cluster", "length_bin", "judge", "share"))
+    need_columns("runs", runs, ("run_id", *COMPOSITES))
+    wide = elements.pivot_table(index="run_id", columns="judge", values="share", observed=True, dropna=False)
+    runs_index = elements.drop_duplicates("run_id").set_index("run_id")[["cluster", "length_bin"]]
+    means = runs_index.join(wide.mean(axis=1).rename("share")).join(
+        runs.set_index("run_id")[list(COMPOSITES)]
+    )
+    clusters = runs_index.loc[wide.index, "cluster"].tolist()
+    shares: list[Estimate] = []
+    for length_bin in LENGTH_BINS:
+        in_bin = means[means["length_bin"] == length_bin]
+        if in_bin.empty:
+            continue
+        read = in_bin.dropna(subset="share")
+        bases, missing = read["cluster"].tolist(), len(in_bin) - len(read)
+        n = {"bases": read["cluster"].nunique(), "answers": len(read)}
+        share = Estimate(f"{SHARE}, {length_bin}", n=n, method=CLUSTERED, unit="share", missing=missing)
+        unread = share.not_estimable("no judgement could be read")
+        shares.append(bounded_mean(share, read["share"], bases, (0.0, 1.0)) if len(read) else unread)
+    rubric: list[Estimate] = []
+    for composite in COMPOSITES:
+        complete = means.dropna(subset=["share", composite])
+        pair, bases = f"{SHARE} with {composite}", complete["cluster"].tolist()
+        scores, missing = complete[composite].astype(float), len(means) - len(complete)
+        r = clustered_pearson(f"r of {pair}", complete["share"], scores, bases, missing=missing)
+        rubric.append(replace(r, statistic="r", facets={"pair": pair}))
+    alpha = krippendorff_alpha(wide.to_numpy(float), clusters)
+    return Result("required_elements", shares=tuple(shares), alpha=alpha, rubric=tuple(rubric))

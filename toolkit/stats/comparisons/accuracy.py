@@ -1,59 +1,39 @@
-"""Accuracy of models on items with a key: beside chance, the majority's answer, and what a right answer cost."""
+"""Answers with a key: accuracy beside chance and the majority's answer, the position of options, and labels."""
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from string import ascii_uppercase
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.stats.comparisons.cost_quality import RATIO_METHOD, ratio_interval
 from toolkit.stats.comparisons.models import rate_difference
-from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.means import clustered_mean
+from toolkit.stats.inference.clusters import of_rows, over_clusters
+from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
+from toolkit.stats.inference.means import CLUSTERED, clustered_mean, mean_difference
 from toolkit.stats.inference.p_values import with_holm, with_inversion
-from toolkit.stats.inference.proportions import between_clusters, likeness, mover, rate_mean, wilson_ends
-from toolkit.stats.inference.run_table import WHOLE, checked_runs, item_means
-from toolkit.stats.result import Estimate, Estimates, Result
-from toolkit.words import reason_key
+from toolkit.stats.inference.proportions import (
+    between_clusters,
+    intracluster_correlation,
+    mover,
+    rate_mean,
+    wilson_ends,
+)
+from toolkit.stats.inference.run_table import WHOLE, checked_runs, item_means, need_labelled
+from toolkit.stats.result import Estimate, Result, sentences
+from toolkit.words import counted, reason_key
 
 CHANCE_METHOD = "ends of accuracy and of chance put together (Zou & Donner 2008)"
 REASONS = ["reason", "failure", "defect"]
 """Columns that may say why an answer has no score, the first that is not empty."""
 
 
-@dataclass(frozen=True)
-class Accuracy(Result):
-    """Accuracy of each model, its distance from chance and from the majority's answer, and AUD per right answer."""
-
-    about = "measure"
-    kinds: ClassVar[Mapping[str, str]] = {
-        "accuracies": "accuracy",
-        "above_chance": "accuracy less chance",
-        "above_majority": "accuracy less majority",
-        "cost_per_right": "cost per right answer",
-    }
-    first = ("accuracies", "above_chance")
-    accuracies: Estimates
-    above_chance: Estimates
-    above_majority: Estimates
-    cost_per_right: Estimates
-    missing: Mapping[str, Mapping[str, int]]
-    notes: tuple[str, ...] = ()
-
-    def sentence(self) -> str:
-        """Return every result in words ready for the thesis, and how many answers have no score, and why."""
-        lack = "; ".join(
-            f"{model}: {', '.join(f'{reason} {count}' for reason, count in reasons.items())}"
-            for model, reasons in self.missing.items()
-            if reasons
-        )
-        return super().sentence() + (f" Answers without a score: {lack}." if lack else "")
-
-
 @over_clusters
-def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None = None) -> Accuracy:
+def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None = None) -> Result:
     r"""Return how many items each model answers rightly, with intervals clustered by base or cluster.
 
     Accuracy is the mean over items of the mean score of the answers that have one: an answer without a score is missing
@@ -77,7 +57,7 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
 
     Returns
     -------
-    Accuracy
+    Result
         Shares of 1, and AUD.
 
     Raises
@@ -111,35 +91,48 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
                 f"accuracy, row {row + 1}: {column} {value:g} is not between 0 and 1; correct it"
             )
     scored = table.dropna(subset=["score"])
-    alike = likeness(scored["score"], list(scored["base"]))
+    intracluster = intracluster_correlation(scored["score"], list(scored["unit"]))
     groups = [(str(model), part) for model, part in table.groupby("model", sort=True)]
-    return Accuracy(
-        tuple(_accuracy(model, part, alike) for model, part in groups),
-        with_holm(
-            (_above_chance(model, part, alike) for model, part in groups if "chance" in part), "models"
-        ),
-        with_holm((_above_majority(model, part) for model, part in groups if "majority" in part), "models"),
-        tuple(_cost_per_right(model, part) for model, part in groups if "aud_cost" in part),
-        {model: _reasons(frame.iloc[part.index[part["score"].isna()]]) for model, part in groups},
+    above_chance = (_above_chance(model, part, intracluster) for model, part in groups if "chance" in part)
+    above_majority = (_above_majority(model, part) for model, part in groups if "majority" in part)
+    return Result(
+        "accuracy",
+        text=_sentence,
+        accuracies=tuple(_accuracy(model, part, intracluster) for model, part in groups),
+        above_chance=with_holm(above_chance, "models"),
+        above_majority=with_holm(above_majority, "models"),
+        cost_per_right=tuple(_cost_per_right(model, part) for model, part in groups if "aud_cost" in part),
+        missing={model: _reasons(frame.iloc[part.index[part["score"].isna()]]) for model, part in groups},
+        notes=(),
     )
+
+
+def _sentence(result: Result) -> str:
+    """Return every estimate in words, and how many answers have no score, and why."""
+    lack = "; ".join(
+        f"{model}: {', '.join(f'{reason} {count}' for reason, count in reasons.items())}"
+        for model, reasons in result.missing.items()
+        if reasons
+    )
+    return sentences(result.rows()) + (f" Answers without a score: {lack}." if lack else "")
 
 
 def _empty(
     statistic: str, model: str, scored_rows: pd.DataFrame, rows: pd.DataFrame, **more: Any
 ) -> Estimate:
-    n = {"answers": len(scored_rows), "bases": scored_rows["base"].nunique()}
+    n = {"answers": len(scored_rows), "bases": scored_rows["unit"].nunique()}
     label, missing = f"{statistic} of {model}", len(rows) - len(scored_rows)
     return Estimate(label, n=n, missing=missing, statistic=statistic, facets={"model": model}, **more)
 
 
-def _accuracy(model: str, rows: pd.DataFrame, alike: float | None) -> Estimate:
+def _accuracy(model: str, rows: pd.DataFrame, intracluster: float | None) -> Estimate:
     scored = rows.dropna(subset=["score"])
     empty = _empty("accuracy", model, scored, rows, unit="share of answers")
     items = item_means(scored)
-    return rate_mean(empty, items["score"], list(items.index.get_level_values("base")), alike)
+    return rate_mean(empty, items["score"], list(items.index.get_level_values("unit")), intracluster)
 
 
-def _above_chance(model: str, rows: pd.DataFrame, alike: float | None) -> Estimate:
+def _above_chance(model: str, rows: pd.DataFrame, intracluster: float | None) -> Estimate:
     scored_rows = rows.dropna(subset=["score", "chance"])
     empty = _empty(
         "accuracy less chance", model, scored_rows, rows, unit="share of answers", method=CHANCE_METHOD
@@ -147,13 +140,13 @@ def _above_chance(model: str, rows: pd.DataFrame, alike: float | None) -> Estima
     if scored_rows.empty:
         return empty.not_estimable("no answer has a score and a chance")
     items = item_means(scored_rows)[["score", "chance"]]
-    clusters, p = list(items.index.get_level_values("base")), float(items["score"].mean())
+    clusters, p = list(items.index.get_level_values("unit")), float(items["score"].mean())
     guess = clustered_mean(items["chance"], clusters)
-    difference = empty.valued(p - guess.mean)
+    difference = empty.with_value(p - guess.mean)
     if guess.groups < 2:
         return difference.no_interval(guess.reason, "interval or p value")
     r = between_clusters(items["score"], items["chance"], clusters)
-    hits = wilson_ends(items["score"], clusters, alike)
+    hits = wilson_ends(items["score"], clusters, intracluster)
 
     def ends(confidence: float) -> tuple[float, float]:
         return mover(p, hits(confidence), guess.mean, guess.ends(confidence), r)
@@ -164,7 +157,7 @@ def _above_chance(model: str, rows: pd.DataFrame, alike: float | None) -> Estima
 def _above_majority(model: str, rows: pd.DataFrame) -> Estimate:
     scored_rows = rows.dropna(subset=["score", "majority"])
     items = item_means(scored_rows)
-    bases = list(items.index.get_level_values("base"))
+    bases = list(items.index.get_level_values("unit"))
     empty = _empty("accuracy less majority", model, scored_rows, rows)
     pair = rate_difference(empty.name, items["score"], items["majority"], bases, unit="share of answers")
     return replace(pair, n=empty.n, missing=empty.missing, statistic=empty.statistic, facets=empty.facets)
@@ -173,16 +166,163 @@ def _above_majority(model: str, rows: pd.DataFrame) -> Estimate:
 def _cost_per_right(model: str, rows: pd.DataFrame) -> Estimate:
     scored_rows = rows.dropna(subset=["aud_cost"])
     empty = _empty("cost per right answer", model, scored_rows, rows, unit="AUD", method=RATIO_METHOD)
-    sums = scored_rows[["aud_cost", "score"]].groupby(scored_rows["base"], sort=False).sum()
+    sums = scored_rows[["aud_cost", "score"]].groupby(scored_rows["unit"], sort=False).sum()
     cost, right = sums["aud_cost"].to_numpy(), sums["score"].to_numpy()
     if not right.sum() > 0:
         return empty.not_estimable("no answer with a cost is right")
     if not cost.any():
-        return empty.valued(0.0).no_interval("every answer was free")
-    return ratio_interval(empty.valued(float(cost.sum() / right.sum())), cost, right)
+        return empty.with_value(0.0).no_interval("every answer was free")
+    return ratio_interval(empty.with_value(float(cost.sum() / right.sum())), cost, right)
 
 
 def _reasons(blank: pd.DataFrame) -> dict[str, int]:
     texts = blank.reindex(columns=REASONS).astype("object").bfill(axis=1).iloc[:, 0]
     reasons = ("no reason given" if pd.isna(text) else reason_key(str(text)) for text in texts)
     return dict(Counter(sorted(reasons)).most_common())
+
+
+F1_METHOD = "jackknife over bases of the logit"
+SHARE = "share of answers"
+
+
+@over_clusters
+def position_effect(rows: pd.DataFrame) -> Result:
+    r"""Return how right a model is by the position of the right option, and which positions it prefers.
+
+    Options are shuffled, so that a model that looks at their texts alone chooses each of k positions in a share
+    :math:`1 / k` of its answers, whatever it knows. The preference for a position is the mean over answers of
+    :math:`[chosen = p] - 1 / k`, 0 for a model without one, with Student's t over independent questions (CR2); its P
+    values are Holm's over the positions of a model.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One row an answer: model, base (the question), position and chosen_position (0 for the first option), options
+        (their number), and perhaps cluster. An answer that could not be read has no chosen_position and is left out.
+
+    Returns
+    -------
+    Result
+        Two estimates a model and position: a share of answers, and a difference of shares.
+
+    Raises
+    ------
+    InputError
+        When a column lacks.
+
+    References
+    ----------
+    Pezeshkpour & Hruschka (2024), Large Language Models Sensitivity to The Order of Options in Multiple-Choice
+    Questions, arXiv:2308.11483.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"model": "m", "base": list("abcdef"), "options": 2, "position": [0, 1] * 3})
+    >>> result = position_effect(rows.assign(chosen_position=[0, 0, 0, 1, 0, 0]))
+    >>> [round(estimate.estimate, 2) for estimate in result.preferences]
+    [0.33, -0.33]
+    """
+    need_labelled("answers", rows, ("model", "base"), "position", "chosen_position", "options")
+    accuracies: list[Estimate] = []
+    preferences: list[Estimate] = []
+    for model, part in rows.groupby("model", sort=True):
+        read = part.dropna(subset=["position", "chosen_position"])
+        tests = []
+        for position in range(int(part["options"].max())):
+            label = f"position {ascii_uppercase[position]} of {model}"
+            facets = {"model": str(model), "position": ascii_uppercase[position]}
+            at_position = read[read["position"] == position]
+            right = at_position.assign(right=at_position["chosen_position"] == position)
+            labels: dict[str, Any] = {"unit": SHARE, "statistic": "accuracy", "facets": facets}
+            accuracies.append(of_rows(f"accuracy, {label}", right, "right", rate_mean, **labels))
+            offered = read[read["options"] > position]
+            excess = (offered["chosen_position"] == position) - 1 / offered["options"].astype(float)
+            chosen, name = offered.assign(excess=excess), "chosen less expected"
+            labels |= {"statistic": name, "method": CLUSTERED, "role": "exploratory"}
+            labels |= {"missing": len(part) - len(read), "nothing": "no answer could be read"}
+            tests.append(of_rows(f"{name}, {label}", chosen, "excess", mean_difference, **labels))
+        preferences += with_holm(tests, "positions")
+    return Result("position_effect", accuracies=tuple(accuracies), preferences=tuple(preferences), notes=())
+
+
+@over_clusters
+def label_scores(rows: pd.DataFrame) -> Result:
+    r"""Return F1 of every label of the key, their mean, and the confusion of labels.
+
+    :math:`F_1 = 2\,TP / (2\,TP + FP + FN)` of each label that the key of all answers has, 0 where there is none of it;
+    macro F1 is their mean, so that a rare label weighs as much as a common one. Intervals are the jackknife over
+    independent questions of the logit. An answer that could not be read is missing and counted, never a label of its
+    own; one with a label that no key has is wrong, and a note counts it.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One row an answer: model, base (the question), key and answer (labels), and perhaps cluster.
+
+    Returns
+    -------
+    Result
+        Shares, and ``confusion`` with one row for each model, key and answer that occur: their count.
+
+    Raises
+    ------
+    InputError
+        When a column lacks.
+
+    References
+    ----------
+    Sokolova & Lapalme (2009), Information Processing & Management 45, 427-437.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"model": "m", "base": list("abcd"), "key": list("xxyy"), "answer": list("xyyy")})
+    >>> round(label_scores(rows).macro[0].estimate, 3)
+    0.733
+    """
+    need_labelled("answers", rows, ("model", "base", "key"), "answer")
+    macro: list[Estimate] = []
+    by_label: list[Estimate] = []
+    notes = []
+    names = np.array(sorted(rows["key"].astype(str).unique()), dtype=object)
+    for model, part in rows.groupby("model", sort=True):
+        read = part.dropna(subset=["answer"])
+        key, answer = (read[name].astype(str).to_numpy()[:, None] for name in ("key", "answer"))
+        is_key, is_answer = key == names, answer == names
+        sums = sums_by(
+            numbered(list(read["unit"])), np.stack([is_key & is_answer, is_key, is_answer], 1).astype(float)
+        )
+        if len(outside := answer[~is_answer.any(axis=1)]):
+            answers = counted(len(outside), "answers")
+            notes.append(f"{model}: {answers} with a label outside the key, wrong and no class of the mean")
+        counts = {"answers": len(read), "bases": read["unit"].nunique()}
+        facets = {"model": str(model)}
+        empty = Estimate(
+            f"macro F1 of {model}", method=F1_METHOD, n=counts, missing=len(part) - len(read),
+            statistic="macro F1", facets=facets,
+        )  # fmt: skip
+        total, without = (_f1(label_sums) for label_sums in all_and_without(sums))
+        weights = np.full(len(names), 1 / len(names))
+        macro.append(_with_ends(empty, total @ weights, without @ weights))
+        for number, name in enumerate(names):
+            label = replace(
+                empty, name=f"F1 of {name}, {model}", statistic="F1", facets={**facets, "label": name}
+            )
+            by_label.append(_with_ends(label, total[:, number], without[:, number]))
+    by = ["model", "key", "answer"]
+    confusion = rows.dropna(subset=["answer"]).groupby(by, observed=True).size().reset_index(name="answers")
+    return Result(
+        "label_scores", macro=tuple(macro), labels=tuple(by_label), confusion=confusion, notes=tuple(notes)
+    )
+
+
+def _f1(sums: np.ndarray) -> np.ndarray:
+    """Return F1 of each label from true positives, keys and answers; 0 for a label that is never right."""
+    right, keys, answers = sums[:, 0], sums[:, 1], sums[:, 2]
+    return np.divide(2 * right, keys + answers, out=np.zeros_like(right), where=keys + answers > 0)
+
+
+def _with_ends(empty: Estimate, total: np.ndarray, without: np.ndarray) -> Estimate:
+    if not empty.n["answers"]:
+        return empty.not_estimable("no answer could be read")
+    estimate = empty.with_value(float(total[0]))
+    return with_jackknife(estimate, without, special.logit, special.expit)

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from toolkit.stats.inference.clusters import GROUPS, over_clusters
 from toolkit.stats.inference.jackknife import with_jackknife
 from toolkit.stats.inference.means import mean_interval, mean_on_scale
 from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, score_unit
-from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result, wide
 from toolkit.words import LENGTH_BINS, SCORE
 
 MEAN_METHOD = "Student t over bases"
@@ -24,55 +24,34 @@ _COST_UNITS = {"aud_cost": "AUD", "total_tokens": "tokens"}
 _NUMBERS = ("quality", "cost", "per_aud")
 
 
-@dataclass(frozen=True)
-class ParetoPoint(Result):
-    """One model at one prompt length."""
-
-    model: str
-    length_bin: str
-    quality: Estimate
-    cost: Estimate
-    per_aud: Estimate
-    on_front: bool
-    probability: float | None
-
-    def sentence(self) -> str:
-        """Return the point in words ready for the thesis."""
-        verb = "is" if self.on_front else "is not"
-        certainty = "too few bases to say how firmly"
-        if self.probability is not None:
-            certainty = f"on it in {self.probability:.1%} of the resamples of bases"
-        numbers = " ".join(estimate.sentence() for estimate in (self.quality, self.cost, self.per_aud))
-        return f"{at_length(self.model, self.length_bin)} {verb} on the cost-quality front ({certainty}). {numbers}"
-
-
-@dataclass(frozen=True)
 class Pareto(Result):
-    """The points of a study in the plane of cost and quality."""
-
-    points: tuple[ParetoPoint, ...]
-    resamples: int
-    seed: int
-    notes: tuple[str, ...]
-    cost: str = "aud_cost"
+    """The points of a study in the plane of cost and quality: model, length_bin, three estimates, and the front."""
 
     def frame(self) -> pd.DataFrame:
         """Return one row per point: estimates with their ends, front, probability and note; never rounded."""
-        ends = [f"{name}{end}" for name in _NUMBERS for end in ("", "_low", "_high")]
+        ends = list(wide(dict.fromkeys(_NUMBERS)))
         counts = ["bases", "answers", "missing", "on_front", "probability", "note"]
         rows = []
         for point in self.points:
-            quality, estimates = point.quality, (getattr(point, name) for name in _NUMBERS)
-            numbers = [end for number in estimates for end in (number.estimate, number.low, number.high)]
-            n = (quality.n.get("bases", quality.n.get(GROUPS)), quality.n["answers"], quality.missing)
-            front = (point.on_front, point.probability, point.per_aud.remarks)
-            rows.append((point.model, point.length_bin, *numbers, *n, *front))
+            n, row = point.quality.n, wide({name: point.values[name] for name in _NUMBERS})
+            row |= {"bases": n.get("bases", n.get(GROUPS)), "answers": n["answers"]}
+            row |= {"missing": point.quality.missing, "note": point.per_aud.remarks}
+            rows.append(point.values | row)
         frame = pd.DataFrame(rows, columns=["model", "length_bin", *ends, *counts])
         return frame.astype(dict.fromkeys([*ends, "probability"], "float64"))
 
-    def sentence(self) -> str:
-        """Return the points of the front in words ready for the thesis."""
-        return " ".join(point.sentence() for point in self.points if point.on_front)
+
+def _front_sentence(result: Result) -> str:
+    return " ".join(point.sentence() for point in result.points if point.on_front)
+
+
+def _point_sentence(point: Result) -> str:
+    verb = "is" if point.on_front else "is not"
+    certainty = "too few bases to say how firmly"
+    if point.probability is not None:
+        certainty = f"on it in {point.probability:.1%} of the resamples of bases"
+    numbers = " ".join(getattr(point, name).sentence() for name in _NUMBERS)
+    return f"{at_length(point.model, point.length_bin)} {verb} on the cost-quality front ({certainty}). {numbers}"
 
 
 def cost_column(runs: pd.DataFrame) -> str:
@@ -119,13 +98,13 @@ def pareto(
         raise InputError(f"runs: {cost} {table[cost].min():g} is below 0; a run costs nothing or more")
     used = table.dropna(subset=["score", cost])
     by = ["model", "length_bin"]
-    means = used.groupby([*by, "base", "situation"])[["score", cost]].mean()
-    means = means.groupby(level=[*by, "base"]).mean()  # see `mean_of_units`
+    means = used.groupby([*by, "unit", "base"])[["score", cost]].mean()
+    means = means.groupby(level=[*by, "unit"]).mean()  # see `mean_of_units`
     bins = in_order(used["length_bin"])
     keys = sorted({key[:2] for key in means.index}, key=lambda key: (str(key[0]), bins.index(key[1])))
-    bases = used["base"].unique()
+    bases = used["unit"].unique()
     quality, price = (
-        means[name].unstack("base").reindex(keys).reindex(columns=bases).to_numpy(float).T
+        means[name].unstack("unit").reindex(keys).reindex(columns=bases).to_numpy(float).T
         for name in ("score", cost)
     )
     front = on_front(np.ones((1, len(quality))), quality, price)[0]
@@ -136,8 +115,22 @@ def pareto(
         missing = int(counts[key] - answers[key])
         empty = Estimate(at_length(*key), n={"answers": int(answers[key])}, missing=missing)
         estimates = _numbers(empty, quality[:, index], price[:, index], *units)
-        points.append(ParetoPoint(str(key[0]), key[1], *estimates, bool(front[index]), probabilities[index]))
-    return Pareto(tuple(points), resamples, seed, _notes(table, used, cost, quality, score), cost)
+        point = Result(
+            "pareto_point", text=_point_sentence, model=str(key[0]), length_bin=key[1],
+            quality=estimates[0], cost=estimates[1], per_aud=estimates[2],
+            on_front=bool(front[index]), probability=probabilities[index],
+        )  # fmt: skip
+        points.append(point)
+    notes = _notes(table, used, cost, quality, score)
+    return Pareto(
+        "pareto",
+        text=_front_sentence,
+        points=tuple(points),
+        resamples=resamples,
+        seed=seed,
+        notes=notes,
+        cost=cost,
+    )
 
 
 def _numbers(
@@ -160,7 +153,7 @@ def _numbers(
     if efficiency is None:
         per_aud = per_aud.not_estimable("the runs cost nothing, so there is no quality per AUD")
     else:
-        per_aud = ratio_interval(per_aud.valued(efficiency), q, c)
+        per_aud = ratio_interval(per_aud.with_value(efficiency), q, c)
     return mean_on_scale(mean_quality, q, range(len(q))), mean_interval(c).of(mean_cost), per_aud
 
 
@@ -185,8 +178,8 @@ def point_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost") -
     [('S to M', 2000, 'AUD more on 1,000 runs')]
     """
     table = checked_runs(runs, score, numbers=(cost,)).dropna(subset=["score", cost])
-    units = table.groupby(["model", "base", "situation", "length_bin"])[["score", cost]].mean()
-    means = units.groupby(level=["model", "base", "length_bin"]).mean().unstack("length_bin")
+    units = table.groupby(["model", "unit", "base", "length_bin"])[["score", cost]].mean()
+    means = units.groupby(level=["model", "unit", "length_bin"]).mean().unstack("length_bin")
     prices = []
     for model in map(str, means.index.unique("model")):
         rows = means.loc[[model]]
@@ -219,7 +212,7 @@ def _fieller(empty: Estimate, gain: np.ndarray, price: np.ndarray) -> Estimate:
     low, high = (middle - half) / square, (middle + half) / square
     if low <= 0:
         return empty.not_estimable("the gain may be 0" if high >= 0 else "the longer prompts score lower")
-    return empty.valued(1000 / (q / c), 1000 / float(high), 1000 / float(low), degrees=float(n - 1))
+    return empty.with_value(1000 / (q / c), 1000 / float(high), 1000 / float(low), degrees=float(n - 1))
 
 
 def ratio_interval(ratio: Estimate, quality: np.ndarray, price: np.ndarray) -> Estimate:
@@ -271,7 +264,7 @@ def _notes(
     table: pd.DataFrame, used: pd.DataFrame, cost: str, quality: np.ndarray, score: str
 ) -> tuple[str, ...]:
     notes = ["the cost is that of the run, not of its judges"]
-    if table.duplicated(["base", "situation", "model", "length_bin"]).any():
+    if table.duplicated(["base", "model", "length_bin"]).any():
         notes.insert(0, "repeats are averaged first, so each base counts once")
     if incomplete := len(table) - len(used):
         spent = f"{_COST_UNITS.get(cost, cost)} {float(table[cost].sum() - used[cost].sum()):g}"

@@ -1,8 +1,7 @@
 """What focus sentences (FSP), reference answers and weights of judges do to scores: the same runs, with and without."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,41 +13,19 @@ from toolkit.stats.inference.p_values import exploratory, exploratory_tests
 from toolkit.stats.inference.run_table import checked_runs, need_columns, score_unit
 from toolkit.stats.prompt_length.contrasts import (
     EFFECTS,
-    PAIRED_METHOD,
-    LengthComparison,
     compare_lengths,
     effect_size,
     mean_over_bases,
     on_models,
 )
-from toolkit.stats.result import Estimate, Estimates, Result
+from toolkit.stats.result import Estimate, Estimates, Result, Row
 from toolkit.words import DIMENSIONS, SCORE, agreeing, counted
 
-_CONTEXT = ["base", "situation", "length_bin", "model"]
-
-
-@dataclass(frozen=True)
-class FocusContrast(Result):
-    """Scores with focus sentences less scores without, of the same runs by the same judges."""
-
-    about = "comparison"
-    difference: Estimate
-    effect_sizes: Estimates
-    by_bin: LengthComparison
-    notes: tuple[str, ...]
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return every result with its kind."""
-        yield "FSP on - off", self.difference
-        yield from (("effect size", result) for result in self.effect_sizes)
-        for result in self.by_bin.per_bin:
-            yield "FSP on - off", replace(result, name=f"on - off at {result.name}")
-        for result in self.by_bin.contrasts:
-            yield "between bins", replace(result, name=f"on - off, {result.name}")
+_CONTEXT = ["unit", "base", "length_bin", "model"]
 
 
 @over_clusters
-def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = SCORE) -> FocusContrast:
+def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = SCORE) -> Result:
     r"""Compare judgements with focus sentences and without, within run and judge.
 
     A judge's repeats are averaged; the difference is taken within run and judge, so that a judge who failed on one
@@ -70,12 +47,24 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = SCORE) -> F
     pairs = paired_judgements(on, off, score, "focus contrast", "with and without FSP")
     difference, sizes, runs = paired_difference(pairs, "on - off", score, on)
     runs[score] = runs["on"] - runs["off"]
-    return FocusContrast(
-        exploratory(difference),
-        sizes,
-        compare_lengths(runs, score, primary=""),
-        pairing_notes(pairs, difference.missing),
+    return Result(
+        "focus",
+        rows=_rows,
+        difference=exploratory(difference),
+        effect_sizes=sizes,
+        by_bin=compare_lengths(runs, score, primary=""),
+        notes=pairing_notes(pairs, difference.missing),
     )
+
+
+def _rows(result: Result) -> Iterator[Row]:
+    """Yield every estimate with its kind."""
+    yield "FSP on - off", result.difference
+    yield from (("effect size", size) for size in result.effect_sizes)
+    for mean in result.by_bin.per_bin:
+        yield "FSP on - off", replace(mean, name=f"on - off at {mean.name}")
+    for contrast in result.by_bin.contrasts:
+        yield "between bins", replace(contrast, name=f"on - off, {contrast.name}")
 
 
 def pairing_notes(pairs: pd.DataFrame, missing: int) -> tuple[str, ...]:
@@ -113,11 +102,11 @@ def paired_difference(
     values = runs.groupby(_CONTEXT)[["on", "off"]].mean()
     values = mean_of_units(values.groupby(level=_CONTEXT[:3]).mean())
     counts = {"bases": len(values), "runs": len(runs), "judgements": len(complete)}
-    unit, missing = score_unit(score, scored), len(pairs) - len(complete)
-    empty = Estimate(name, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
+    labels = {"unit": score_unit(score, scored), "n": counts, "missing": len(pairs) - len(complete)}
     scale = float(np.abs(values.to_numpy()).max(initial=0.0))
     gain = values["on"] - values["off"]
-    (difference,) = on_models([mean_over_bases(empty, gain, scale, "both scores")], [runs], pairs["model"])
+    mean = mean_over_bases(name, gain, len(gain), scale, "both scores", **labels)
+    (difference,) = on_models([mean], [runs], pairs["model"])
     return difference, tuple(effect_size(kind, difference, gain) for kind in EFFECTS), runs
 
 
@@ -134,34 +123,10 @@ def _judged(frame: pd.DataFrame, score: str, side: str, analysis: str) -> pd.Dat
     return checked
 
 
-@dataclass(frozen=True)
-class ReferenceEffect(Result):
-    """Scores with the reference answer less scores without, of the same runs by the same judges.
-
-    ``agreement`` is Krippendorff's alpha of the judges with the reference, without it, and the difference.
-    """
-
-    about = "comparison"
-    kinds: ClassVar[Mapping[str, str]] = {
-        "difference": "all judges",
-        "by_dimension": "dimension",
-        "by_judge": "judge",
-        "agreement": "agreement of the judges",
-        "effect_sizes": "effect size",
-    }
-    first = ("difference", "agreement", "by_judge")
-    difference: Estimate
-    by_dimension: Estimates
-    by_judge: Estimates
-    agreement: Estimates
-    effect_sizes: Estimates
-    notes: tuple[str, ...]
-
-
 @over_clusters
 def reference_effect(
     on: pd.DataFrame, off: pd.DataFrame, score: str = SCORE, *, dimensions: Sequence[str] = DIMENSIONS
-) -> ReferenceEffect:
+) -> Result:
     r"""Compare judgements with the reference answer and without, within run and judge.
 
     Parameters
@@ -176,7 +141,7 @@ def reference_effect(
 
     Returns
     -------
-    ReferenceEffect
+    Result
         Means of on - off as in `focus_contrast`, by Student t over bases: of all judges, of each dimension and of each
         judge, the last two with Holm's p values; and Krippendorff's :math:`\alpha` (interval) of the judges on the
         answers that they scored on both sides, with :math:`\alpha_{on} - \alpha_{off}` by the jackknife over bases.
@@ -215,19 +180,20 @@ def reference_effect(
         paired_difference(pairs[of_judge == judge], f"reference on - off, {judge}", score, on)[0]
         for judge in sorted(of_judge.unique(), key=str)
     ]
-    return ReferenceEffect(
-        exploratory(difference),
-        exploratory_tests(by_dimension, "dimensions"),
-        exploratory_tests(by_judge, "judges"),
-        _agreement(pairs.dropna(subset=["on", "off"])),
-        sizes,
-        pairing_notes(pairs, difference.missing),
+    return Result(
+        "reference_effect",
+        difference=exploratory(difference),
+        by_dimension=exploratory_tests(by_dimension, "dimensions"),
+        by_judge=exploratory_tests(by_judge, "judges"),
+        agreement=_agreement(pairs.dropna(subset=["on", "off"])),
+        effect_sizes=sizes,
+        notes=pairing_notes(pairs, difference.missing),
     )
 
 
 def _agreement(complete: pd.DataFrame) -> Estimates:
     on, off = (complete[side].unstack("judge").to_numpy(float) for side in ("on", "off"))
-    bases = complete.groupby(level="run_id")["base"].first().tolist()
+    bases = complete.groupby(level="run_id")["unit"].first().tolist()
     shown, hidden = krippendorff_alpha(on, bases), krippendorff_alpha(off, bases)
     return (
         replace(shown, name=f"{shown.name}, with reference"),
@@ -236,15 +202,8 @@ def _agreement(complete: pd.DataFrame) -> Estimates:
     )
 
 
-@dataclass(frozen=True)
-class JudgeWeighting(Result):
-    """Each score by the judges' specialization less that by equal weights, paired."""
-
-    differences: Estimates
-
-
 @over_clusters
-def judge_weighting(runs: pd.DataFrame, judgements: pd.DataFrame, scores: Sequence[str]) -> JudgeWeighting:
+def judge_weighting(runs: pd.DataFrame, judgements: pd.DataFrame, scores: Sequence[str]) -> Result:
     r"""Compare scores in which judges count twice on their dimensions with those of equal weights, run by run.
 
     The weighted score of a dimension is :math:`\sum_j w_j x_j / \sum_j w_j` over the judges j that scored it, with
@@ -262,7 +221,7 @@ def judge_weighting(runs: pd.DataFrame, judgements: pd.DataFrame, scores: Sequen
 
     Returns
     -------
-    JudgeWeighting
+    Result
         For each score the paired difference, with Student's t interval over bases, or over clusters of bases that
         share texts; P values with Holm's correction over all scores.
 
@@ -294,4 +253,4 @@ def judge_weighting(runs: pd.DataFrame, judgements: pd.DataFrame, scores: Sequen
         difference, *_ = paired_difference(pairs, f"{name}, specialization - equal", name, runs)
         counts = {kind: difference.n[kind] for kind in ("bases", "runs")}
         differences.append(replace(difference, n=counts))
-    return JudgeWeighting(exploratory_tests(differences, "scores"))
+    return Result("judge_weighting", differences=exploratory_tests(differences, "scores"))

@@ -1,85 +1,32 @@
-"""What is missing, of which model, judge and length bin, and what it could change."""
+"""What scores do not show: those that are missing, and those at an end of the scale."""
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
+from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.proportions import likeness, share
+from toolkit.stats.inference.proportions import intracluster_correlation, share
 from toolkit.stats.inference.run_table import (
     checked_runs,
+    grouping_columns,
     in_order,
     need_labelled,
+    numbers_of,
     scale_of,
-    told_apart,
 )
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, length_contrasts
-from toolkit.stats.result import Estimates, Result, rounded
-from toolkit.words import SCALE, SCORE, agreeing, counted
+from toolkit.stats.result import Estimate, Estimates, Result, rounded
+from toolkit.words import SCORE, agreeing, counted
 
 CASES = ("complete cases", "missing = worst", "missing = best", "lowest", "highest")
 
 
-@dataclass(frozen=True)
-class MissingBounds(Result):
-    """The length contrasts under what could be assumed of the missing scores."""
-
-    about = "assumption"
-    kinds: ClassVar[Mapping[str, str]] = {"contrasts": "assumption"}
-    contrasts: dict[str, Estimates]
-    missing: int
-    ends: tuple[float, float] = SCALE
-    apart = ("ends",)
-
-    def sentence(self) -> str:
-        """Return in words ready for the thesis how far the missing scores could matter."""
-        if not self.missing:
-            return "No score is missing, so that no assumption about missing scores is made."
-        unscored = f"{counted(self.missing, 'runs')} {agreeing(self.missing, 'have no score')}."
-        if not self.contrasts[CASES[0]]:  # scores of one prompt length, or that know none
-            return unscored
-        parts = []
-        for index, (b, a) in enumerate(CONTRASTS):
-            complete, low, high = (
-                self.contrasts[case][index].estimate for case in ("complete cases", "lowest", "highest")
-            )
-            if complete is None or low is None or high is None:
-                parts.append(f"{b}-{a} is not estimable")
-                continue
-            sign = "keeps its sign" if low * high > 0 else "could have either sign"
-            parts.append(f"{b}-{a} = {rounded(complete)}, between {rounded(low)} and {rounded(high)}, {sign}")
-        pronoun = "it" if self.missing == 1 else "they"
-        scale_ends = f"{self.ends[0]:g}-{self.ends[1]:g}"
-        return f"{unscored} Whatever {pronoun} would have been within {scale_ends}: {'; '.join(parts)}."
-
-
-@dataclass(frozen=True)
-class MissingData(Result):
-    """How many scores are missing, where and for which reasons, and what they could change."""
-
-    about = "missing by"
-    kinds: ClassVar[Mapping[str, str]] = {"overall": "all", "shares": "column"}
-    overall: Estimates
-    shares: dict[str, Estimates]
-    reasons: dict[str, int]
-    bounds: MissingBounds
-
-    def sentence(self) -> str:
-        """Return what is missing in words ready for the thesis."""
-        shares = " ".join(estimate.sentence() for estimate in self.overall)
-        reasons = ", ".join(f"{reason} {count}" for reason, count in self.reasons.items())
-        sentences = (shares, f"Reasons: {reasons}." if reasons else "", self.bounds.sentence())
-        return " ".join(filter(None, sentences))
-
-
 @over_clusters
-def missing_data(
-    runs: pd.DataFrame, judgements: pd.DataFrame | None = None, score: str = SCORE
-) -> MissingData:
+def missing_data(runs: pd.DataFrame, judgements: pd.DataFrame | None = None, score: str = SCORE) -> Result:
     """Count what has no score, by model and length bin of the runs and by judge of the judgements.
 
     Reasons are read from the columns failure and defect, where they exist. Where nothing is missing the count is
@@ -99,15 +46,17 @@ def missing_data(
     reasons: list[str] = []
     for unit, table, columns in tables:
         need_labelled(f"missing data: {unit}", table, ("base",), score, *columns)
-        missing, bases = table[score].isna(), table["base"].astype(str)
-        alike, cases = likeness(missing, list(bases)), table.assign(of=unit)
-        for column in ("of", *told_apart(table, columns)):
+        missing, bases = table[score].isna(), table["unit"].astype(str)
+        intracluster, cases = intracluster_correlation(missing, list(bases)), table.assign(of=unit)
+        for column in ("of", *grouping_columns(table, columns)):
             for name in [unit] if column == "of" else in_order(cases[column]):
                 member = cases[column].isin([name])
                 label, statistic = f"missing, {column} {name}", "missing"
                 if column == "of":
                     label, statistic = f"missing {unit}", ""
-                estimate = share(label, list(missing[member]), list(bases[member]), what=unit, alike=alike)
+                estimate = share(
+                    label, list(missing[member]), list(bases[member]), what=unit, intracluster=intracluster
+                )
                 if not missing.any():  # a complete count is no sample
                     estimate = replace(estimate, low=None, high=None, method="").no_interval(
                         "no score is missing"
@@ -117,11 +66,12 @@ def missing_data(
         reasons += _reasons(table[missing], unit)
     overall = shares.pop("of")
     ordered = dict(Counter(sorted(reasons)).most_common())
-    return MissingData(overall, shares, ordered, missing_bounds(runs, score))
+    bounds = missing_bounds(runs, score)
+    return Result("missing", text=_sentence, overall=overall, shares=shares, reasons=ordered, bounds=bounds)
 
 
 @over_clusters
-def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> MissingBounds:
+def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> Result:
     """Compare lengths with complete cases, with every missing score at the worst or best, and at the bounds.
 
     The bounds put the missing scores of one bin at one end of the scale and those of the other at the other end, which
@@ -141,7 +91,7 @@ def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> MissingBounds:
     missing = checked["score"].isna().to_numpy()
     bins = checked["length_bin"].to_numpy()
     if not missing.any() or len(set(bins)) < 2:  # nothing to bound
-        return MissingBounds(dict.fromkeys(CASES, ()), int(missing.sum()), (worst, best))
+        return _bounds(dict.fromkeys(CASES, ()), missing, (worst, best))
 
     def contrasts(fill: np.ndarray | float) -> Estimates:
         return length_contrasts(checked.assign(score=np.where(missing, fill, checked["score"])), score)
@@ -155,7 +105,43 @@ def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> MissingBounds:
 
     complete = length_contrasts(checked, score)
     cases = (complete, contrasts(worst), contrasts(best), bound(True), bound(False))
-    return MissingBounds(dict(zip(CASES, cases, strict=True)), int(missing.sum()), (worst, best))
+    return _bounds(dict(zip(CASES, cases, strict=True)), missing, (worst, best))
+
+
+def _bounds(contrasts: Mapping[str, Estimates], missing: np.ndarray, ends: tuple[float, float]) -> Result:
+    count = int(missing.sum())
+    return Result("missing_bounds", text=_bounds_sentence, contrasts=contrasts, missing=count, ends=ends)
+
+
+def _sentence(result: Result) -> str:
+    """Return what is missing, for which reasons, and how far it could matter."""
+    reasons = ", ".join(f"{reason} {count}" for reason, count in result.reasons.items())
+    shares = " ".join(estimate.sentence() for estimate in result.overall)
+    return " ".join(
+        filter(None, (shares, f"Reasons: {reasons}." if reasons else "", result.bounds.sentence()))
+    )
+
+
+def _bounds_sentence(bounds: Result) -> str:
+    """Return how far the missing scores could matter."""
+    if not bounds.missing:
+        return "No score is missing, so that no assumption about missing scores is made."
+    unscored = f"{counted(bounds.missing, 'runs')} {agreeing(bounds.missing, 'have no score')}."
+    if not bounds.contrasts[CASES[0]]:  # scores of one prompt length, or that know none
+        return unscored
+    parts = []
+    for index, (b, a) in enumerate(CONTRASTS):
+        complete, low, high = (
+            bounds.contrasts[case][index].estimate for case in ("complete cases", "lowest", "highest")
+        )
+        if complete is None or low is None or high is None:
+            parts.append(f"{b}-{a} is not estimable")
+            continue
+        sign = "keeps its sign" if low * high > 0 else "could have either sign"
+        parts.append(f"{b}-{a} = {rounded(complete)}, between {rounded(low)} and {rounded(high)}, {sign}")
+    pronoun = "it" if bounds.missing == 1 else "they"
+    scale_ends = f"{bounds.ends[0]:g}-{bounds.ends[1]:g}"
+    return f"{unscored} Whatever {pronoun} would have been within {scale_ends}: {'; '.join(parts)}."
 
 
 def _reasons(blank: pd.DataFrame, unit: str) -> list[str]:
@@ -164,3 +150,74 @@ def _reasons(blank: pd.DataFrame, unit: str) -> list[str]:
         return []
     reasons = blank[columns].astype("object").bfill(axis=1).iloc[:, 0]
     return reasons.where(reasons.notna(), f"{unit} without a reason").astype(str).tolist()
+
+
+_EQUAL = 1e-9
+
+
+@over_clusters
+def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> Result:
+    """Return how many scores lie at the ceiling and at the floor, in all and by length bin, model and judge.
+
+    A mean over judges or dimensions is at the ceiling only where all of them are, so give judgements rather than
+    runs. Above the limit a difference of means is drawn towards 0, and an interval that holds the mean says little of
+    quality.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"base": list("aabb"), "length_bin": list("SLSL"), "composite_strict": [5, 5, 3, None]})
+    >>> found = ceiling(frame)
+    >>> round(found.shares["all"][0].estimate, 3), found.shares["all"][0].missing, len(found.warnings)
+    (0.667, 1, 3)
+    """
+    need_labelled("ceiling: scores", scores, ("base",), score)
+    if not 0 < limit <= 1:
+        raise InputError(f"ceiling: limit {limit:g} cannot be; give a share")
+    values = numbers_of("ceiling: scores", scores, score)
+    missing, (low, high) = np.isnan(values), scale_of(scores)
+    wrong = (values < low - _EQUAL) | (values > high + _EQUAL)
+    if wrong.any():
+        first = values[wrong.argmax()]
+        raise InputError(
+            f"ceiling: {score} {first:g} is no score from {low:g} to {high:g}; correct or empty it"
+        )
+    bases = scores["unit"].astype(str).to_numpy()
+    groups: dict[str, tuple[dict[str, str], np.ndarray]] = {
+        "all": ({"group": "all"}, np.ones(len(values), dtype=bool))
+    }
+    for column in grouping_columns(scores, ("length_bin", "model", "judge")):
+        names = scores[column].astype("object").to_numpy()
+        groups |= {f"{column} {name}": ({column: str(name)}, names == name) for name in in_order(names)}
+    ends = {
+        f"{score} at the ceiling ({high:g})": values >= high - _EQUAL,
+        f"{score} at the floor ({low:g})": values <= low + _EQUAL,
+    }
+    likenesses = {
+        end: intracluster_correlation(list(hits[~missing]), list(bases[~missing]))
+        for end, hits in ends.items()
+    }
+
+    def at_end(end: str, group: str) -> Estimate:
+        facets, member = groups[group]
+        scored, unscored = member & ~missing, int((member & missing).sum())
+        hits, labels, intracluster = list(ends[end][scored]), list(bases[scored]), likenesses[end]
+        estimate = share(
+            f"{end}, {group}", hits, labels, what="scores", missing=unscored, intracluster=intracluster
+        )
+        return replace(estimate, statistic=end, facets=facets)
+
+    top, bottom = ends
+    shares = {group: (at_end(top, group), at_end(bottom, group)) for group in groups}
+    warnings = tuple(
+        f"{estimate.estimate:.0%} of {score} are at the {end}, {group}, more than {limit:.0%}: "
+        "means hide differences there."
+        for group, pair in shares.items()
+        for end, estimate in zip((f"ceiling ({high:g})", f"floor ({low:g})"), pair, strict=True)
+        if estimate.estimate is not None and estimate.estimate > limit
+    )
+    return Result("ceiling", text=_ceiling_sentence, shares=shares, warnings=warnings, limit=limit)
+
+
+def _ceiling_sentence(result: Result) -> str:
+    """Return the shares of all scores, and every warning, in words."""
+    return " ".join([*(estimate.sentence() for estimate in result.shares["all"]), *result.warnings])

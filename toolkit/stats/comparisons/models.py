@@ -1,9 +1,8 @@
 """Error bars after Miller (2024): means and rates of models, and their paired differences, clustered by base."""
 
 import itertools
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,37 +12,23 @@ from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean, equally_long, mean_on_scale
 from toolkit.stats.inference.p_values import exploratory_tests, with_inversion
-from toolkit.stats.inference.proportions import between_clusters, likeness, mover, rate_mean, wilson_ends
+from toolkit.stats.inference.proportions import (
+    between_clusters,
+    intracluster_correlation,
+    mover,
+    rate_mean,
+    wilson_ends,
+)
 from toolkit.stats.inference.run_table import checked_runs, in_order, item_means, left_out_note, score_unit
-from toolkit.stats.result import Estimate, Estimates, Result, plain
+from toolkit.stats.result import Estimate, Result
 from toolkit.words import SCORE, agreeing, counted, joined
 
 RATE_METHOD = "wider of Wilson ends put together (Zou & Donner 2008) and t, clustered by base"
 RATE_UNIT = "share of answers"
 
 
-@dataclass(frozen=True)
-class ModelComparison(Result):
-    """The means or rates of the models and their paired differences."""
-
-    about = "comparison"
-    kinds: ClassVar[Mapping[str, str]] = {"models": "model", "differences": "difference"}
-    first = ("differences", "models")
-    models: tuple[tuple[str, Estimate], ...]
-    differences: Estimates
-    notes: tuple[str, ...]
-
-    def sentence(self) -> str:
-        """Return every difference in words ready for the thesis."""
-        return " ".join(result.sentence() for result in self.differences)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every result as plain JSON types, models by name."""
-        return {**super().to_dict(), "models": plain(dict(self.models))}
-
-
 @over_clusters
-def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False) -> ModelComparison:
+def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False) -> Result:
     """Compare models on the prompts that both answered, with error bars clustered by base.
 
     Repeats of a prompt are averaged first, so that it counts once in means and differences. The difference of two
@@ -69,19 +54,24 @@ def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False
         )
     unit = RATE_UNIT if rate else score_unit(score, runs)
     scored = checked.dropna(subset=["score"])
-    alike = likeness([value == 1 for value in scored["score"]], list(scored["base"])) if rate else None
+    intracluster = (
+        intracluster_correlation([value == 1 for value in scored["score"]], list(scored["unit"]))
+        if rate
+        else None
+    )
     cells = item_means(checked, "model")["score"].unstack("model")
     means = tuple(
-        (str(model), _model_mean(str(model), rows, cells[model].dropna(), rate, unit, alike))
+        (str(model), _model_mean(str(model), rows, cells[model].dropna(), rate, unit, intracluster))
         for model, rows in checked.groupby("model", sort=True)
     )
-    bases = list(cells.index.get_level_values("base"))
+    bases = list(cells.index.get_level_values("unit"))
     differences = []
     for first, second in itertools.combinations(cells.columns, 2):
         pair = f"{first} - {second}", cells[first].to_numpy(), cells[second].to_numpy(), bases
         differences.append((rate_difference if rate else paired_difference)(*pair, unit=unit))
     corrected = exploratory_tests(differences, "pairs of models")
-    return ModelComparison(means, corrected, _notes(checked, cells, score))
+    notes = _notes(checked, cells, score)
+    return Result("compare_models", models=means, differences=corrected, notes=notes)
 
 
 def paired_difference(
@@ -139,7 +129,7 @@ def rate_difference(
     empty = Estimate(name, method=RATE_METHOD, unit=unit, n=counts, missing=missing)
     if not labels:
         return empty.not_estimable("no prompt was answered by both")
-    difference = empty.valued(float((a - b).mean()))
+    difference = empty.with_value(float((a - b).mean()))
     if groups < 2:
         return difference.no_interval("one base, and two are needed", "interval or p value")
     by_t = clustered_mean(a - b, labels)
@@ -158,13 +148,13 @@ def rate_difference(
 
 
 def _model_mean(
-    model: str, rows: pd.DataFrame, items: pd.Series, rate: bool, unit: str, alike: float | None
+    model: str, rows: pd.DataFrame, items: pd.Series, rate: bool, unit: str, intracluster: float | None
 ) -> Estimate:
-    bases, answers = list(items.index.get_level_values("base")), int(rows["score"].count())
+    bases, answers = list(items.index.get_level_values("unit")), int(rows["score"].count())
     counts = {"answers": answers, "prompts": len(items), "bases": len(set(bases))}
     empty = Estimate(model, method=CLUSTERED, unit=unit, n=counts, missing=len(rows) - answers)
     if rate:
-        return rate_mean(empty, items, bases, alike)
+        return rate_mean(empty, items, bases, intracluster)
     if items.empty:
         return empty.not_estimable("there are no answers")
     return mean_on_scale(empty, items, bases)

@@ -6,7 +6,7 @@ Each pair is judged in both orders, so that a judge who prefers what is shown fi
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,12 @@ from scipy import special, stats
 from scipy.sparse.csgraph import connected_components
 
 from toolkit.errors import InputError
-from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.clusters import of_rows, over_clusters
 from toolkit.stats.inference.jackknife import FEWEST_BASES, all_and_without, jackknife_interval, numbered
 from toolkit.stats.inference.p_values import exploratory_tests, with_holm, with_inversion
-from toolkit.stats.inference.proportions import likeness, rate_mean, share
+from toolkit.stats.inference.proportions import intracluster_correlation, rate_mean, share
 from toolkit.stats.inference.run_table import need_columns, need_labelled
-from toolkit.stats.result import Estimate, Estimates, Result, estimates_frame
+from toolkit.stats.result import Estimate, Result, estimates_frame, wide
 from toolkit.words import SCORE, agreeing, choices, counted, joined
 
 BRADLEY_TERRY = (
@@ -28,44 +28,24 @@ BRADLEY_TERRY = (
 OF_WIN_RATE = "logits of Wilson's interval of the win rate"
 POINTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
 _COLUMNS = ["base", "prompt", "judge", "first", "second"]
-_LABELS = [*_COLUMNS, "repeat"]
+_LABELS = [*_COLUMNS, "repeat", "unit"]
 # Of Fisher scoring: how many steps, how long at most, and when it has arrived.
 _STEPS, _STEP, _EQUAL = 200, 2.0, 1e-9
 _RANK = 1e-12  # judges without a vote in a set have no direction there
 _SPREAD = 1e-7  # of strengths without each base: below it lies what the steps leave over
 
 
-@dataclass(frozen=True)
 class PairComparison(Result):
     """Every pair of models by their votes, the models on one scale, and every judge's bias for a position."""
-
-    about = "measure"
-    kinds: ClassVar[Mapping[str, str]] = {
-        "differences": "difference",
-        "win_rates": "win rate",
-        "models": "strength",
-        "judges": "share of first",
-    }
-    first = ("differences", "win_rates")
-    differences: Estimates
-    win_rates: Estimates
-    models: Estimates
-    judges: Estimates
-    counts: tuple[Mapping[str, int], ...]
-    ranks: Mapping[str, int]
-    notes: tuple[str, ...] = ()
 
     def frame(self) -> pd.DataFrame:
         """Return one row a pair of models: counts, win rate of the first with ties half, difference in logits."""
         rows = []
         for difference, rate, counts in zip(self.differences, self.win_rates, self.counts, strict=True):
-            row: dict[str, object] = {**difference.facets, **counts}
-            for name, number in (("win_rate", rate), ("difference", difference)):
-                ends = (number.estimate, number.low, number.high)
-                row |= zip((name, f"{name}_low", f"{name}_high"), ends, strict=True)
             tested = {"p_value": difference.p_value, "correction": difference.adjusted}
-            rows.append(row | tested | {"note": difference.remarks})
-        numbers = [f"{name}{end}" for name in ("win_rate", "difference") for end in ("", "_low", "_high")]
+            ends = wide({"win_rate": rate, "difference": difference})
+            rows.append({**difference.facets, **counts, **ends, **tested, "note": difference.remarks})
+        numbers = list(wide(dict.fromkeys(("win_rate", "difference"))))
         counted_columns = ["prompts", "votes", "missing", "ties", "both_orders", "inconsistent"]
         columns = ["model_a", "model_b", *counted_columns, *numbers, "p_value", "correction", "note"]
         return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys([*numbers, "p_value"], "float64"))
@@ -78,14 +58,6 @@ class PairComparison(Result):
     def position_bias(self) -> pd.DataFrame:
         """Return one row a judge: how often it prefers the reply shown first, among votes that are no tie."""
         return estimates_frame(((judge.facets["judge"], judge) for judge in self.judges), "judge")
-
-    def sentence(self) -> str:
-        """Return every difference and every judge's bias in words ready for the thesis."""
-        pairs, flips = (sum(count[name] for count in self.counts) for name in ("both_orders", "inconsistent"))
-        lead = f"{flips} of {counted(pairs, 'pairs of votes')} in both orders"
-        orders = f"{lead} {agreeing(flips, 'have')} another winner in the other order."
-        sentences = (estimate.sentence() for estimate in (*self.differences, *self.judges))
-        return " ".join([*sentences, orders, *(f"{note[:1].upper()}{note[1:]}." for note in self.notes)])
 
 
 @over_clusters
@@ -145,17 +117,28 @@ def compare_pairs(votes: pd.DataFrame) -> PairComparison:
     fit = _fit(cast, names)
     differences = [_difference(fit, rate) for rate in rates]
     decided = cast[cast["vote"] != "tie"]
-    alike = likeness(decided["vote"] == "first", list(decided["base"]))
-    judges = [_first_share(judge, rows, alike) for judge, rows in table.groupby("judge", sort=True)]
+    intracluster = intracluster_correlation(decided["vote"] == "first", list(decided["unit"]))
+    judges = [_first_share(judge, rows, intracluster) for judge, rows in table.groupby("judge", sort=True)]
     return PairComparison(
-        exploratory_tests(differences, "pairs of models"),
-        tuple(replace(rate, p_value=None) for rate in rates),
-        tuple(_strength(fit, model, cast) for model in names),
-        with_holm(judges, "judges"),
-        tuple(_counts(rows) for rows in by_pair.values()),
-        fit.ranks,
-        fit.notes,
+        "compare_pairs",
+        text=_sentence,
+        differences=exploratory_tests(differences, "pairs of models"),
+        win_rates=tuple(replace(rate, p_value=None) for rate in rates),
+        models=tuple(_strength(fit, model, cast) for model in names),
+        judges=with_holm(judges, "judges"),
+        counts=tuple(_counts(rows) for rows in by_pair.values()),
+        ranks=fit.ranks,
+        notes=fit.notes,
     )
+
+
+def _sentence(result: Result) -> str:
+    """Return every difference and every judge's bias in words."""
+    pairs, flips = (sum(count[name] for count in result.counts) for name in ("both_orders", "inconsistent"))
+    lead = f"{flips} of {counted(pairs, 'pairs of votes')} in both orders"
+    orders = f"{lead} {agreeing(flips, 'have')} another winner in the other order."
+    estimates = (estimate.sentence() for estimate in (*result.differences, *result.judges))
+    return " ".join([*estimates, orders, *(f"{note[:1].upper()}{note[1:]}." for note in result.notes)])
 
 
 def _checked(votes: pd.DataFrame) -> pd.DataFrame:
@@ -204,25 +187,21 @@ def _counts(rows: pd.DataFrame) -> dict[str, int]:
 
 
 def _win_rate(pair: tuple[str, str], rows: pd.DataFrame) -> Estimate:
-    cast = rows.dropna(subset=["points"])
-    n = {"votes": len(cast), "bases": cast["base"].nunique()}
-    empty = Estimate(
-        f"win rate of {pair[0]} over {pair[1]}", unit="share of votes", n=n, missing=len(rows) - len(cast),
-        statistic="win rate", facets=dict(zip(("model_a", "model_b"), pair, strict=True)),
+    return of_rows(
+        f"win rate of {pair[0]} over {pair[1]}", rows, "points", partial(rate_mean, reference=0.5),
+        count="votes", nothing="no vote compares them", unit="share of votes", statistic="win rate",
+        facets=dict(zip(("model_a", "model_b"), pair, strict=True)),
     )  # fmt: skip
-    nothing = "no vote compares them"
-    return rate_mean(empty, cast["points"], list(cast["base"]), nothing=nothing, reference=0.5)
 
 
-def _first_share(judge: object, rows: pd.DataFrame, alike: float | None) -> Estimate:
+def _first_share(judge: object, rows: pd.DataFrame, intracluster: float | None) -> Estimate:
     decided = rows[rows["vote"].isin(("first", "second"))]
-    n = {"decided votes": len(decided), "bases": decided["base"].nunique()}
-    empty = Estimate(
-        f"share of first of {judge}", unit="share of decided votes", n=n, missing=int(rows["vote"].isna().sum()),
+    return of_rows(
+        f"share of first of {judge}", decided, "points",
+        partial(rate_mean, intracluster=intracluster, reference=0.5), count="decided votes",
+        nothing="no vote is decided", unit="share of decided votes", missing=int(rows["vote"].isna().sum()),
         statistic="share of first", facets={"judge": str(judge)},
     )  # fmt: skip
-    nothing = "no vote is decided"
-    return rate_mean(empty, decided["points"], list(decided["base"]), alike, nothing=nothing, reference=0.5)
 
 
 @dataclass(frozen=True)
@@ -271,7 +250,7 @@ def _strengths(cast: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     first, second = (votes[side].map(names.index) for side in ("first", "second"))
     labels = np.column_stack([first, second, numbered(list(votes["judge"]))])
     cells, cell = np.unique(labels, axis=0, return_inverse=True)
-    codes = numbered(list(votes["base"]))
+    codes = numbered(list(votes["unit"]))
     sums = np.zeros((codes.max(initial=-1) + 1, len(cells), 2))
     np.add.at(sums, (codes, cell.ravel()), np.column_stack([votes["points"], np.ones(len(votes))]))
     return pd.DataFrame(
@@ -330,12 +309,12 @@ def _difference(fit: _Fit, rate: Estimate) -> Estimate:
         return empty.not_estimable(fit.broken)
     if a in fit.sets and b in fit.sets[a]:
         values = (fit.sets[a][a] - fit.sets[a][b]).to_numpy()
-        alike = np.ptp(values[1:]) <= _SPREAD and rate.low is not None and rate.high is not None
+        uniform = np.ptp(values[1:]) <= _SPREAD and rate.low is not None and rate.high is not None
         # A judge that prefers a position draws the win rate towards one half, which may leave out the difference.
-        if not alike or not rate.low <= special.expit(values[0]) <= rate.high:
+        if not uniform or not rate.low <= special.expit(values[0]) <= rate.high:
             return _jackknifed(empty, values)
         logits = (float(special.logit(end)) for end in (rate.low, rate.high))
-        return empty.valued(float(values[0]), *logits, p_value=rate.p_value, method=OF_WIN_RATE)
+        return empty.with_value(float(values[0]), *logits, p_value=rate.p_value, method=OF_WIN_RATE)
     if not (fit.beats.loc[a, b] or fit.beats.loc[b, a]):
         return empty.not_estimable("unbounded: both are parted from what connects them")
     won, loser = (True, b) if fit.beats.loc[a, b] else (False, a)
@@ -351,7 +330,7 @@ def _difference(fit: _Fit, rate: Estimate) -> Estimate:
 
 def _strength(fit: _Fit, model: str, cast: pd.DataFrame) -> Estimate:
     rows = cast[(cast["first"] == model) | (cast["second"] == model)]
-    n = {"votes": len(rows), "bases": rows["base"].nunique()}
+    n = {"votes": len(rows), "bases": rows["unit"].nunique()}
     empty = Estimate(
         f"strength of {model}", method=BRADLEY_TERRY, unit="logits", n=n, statistic="strength",
         facets={"model": model},
@@ -367,13 +346,13 @@ def _strength(fit: _Fit, model: str, cast: pd.DataFrame) -> Estimate:
 
 
 def _jackknifed(empty: Estimate, values: np.ndarray) -> Estimate:
-    estimate, lacks = empty.valued(float(values[0])), "interval or p value"
+    estimate, absent = empty.with_value(float(values[0])), "interval or p value"
     if len(values) - 1 < FEWEST_BASES:
         return estimate.no_interval(
-            f"{counted(len(values) - 1, 'bases')}, and {FEWEST_BASES} are needed", lacks
+            f"{counted(len(values) - 1, 'bases')}, and {FEWEST_BASES} are needed", absent
         )
     if not np.ptp(values[1:]) > _SPREAD:
-        return estimate.no_interval("leaving out one base at a time gives no usable spread", lacks)
+        return estimate.no_interval("leaving out one base at a time gives no usable spread", absent)
 
     def ends(confidence: float) -> tuple[float, float]:
         low, high, _ = jackknife_interval(values[0], values[1:], confidence)
@@ -382,18 +361,8 @@ def _jackknifed(empty: Estimate, values: np.ndarray) -> Estimate:
     return with_inversion(estimate, ends, degrees=float(jackknife_interval(values[0], values[1:])[2]))
 
 
-@dataclass(frozen=True)
-class PairAgreement(Result):
-    """How often votes and scores prefer the same reply, and how alike they rank the models."""
-
-    replies: Estimate
-    models: Estimate
-    notes: tuple[str, ...] = ()
-    kinds: ClassVar[Mapping[str, str]] = {"replies": "replies", "models": "models"}
-
-
 @over_clusters
-def pair_agreement(votes: pd.DataFrame, runs: pd.DataFrame, score: str = SCORE) -> PairAgreement:
+def pair_agreement(votes: pd.DataFrame, runs: pd.DataFrame, score: str = SCORE) -> Result:
     r"""Return how far votes on pairs of replies agree with the scores of these replies.
 
     Parameters
@@ -407,7 +376,7 @@ def pair_agreement(votes: pd.DataFrame, runs: pd.DataFrame, score: str = SCORE) 
 
     Returns
     -------
-    PairAgreement
+    Result
         ``replies`` is the share of pairs of replies that most votes (of all judges, in both orders) and the difference
         of scores decide alike, among the pairs that both decide; its interval is clustered by base (see `share`).
         ``models`` is Kendall's :math:`\tau_b` between the ranks of the models and their mean scores; of so few
@@ -442,28 +411,27 @@ def pair_agreement(votes: pd.DataFrame, runs: pd.DataFrame, score: str = SCORE) 
     forth = votes["first_run_id"] < votes["second_run_id"]
     pairs = pd.DataFrame(
         {
-            "base": votes["base"],
+            "unit": votes["unit"],
             "a": votes["first_run_id"].where(forth, votes["second_run_id"]),
             "b": votes["second_run_id"].where(forth, votes["first_run_id"]),
             "points": points.where(forth, -points),
         }
     )
-    pairs = pairs.groupby(["base", "a", "b"], sort=True)["points"].sum(min_count=1).reset_index()
+    pairs = pairs.groupby(["unit", "a", "b"], sort=True)["points"].sum(min_count=1).reset_index()
     apart = pairs["a"].map(scores) - pairs["b"].map(scores)
     lacking = int((pairs["points"].isna() | apart.isna()).sum())
     decided = (pairs["points"].fillna(0.0) != 0) & (apart.fillna(0.0) != 0)
-    alike = ((pairs["points"] > 0) == (apart > 0))[decided]
+    agree = ((pairs["points"] > 0) == (apart > 0))[decided]
     name = f"pairs of replies that votes and {score} decide alike"
-    replies = share(name, list(alike), list(pairs.loc[decided, "base"]), missing=lacking)
+    replies = share(name, list(agree), list(pairs.loc[decided, "unit"]), missing=lacking)
     undecided = len(pairs) - lacking - int(decided.sum())
-    return PairAgreement(
-        replies.noted(f"{undecided} pairs undecided" if undecided else ""), _tau(comparison, runs, score)
-    )
+    replies = replies.with_note(f"{undecided} pairs undecided" if undecided else "")
+    return Result("pair_agreement", replies=replies, models=_tau(comparison, runs, score), notes=())
 
 
 def _tau(comparison: PairComparison, runs: pd.DataFrame, score: str) -> Estimate:
     strengths = -pd.Series(comparison.ranks, dtype="float64")
-    by_base = runs.assign(value=runs[score].astype("float64")).groupby(["model", "base"])["value"].mean()
+    by_base = runs.assign(value=runs[score].astype("float64")).groupby(["model", "unit"])["value"].mean()
     untied = pd.DataFrame({"votes": strengths, "scores": by_base.groupby(level="model").mean()}).dropna()
     name = f"Kendall's tau of models by votes and by mean {score}"
     empty = Estimate(name, n={"models": len(untied)}, method="tau-b (Kendall 1945)")
@@ -472,4 +440,4 @@ def _tau(comparison: PairComparison, runs: pd.DataFrame, score: str) -> Estimate
     tau = float(stats.kendalltau(untied["votes"], untied["scores"]).statistic)
     if tau != tau:
         return empty.not_estimable("all models are equal by votes or by scores")
-    return empty.valued(tau).no_interval("a rank correlation of a few models is a description")
+    return empty.with_value(tau).no_interval("a rank correlation of a few models is a description")

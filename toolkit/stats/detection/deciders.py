@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa
+from toolkit.stats.agreement.correlations import cohen_kappa, fleiss_kappa
 from toolkit.stats.detection.rates import RATES, Classification, auc, classify, mcnemar
 from toolkit.stats.inference.p_values import with_holm
-from toolkit.stats.result import Estimate, Estimates
+from toolkit.stats.result import Estimate, Estimates, wide
 
 MAJORITY = "always the majority"
 LENGTH = "length alone"
@@ -190,9 +190,7 @@ def deciders_frame(deciders: Sequence[Decider]) -> pd.DataFrame:
         estimates = {rate.replace(" ", "_").lower(): decider.found.rate(rate) for rate in RATES}
         estimates["accuracy_undecided_wrong"] = decider.found.rate("accuracy", strict=True)
         optional = {name: getattr(decider, name) for name in ("kappa", "agreement", "auc")}
-        for name, estimate in (estimates | optional).items():
-            ends = {"": "estimate", "_low": "low", "_high": "high"}
-            row |= {f"{name}{end}": getattr(estimate, key, None) for end, key in ends.items()}
+        row |= wide(estimates | optional)
         names = ("aud", "aud_per_correct", "replies", "unreadable", "unreadable_share")
         row |= {name: getattr(decider, name) for name in names}
         rows.append({name: math.nan if value is None else value for name, value in row.items()})

@@ -158,7 +158,7 @@ def _rates(
     else:
         (a, *a_ends), (b, b_low, b_high) = np.array(values, dtype=float).tolist()
         low, high = mover(a, tuple(a_ends), -b, (-b_high, -b_low))
-        balanced = balanced.valued((a + b) / 2, max(0.0, low / 2), min(1.0, high / 2))
+        balanced = balanced.with_value((a + b) / 2, max(0.0, low / 2), min(1.0, high / 2))
     return rate("accuracy", rows), sensitivity, specificity, precision, f1, balanced
 
 
@@ -218,7 +218,7 @@ def mcnemar(
     low, high = ends(empty.confidence)
     if exact >= LEVEL:
         low, high = min(low, 0.0), max(high, 0.0)
-    return empty.valued((b - c) / n, low, high, n=counts, p_value=max(exact, p_by_inversion(ends)))
+    return empty.with_value((b - c) / n, low, high, n=counts, p_value=max(exact, p_by_inversion(ends)))
 
 
 def auc(
@@ -264,7 +264,7 @@ def auc(
         influence[~truth] = (other_means - area) * len(values) / len(others)
         mean = clustered_mean(influence, bases)
         error, quantile = mean.error or 0.0, float(special.stdtrit(mean.degrees, level))
-    empty = empty.valued(area)
+    empty = empty.with_value(area)
     if not (0 < area < 1 and error > 0 and min(len(cases), len(others)) > 1):
         return empty.no_interval("the scores do not vary enough for a standard error")
     half = quantile * error / (area * (1 - area))
@@ -284,16 +284,7 @@ def _equally_long(labels: Sequence[bool], name: str, values: Sequence[object]) -
         raise InputError(f"{len(labels)} labels and {len(values)} {name}; give one for each label")
 
 
-@dataclass(frozen=True)
-class HallucinationShares(Result):
-    """Shares of yes by judge and prompt: of all answers, of each model, and at each prompt length; and the verdicts."""
-
-    shares: Estimates
-    verdicts: pd.DataFrame
-    apart = ("verdicts",)
-
-
-def hallucination_shares(verdicts: pd.DataFrame) -> HallucinationShares:
+def hallucination_shares(verdicts: pd.DataFrame) -> Result:
     """Return the share of answers that each judge calls a hallucination, with an interval that allows for clusters.
 
     Parameters
@@ -304,7 +295,7 @@ def hallucination_shares(verdicts: pd.DataFrame) -> HallucinationShares:
 
     Returns
     -------
-    HallucinationShares
+    Result
         Shares of the decided answers (0 to 1) with Wilson's interval for what their clusters are worth. Models, and
         lengths, are told apart where there are two. An answer without a decision is missing, never a no.
 
@@ -336,4 +327,4 @@ def hallucination_shares(verdicts: pd.DataFrame) -> HallucinationShares:
             yes, clusters = list(decided["decision"]), list(decided["cluster"])
             estimate = share(name, yes, clusters, what="answers", missing=len(rows) - len(yes))
             shares.append(replace(estimate, statistic=SHARE, facets=facets))
-    return HallucinationShares(tuple(shares), verdicts)
+    return Result("hallucination", shares=tuple(shares), verdicts=verdicts)

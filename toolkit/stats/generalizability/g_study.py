@@ -1,23 +1,27 @@
-"""How far a mean score generalizes beyond these judges, repeats and bases, and what a wanted coefficient needs.
-
-A generalizability study gives E-rho2, Phi and their error variances; a decision study those of other counts, with their
-cost in AUD.
-"""
+"""How far a mean score generalizes beyond these judges, repeats and bases, and what a wanted coefficient takes."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
-from toolkit.stats.generalizability.components import UNIT, VarianceComponents, interval_of
-from toolkit.stats.generalizability.design import Design
-from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
-from toolkit.words import choices, counted
+from toolkit.stats.generalizability.components import (
+    UNIT,
+    Design,
+    VarianceComponents,
+    interval_of,
+    variance_components,
+)
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.run_table import need_columns, numbers_of
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result, Row
+from toolkit.words import SCORE, choices, counted
 
 E_RHO2 = "E-rho2"
 PHI = "Phi"
@@ -74,19 +78,10 @@ _RESULTS = (
 """Name, key in ``coefficients`` and unit of every result."""
 
 
-@dataclass(frozen=True)
 class Generalizability(Result):
     """How dependable the mean score of an object of measurement is."""
 
-    of: tuple[str, ...]
-    fixed: tuple[str, ...]
-    counts: Mapping[str, int]
-    results: Estimates
-    components: VarianceComponents
-    notes: tuple[str, ...]
-    about = "kind"
-
-    def rows(self) -> list[tuple[str, Estimate]]:
+    def rows(self) -> list[Row]:
         """Return coefficients, error variances, then components."""
         kinds = {"none": "coefficient", UNIT: "variance"}
         rows = [(kinds.get(result.unit, "standard error"), result) for result in self.results]
@@ -102,12 +97,12 @@ class Generalizability(Result):
     @property
     def phi(self) -> Estimate:
         """Dependability of the score as it stands: a judge's leniency is error."""
-        return self.results[0]
+        return cast(Estimate, self.results[0])
 
     @property
     def e_rho2(self) -> Estimate:
         """Generalizability of comparisons between objects that the same judges scored."""
-        return self.results[1]
+        return cast(Estimate, self.results[1])
 
 
 def generalizability_study(
@@ -131,7 +126,7 @@ def generalizability_study(
     --------
     >>> import pandas as pd
     >>> from toolkit.stats.generalizability.components import variance_components
-    >>> from toolkit.stats.generalizability.design import Design
+    >>> from toolkit.stats.generalizability.components import Design
     >>> scores = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
     >>> rows = [(f"t{i}", f"j{j}", score) for i, row in enumerate(scores) for j, score in enumerate(row)]
     >>> frame = pd.DataFrame(rows, columns=["answer", "judge", "score"])
@@ -154,7 +149,15 @@ def generalizability_study(
         )
     else:
         results = _estimates(components, weights(components.table.design, objects, unsampled, over))
-    return Generalizability(objects, unsampled, over, results, components, components.notes)
+    return Generalizability(
+        "generalizability_study",
+        of=objects,
+        fixed=unsampled,
+        counts=over,
+        results=results,
+        components=components,
+        notes=components.notes,
+    )
 
 
 def _estimates(components: VarianceComponents, by: np.ndarray) -> Estimates:
@@ -171,7 +174,7 @@ def _estimates(components: VarianceComponents, by: np.ndarray) -> Estimates:
         )
         if not np.isfinite(point[key]):
             return result.not_estimable("there is no variance to share out")
-        result = result.valued(float(point[key]) * power[unit])
+        result = result.with_value(float(point[key]) * power[unit])
         if draws_of_coefficients is None:
             return result.no_interval(first.reason)
         low, high = interval_of(draws_of_coefficients[key][np.isfinite(draws_of_coefficients[key])])
@@ -245,16 +248,8 @@ class DecisionPlan:
         return f"{text}{f' ({self.note})' if self.note else ''}."
 
 
-@dataclass(frozen=True)
-class DecisionStudy(Result):
-    """What other designs would give."""
-
-    curves: pd.DataFrame
-    plans: tuple[DecisionPlan, ...]
-
-    def sentence(self) -> str:
-        """Return the plans in words ready for the thesis."""
-        return " ".join(plan.sentence() for plan in self.plans)
+def _plans_sentence(result: Result) -> str:
+    return " ".join(plan.sentence() for plan in result.plans)
 
 
 _LIMITS = {"base": 500}  # most levels that are looked at, where not as many as of any other facet
@@ -267,7 +262,7 @@ def decision_study(
     target: float = 0.90,
     *,
     costs: Costs | None = None,
-) -> DecisionStudy:
+) -> Result:
     """Return the coefficients of other designs, and the cheapest one that reaches the target.
 
     The cheapest of all designs up to the limits wins; among equals, or where costs are unknown, the one with fewest
@@ -284,11 +279,14 @@ def decision_study(
     facets = [name for name in result.counts if name not in result.fixed]
     if result.phi.estimate is None:
         plans = tuple(DecisionPlan(name, target, note=result.phi.remarks) for name in (PHI, E_RHO2))
-        return DecisionStudy(pd.DataFrame(columns=list(_COLUMNS)), plans)
+        return Result(
+            "decision_study", text=_plans_sentence, curves=pd.DataFrame(columns=list(_COLUMNS)), plans=plans
+        )
     ranges = [np.arange(1, _LIMITS.get(name, _FACET_LIMIT) + 1) for name in facets]
     grid = np.array(list(product(*ranges)))
     plans = tuple(_plan(result, name, target, facets, grid, paid) for name in (PHI, E_RHO2))
-    return DecisionStudy(_curves(result, facets, ranges, paid), plans)
+    curves = _curves(result, facets, ranges, paid)
+    return Result("decision_study", text=_plans_sentence, curves=curves, plans=plans)
 
 
 _COLUMNS = ("coefficient", "facet", "count", "estimate", "low", "high", "runs", "judgements", "aud")
@@ -384,3 +382,127 @@ def _curves(
             columns = {"coefficient": coefficient, "facet": facet, "count": steps}
             parts.append(pd.DataFrame({**columns, **values, **sizes}))
     return pd.concat(parts, ignore_index=True).astype({"low": "float64", "high": "float64"})
+
+
+ANSWERS = Design(
+    ("base", "answer", "judge", "repeat"),
+    {"answer": ("base",), "repeat": ("base", "answer", "judge")},
+)
+"""Answers within bases, judged by every judge, perhaps several times: how far a score of one answer holds."""
+BASES = Design(("base", "model", "judge", "repeat"), {"repeat": ("base", "model")})
+"""Bases by models, each asked several times, by judges: how far the mean of a model or a base holds."""
+_OBJECTS = ("answer", "model", "base")
+
+
+class StudyGeneralizability(Result):
+    """Coefficients and components of a study (``result``), and what other designs would give (``decision``)."""
+
+    def rows(self) -> Iterable[Row]:
+        """Return coefficients, error variances, then components."""
+        return cast(Generalizability, self.result).rows()
+
+    def figure_frame(self) -> pd.DataFrame:
+        """Return what the figure of variance components and decision-study curves draws."""
+        bars = self.result.components.frame()
+        bars = bars.assign(part="component", name=bars["effect"], present=True)
+        lines = self.decision.curves.assign(part="curve", name=self.decision.curves["coefficient"])
+        levels = zip(lines["facet"], lines["count"], strict=True)
+        lines["present"] = [self.result.counts.get(facet) == count for facet, count in levels]
+        numbers = ["estimate", "low", "high", "raw", "share", "aud"]
+        columns = ["part", "name", "facet", "count", *numbers, "present"]
+        parts = [part.reindex(columns=columns).astype(object) for part in (bars, lines) if len(part)]
+        frame = pd.concat(parts, ignore_index=True)
+        return frame.astype({**dict.fromkeys(numbers, "float64"), "count": "Int64", "present": "bool"})
+
+    def sentence(self) -> str:
+        """Return coefficients, shares and plans in words ready for the thesis."""
+        parts = (self.result.sentence(), self.result.components.sentence(), self.decision.sentence())
+        return f"{self.score}: {' '.join(parts)}"
+
+
+@over_clusters
+def study_generalizability(
+    judgements: pd.DataFrame,
+    *,
+    score: str = SCORE,
+    of: str = "answer",
+    target: float = 0.90,
+    run_aud: float | None = None,
+    judgement_aud: float | None = None,
+) -> StudyGeneralizability:
+    """Return how far the scores of a study generalize, and what a wanted coefficient would take.
+
+    Of an answer (one reply): answers within bases x judges x times judged. Of a model: bases x models x judges, with
+    runs repeated within base and model. Of a base: the same with the models fixed. For these scores are means over the
+    length bins, which are fixed (Brennan 2001, section 4.3), and over the times a judge judged a reply.
+
+    ``judgements`` has one row per judgement with base, model, repeat, judge, the score and, where there are several,
+    run_id, length_bin and judge_repeat; ``target`` is the wanted coefficient, and a run and a judgement cost
+    ``run_aud`` and ``judgement_aud`` (None where unknown).
+    """
+    if of not in _OBJECTS:
+        raise InputError(f"generalizability of {of!r} is not known; {choices(of, _OBJECTS)}")
+    need_columns("judgements", judgements, ("base", "model", "repeat", "judge", score))
+    notes: list[str] = []
+    frame, costs = _answers(judgements, score), Costs(run_aud, judgement_aud)
+    if of != "answer":
+        frame, costs, notes = _bases(judgements, score, costs)
+    components = variance_components(frame, ANSWERS if of == "answer" else BASES)
+    result = generalizability_study(components, of, fixed=("model",) if of == "base" else ())
+    decision = decision_study(result, target, costs=costs)
+    notes += result.notes
+    return StudyGeneralizability(
+        "generalizability", score=score, result=result, decision=decision, notes=tuple(notes)
+    )
+
+
+def mean_cost(costs: pd.Series) -> float | None:
+    """Return the mean of what calls cost in AUD, or None where no cost is known."""
+    numbers = pd.to_numeric(costs, errors="coerce").dropna()
+    return float(numbers.mean()) if len(numbers) else None
+
+
+def _answers(judgements: pd.DataFrame, score: str) -> pd.DataFrame:
+    """Return base, answer, judge, repeat and score; an answer is a run."""
+    if "run_id" in judgements:
+        answer = judgements["run_id"]
+    else:
+        names = [name for name in ("model", "length_bin", "repeat") if name in judgements]
+        answer = judgements[names].astype("string").agg(" / ".join, axis=1)
+    judge, repeat = judgements["judge"].astype("object"), judgements.get("judge_repeat", 0)
+    scores = pd.DataFrame({"base": judgements["unit"], "answer": answer, "judge": judge, "repeat": repeat})
+    return scores.assign(score=judgements[score])
+
+
+def _bases(judgements: pd.DataFrame, score: str, costs: Costs) -> tuple[pd.DataFrame, Costs, list[str]]:
+    """Return scores averaged over times judged and length bins, what a cell costs, and how it was averaged."""
+    keys = ["unit", "base", "model", "judge", "repeat"]
+    frame = judgements.assign(score=numbers_of("judgements", judgements, score))
+    frame = frame.astype({"judge": "object"})
+    within = [name for name in ("length_bin", "judge_repeat") if name in frame]
+    frame[within] = frame[within].astype("object")
+    repeated = frame.duplicated([*keys, *within])
+    if repeated.any():
+        raise InputError(
+            f"judgements: {int(repeated.sum())} are there twice, the first of base "
+            f"{frame.loc[repeated, 'base'].iloc[0]}; keep one per run, judge and time judged"
+        )
+    notes, bins, times = [], 1, 1
+    if "judge_repeat" in frame:
+        times = int(frame["judge_repeat"].nunique())
+        by = [*keys, *(name for name in within if name == "length_bin")]
+        frame = frame.groupby(by, sort=False, observed=True, dropna=False)["score"].mean().reset_index()
+        if times > 1:
+            notes.append(f"scores are means over up to {times} times a judge judged a reply")
+    if "length_bin" in frame:
+        bins = int(frame["length_bin"].nunique())
+        cells = frame.groupby(keys, sort=False, observed=True, dropna=False)["score"]
+        frame = cells.mean().where(cells.count() == bins).reset_index()
+        if bins > 1:
+            notes.append(
+                f"scores are means over the {bins} length bins, which are fixed; a mean needs all of them"
+            )
+    costs = replace(costs, runs_per_cell=bins, judgements_per_run=max(times, 1))
+    keys.remove("base")  # see `mean_of_units`
+    frame = frame.groupby(keys, sort=False, observed=True, dropna=False)["score"].mean().reset_index()
+    return frame.assign(base=frame["unit"]), costs, notes

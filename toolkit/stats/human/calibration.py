@@ -1,50 +1,32 @@
-"""Judges compared with people: calibrated means and agreement."""
+"""Judges compared with people: means that few ratings of people correct (prediction-powered), and agreement."""
 
-from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 
+import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
+from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.correlations import clustered_pearson
-from toolkit.stats.agreement.icc import FORMS, icc_estimates
-from toolkit.stats.agreement.kappa import weighted_kappa
-from toolkit.stats.agreement.ratings import rating_matrix
-from toolkit.stats.human.ppi import CalibratedMean, prediction_powered_contrasts
+from toolkit.stats.agreement.correlations import clustered_pearson, weighted_kappa
+from toolkit.stats.agreement.icc import FORMS, icc_estimates, rating_matrix
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.means import mean_estimate
+from toolkit.stats.inference.jackknife import FEWEST_BASES, all_and_without, jackknife, sums_by
+from toolkit.stats.inference.means import clustered_slope, mean_estimate, mean_on_scale
 from toolkit.stats.inference.p_values import with_holm
-from toolkit.stats.inference.run_table import in_order, need_columns, score_unit, told_apart
+from toolkit.stats.inference.run_table import Points, grouping_columns, in_order, need_columns, score_unit
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
-from toolkit.stats.result import Estimate, Estimates, Result
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result, Row
 from toolkit.words import SCORE, counted
-
-
-@dataclass(frozen=True)
-class Calibration(Result):
-    """What the ratings of people say of the scores of the judges."""
-
-    means: Mapping[str, CalibratedMean]
-    differences: tuple[CalibratedMean, ...]
-    agreement: Estimates
-    notes: tuple[str, ...]
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return the means, the differences and the agreement."""
-        yield from ((f"mean, {group}", mean.calibrated) for group, mean in self.means.items())
-        yield from (("difference", difference.calibrated) for difference in self.differences)
-        yield from (("agreement", estimate) for estimate in self.agreement)
-
-    def sentence(self) -> str:
-        """Return the calibrated mean and the agreement of the ensemble in words ready for the thesis."""
-        return " ".join([self.means["all"].sentence(), *(part.sentence() for part in self.agreement[:2])])
 
 
 @over_clusters
 def calibrate(
     runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, score: str = SCORE
-) -> Calibration:
+) -> Result:
     """Compare the judges with the people who rated some of the same answers.
 
     An answer that several people rated counts with the mean of their ratings. The calibrated means take the rated
@@ -70,7 +52,7 @@ def calibrate(
     judged = pd.to_numeric(runs[score], errors="coerce").astype("float64")
     table = runs.assign(judged=judged, rating=rating, shown=runs["run_id"].isin(human["run_id"]))
     means, differences = _calibrated(table.assign(all="all"), "all", score)
-    for column in told_apart(table, ("length_bin", "model")):
+    for column in grouping_columns(table, ("length_bin", "model")):
         if table[column].nunique() > 1:
             by_group, by_pair = _calibrated(table, column, score)
             means, differences = means | by_group, differences + by_pair
@@ -86,7 +68,26 @@ def calibrate(
         notes.append(f"{unfinished} ratings are unfinished and left out")
     if raters > 1:
         notes.append("the intervals hold for these people, not for others")
-    return Calibration(means, tuple(differences), tuple(agreement), tuple(notes))
+    return Result(
+        "calibration",
+        text=_sentence,
+        rows=_rows,
+        means=means,
+        differences=tuple(differences),
+        agreement=tuple(agreement),
+        notes=tuple(notes),
+    )
+
+
+def _rows(result: Result) -> Iterator[Row]:
+    yield from ((f"mean, {group}", mean.calibrated) for group, mean in result.means.items())
+    yield from (("difference", difference.calibrated) for difference in result.differences)
+    yield from (("agreement", estimate) for estimate in result.agreement)
+
+
+def _sentence(result: Result) -> str:
+    """Return the calibrated mean and the agreement of the ensemble in words."""
+    return " ".join([result.means["all"].sentence(), *(part.sentence() for part in result.agreement[:2])])
 
 
 def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, score: str) -> None:
@@ -103,9 +104,7 @@ def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, sc
         raise InputError(f"calibration: rated run {unknown.iloc[0]} is not among the runs; give all runs")
 
 
-def _calibrated(
-    table: pd.DataFrame, column: str, score: str
-) -> tuple[dict[str, CalibratedMean], list[CalibratedMean]]:
+def _calibrated(table: pd.DataFrame, column: str, score: str) -> tuple[dict[str, Result], list[Result]]:
     names = in_order(table[column])
     pairs = (
         [(b, a) for b, a in CONTRASTS if {a, b} <= {*names}]
@@ -120,7 +119,7 @@ def _calibrated(
     # A run that was shown and whose rating is unfinished is missing; it is no unrated run.
     rated, others = table[table["shown"]], table[~table["shown"]]
     scores = (rated["rating"], rated["judged"], others["judged"])
-    labels = (list(side[name]) for name in (column, "base") for side in (rated, others))
+    labels = (list(side[name]) for name in (column, "unit") for side in (rated, others))
     results = prediction_powered_contrasts(contrasts, *scores, *labels, unit=score_unit(score, table))
     calibrated = [
         _with_facets(result, mean, {facet: str(first)})
@@ -130,20 +129,20 @@ def _calibrated(
     ]
     count = len(names)
     tests = with_holm((difference.calibrated for difference in calibrated[count:]), "calibrated differences")
-    corrected = [replace(d, calibrated=test) for d, test in zip(calibrated[count:], tests, strict=True)]
+    corrected = [d.replace(calibrated=test) for d, test in zip(calibrated[count:], tests, strict=True)]
     return {f"{prefix}{n}": m for n, m in zip(names, calibrated[:count], strict=True)}, corrected
 
 
-def _with_facets(result: CalibratedMean, statistic: str, facets: dict[str, str]) -> CalibratedMean:
+def _with_facets(result: Result, statistic: str, facets: dict[str, str]) -> Result:
     alone = [{**facets, "raters": f"{raters} alone"} for raters in ("people", "judges")]
     parts = zip((result.calibrated, result.people, result.judges), (facets, *alone), strict=True)
     calibrated, people, judges = (replace(part, statistic=statistic, facets=labels) for part, labels in parts)
-    return CalibratedMean(calibrated, people, judges, result.tuning)
+    return result.replace(calibrated=calibrated, people=people, judges=judges)
 
 
 def _agreement(judge: str, values: pd.Series, shown: pd.DataFrame) -> list[Estimate]:
     scores, ratings = shown["run_id"].map(values).astype("float64"), shown["rating"]
-    bases, pair = shown["base"].astype(str), f"{judge} and people"
+    bases, pair = shown["unit"].astype(str), f"{judge} and people"
     paired = scores.notna() & ratings.notna()
     x, y, missing = scores[paired], ratings[paired], int((~paired).sum())
     quadratic = "weighted kappa (quadratic)"
@@ -191,10 +190,10 @@ def compare_with_people(
             f"ensemble less {person}",
             method="t over bases, clustered",
             unit=score_unit(score, runs),
-            n={"bases": scored["base"].nunique(), "answers": len(scored)},
+            n={"bases": scored["unit"].nunique(), "answers": len(scored)},
             missing=len(paired) - len(scored),
         )
-        differences, bases = scored["ensemble"] - scored[score], list(scored["base"])
+        differences, bases = scored["ensemble"] - scored[score], list(scored["unit"])
         difference = mean_estimate(empty, differences, bases, "no run was scored by both", tested=True)
         estimates.append(replace(difference, p_value=None))
         estimates += [_icc(person, ratings, judge, by_judge[judge], score) for judge in in_order(by_judge)]
@@ -204,7 +203,7 @@ def compare_with_people(
 
 
 def _run_means(rows: pd.DataFrame, score: str) -> pd.DataFrame:
-    by_run = rows.groupby(["run_id", "base"], observed=True, sort=False, dropna=False)
+    by_run = rows.groupby(["run_id", "unit"], observed=True, sort=False, dropna=False)
     return by_run[score].mean().reset_index()
 
 
@@ -218,3 +217,253 @@ def _icc(first: str, ratings: pd.DataFrame, second: str, counterparts: pd.DataFr
     icc = icc_estimates(matrix)[FORMS.index("ICC(A,1)")]
     pair = f"{first} and {second}"
     return replace(icc, name=f"{icc.name} of {pair}", statistic=icc.name, facets={"pair": pair})
+
+
+JACKKNIFE = "PPI++ with a pooled weight, jackknife over bases, Student t, Satterthwaite degrees of freedom"
+ALONE = "Student t over bases, clustered"
+VERIFIED = 8  # rated bases from which simulations show that the interval has its level
+
+
+def calibrated_contrasts(sums: np.ndarray, contrasts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return K contrasts of C calibrated means (R x K) and the judges' weight (R) from sums (R x 7 x C).
+
+    Sums are n, y, f, yf and ff of rated answers, n and f of the others. A contrast without its ratings is NaN.
+    """
+    n, y, f, yf, ff, others, f_others = sums.swapaxes(0, 1)
+    count, many = np.maximum(n, 1), np.maximum(others, 1)
+    tuned = (n > 0) & (others > 0)
+    spread = ff - f**2 / count
+    # A spread that is rounding of the sums it is left over from is none.
+    spread = np.where(spread > ROUNDING**1.5 * count, spread, 0.0)
+    share = (contrasts**2).sum(axis=0) * tuned / count**2
+    variance = (share * (1 + n / many) * spread).sum(axis=1)
+    covariance = (share * (yf - y * f / count)).sum(axis=1)
+    weight = np.divide(covariance, variance, out=np.zeros(len(n)), where=variance > 0)
+    means = y / count + weight[:, None] * np.where(tuned, f_others / many - f / count, 0.0)
+    unrated = (n == 0).astype(float) @ (contrasts != 0).T
+    return np.where(unrated > 0, np.nan, means @ contrasts.T), weight
+
+
+def _mean_sentence(result: Result) -> str:
+    """Return the calibrated mean in words, beside what people and judges alone say."""
+    text = result.calibrated.sentence()
+    if result.tuning is None:
+        return text
+    parts = [
+        f"{raters} alone {mean.estimate:.3f}"
+        for raters, mean in (("people", result.people), ("judges", result.judges))
+        if mean.estimate is not None
+    ]
+    return f"{text} For comparison: {', '.join(parts)}; the judges' weight is {result.tuning:.2f}."
+
+
+def calibrated_mean(calibrated: Estimate, people: Estimate, judges: Estimate, tuning: float | None) -> Result:
+    """Return a mean or difference that people would give, beside that of people and of judges alone."""
+    return Result(
+        "calibrated_mean",
+        text=_mean_sentence,
+        calibrated=calibrated,
+        people=people,
+        judges=judges,
+        tuning=tuning,
+    )
+
+
+def prediction_powered_mean(
+    name: str,
+    human: ArrayLike,
+    judged: ArrayLike,
+    unrated: ArrayLike,
+    bases: Sequence[Hashable] | None = None,
+    unrated_bases: Sequence[Hashable] | None = None,
+    *,
+    unit: str | None = None,
+) -> Result:
+    """Return the mean that people would give to all answers, where they rated a few and the judges scored all.
+
+    That of `prediction_powered_contrasts` with a single group.
+
+    Examples
+    --------
+    >>> people, same = [4, 3, 5, 2, 4, 3, 5, 4], [4.5, 3.5, 4.5, 3, 4, 3.5, 5, 4.5]
+    >>> others = [4, 4.5, 3.5, 5, 3, 4, 4.5, 3.5, 4, 4.5, 5, 3, 4, 3.5, 4.5, 4]
+    >>> round(prediction_powered_mean("mean", people, same, others).calibrated.estimate, 6)
+    3.720065
+    """
+    y, f, u = (np.asarray(values, dtype=float) for values in (human, judged, unrated))
+    groups = ["all"] * len(y), ["all"] * len(u)
+    return prediction_powered_contrasts(
+        [(name, "all", None)], y, f, u, *groups, bases, unrated_bases, unit=unit
+    )[0]
+
+
+def prediction_powered_contrasts(
+    contrasts: Sequence[tuple[str, Hashable, Hashable | None]],
+    human: ArrayLike,
+    judged: ArrayLike,
+    unrated: ArrayLike,
+    groups: Sequence[Hashable],
+    unrated_groups: Sequence[Hashable],
+    bases: Sequence[Hashable] | None = None,
+    unrated_bases: Sequence[Hashable] | None = None,
+    *,
+    unit: str | None = None,
+) -> list[Result]:
+    r"""Return means of groups of answers, and differences of two, as people would give them to all answers.
+
+    With people's ratings y, judges' scores f, and n rated and N other answers of group c,
+    :math:`\hat\theta_c = \bar y_c + \lambda (\bar f_{c,unrated} - \bar f_{c,rated})`; a contrast is
+    :math:`\sum_c w_c \hat\theta_c`. It is unbiased for every :math:`\lambda` if the rated answers are a random part of
+    all. One :math:`\lambda` serves all contrasts, because few ratings do not determine several:
+    :math:`\hat\lambda = \frac{\sum_c W_c S_{yf,c} / n_c^2}{\sum_c W_c (1 + n_c/N_c) S_{ff,c} / n_c^2}` with
+    :math:`W_c` the squares of :math:`w_c` summed over the contrasts, and S the sums of products about the means of the
+    rated answers of a group. It is not held within 0-1.
+
+    The interval leaves out each base in turn, tunes again, and is :math:`\hat\theta \pm t_\nu\, s`;
+    :math:`s^2 = s_r^2 + s_u^2` is the sum of the jackknife variances of the bases with and without ratings (of all
+    together where fewer than four have none), :math:`\nu = s^4 / (s_r^4 / \nu_r + s_u^4 / \nu_u)`, each with the
+    degrees of freedom of `toolkit.stats.inference.jackknife.jackknife_interval`, at most :math:`G_r - 1` with
+    :math:`G_r` rated bases. In 2,500 simulated studies a setting (10 to 100 bases; judges that follow people closely or
+    hardly; means of 3.3 and 4.6 on 0-5) means and differences covered 95.0-97.0 % at 8 rated bases and 94.8-96.4 % at
+    12 and more. With fewer than 8 the result says that its interval is not verified.
+
+    ``contrasts`` are the name of each result, with its group and None, or with two groups of which the second is
+    subtracted. An answer that lacks a score is missing; without bases every answer is its own.
+
+    References
+    ----------
+    Angelopoulos et al. (2023), Science 382, 669-674. Angelopoulos, Duchi & Zrnic (2024), PPI++: Efficient
+    prediction-powered inference, arXiv:2311.01453. Efron & Tibshirani (1993), An Introduction to the Bootstrap,
+    chapter 11. Satterthwaite (1946), Biometrics Bulletin 2, 110-114.
+
+    Examples
+    --------
+    >>> people, same = [4, 3, 5, 2, 4, 3, 5, 4], [4.5, 3.5, 4.5, 3, 4, 3.5, 5, 4.5]
+    >>> by_group_and_base = list("MSMSMSMS"), list("MSMS"), list("aabbccdd"), list("eeff")
+    >>> found = prediction_powered_contrasts([("M - S", "M", "S")], people, same, [5, 4, 4, 4], *by_group_and_base)
+    >>> round(found[0].calibrated.estimate, 3), found[0].calibrated.n["rated bases"]
+    (1.352, 4)
+    """
+    y, f, u = (np.asarray(values, dtype=float) for values in (human, judged, unrated))
+    labels = _labels(len(y), len(f), len(u), bases, unrated_bases)
+    table = pd.DataFrame({"people": np.concatenate([y, np.zeros(len(u))]), "judges": np.concatenate([f, u])})
+    table = table.assign(rated=np.arange(len(table)) < len(y), base=labels)
+    table["group"] = pd.Series([*groups, *unrated_groups], dtype=object)
+    absent = table[table[["people", "judges"]].isna().any(axis=1)]
+    table = table.drop(absent.index)
+    finite = bool(np.isfinite(table[["people", "judges"]].to_numpy()).all())
+    fit = _fit(table, [pair for _, *pair in contrasts]) if finite and table["rated"].any() else None
+    unit, results = Points() if unit is None else unit, list[Result]()
+    for index, (name, first, second) in enumerate(contrasts):
+        sides = [first] if second is None else [first, second]
+        part = table[table["group"].isin(sides)]
+        rated = part[part["rated"]]
+        by_group = rated.groupby("group")["base"].nunique()
+        bases_rated, bases_scored = int(rated["base"].nunique()), int(part["base"].nunique())
+        n = {"rated answers": len(rated), "unrated answers": len(part) - len(rated)}
+        if bases is not None:
+            n |= {"bases": bases_scored, "rated bases": bases_rated}
+        empty = Estimate(
+            name, method=JACKKNIFE, unit=unit, n=n, missing=int(absent["group"].isin(sides).sum())
+        )
+        people = replace(empty, name=f"{name}, people alone", n={"answers": len(rated)}, method=ALONE)
+        judges = replace(empty, name=f"{name}, judges alone", n={"answers": len(part)}, method=ALONE)
+        lacking = [side for side in sides if side not in by_group]
+        if fit is None or lacking:
+            group = f" of {lacking[0]}" if lacking and second is not None else ""
+            reason = f"no answer{group} was rated by people and by the judges"
+            reason = reason if lacking else "a score is infinite; correct it or leave it empty"
+            calibrated, people, judges = (mean.not_estimable(reason) for mean in (empty, people, judges))
+            results.append(calibrated_mean(calibrated, people, judges, None))
+            continue
+        estimate, error, degrees = (float(values[index]) for values in fit[:3])
+        calibrated = empty.with_value(estimate)
+        reason = "" if math.isfinite(error) else "the ratings do not vary"
+        if bases_rated < FEWEST_BASES:
+            reason = f"{counted(bases_rated, 'rated bases')}, and {FEWEST_BASES} are needed"
+        elif by_group.min() < 2:
+            reason = f"all ratings of {by_group.idxmin()} are of one base, and two are needed"
+        if reason:
+            calibrated = calibrated.no_interval(reason)
+        else:
+            degrees = min(degrees, bases_rated - 1.0)
+            half = error * float(special.stdtrit(degrees, (1 + empty.confidence) / 2))
+            p_value = 2 * float(special.stdtr(degrees, -abs(estimate) / error))
+            few = f"{bases_rated} rated bases: coverage of the interval is verified from {VERIFIED} on"
+            calibrated = empty.with_value(
+                estimate,
+                estimate - half,
+                estimate + half,
+                degrees=degrees,
+                p_value=None if second is None else p_value,
+                note=few if bases_rated < VERIFIED else "",
+            )
+        people, judges = _alone(people, rated, "people", sides), _alone(judges, part, "judges", sides)
+        results.append(calibrated_mean(calibrated, people, judges, fit[3]))
+    return results
+
+
+def _fit(
+    table: pd.DataFrame, contrasts: Sequence[Sequence[Hashable | None]]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Return estimate, error and degrees of freedom of each contrast, and the judges' weight."""
+    groups = list(dict.fromkeys(side for pair in contrasts for side in pair if side is not None))
+    signs = np.array([[float(group == a) - float(group == b) for group in groups] for a, b in contrasts])
+    rated, judges, people = (table[name].to_numpy(float) for name in ("rated", "judges", "people"))
+    # Centred and of one size first: neither a constant in all scores nor their unit may cost precision.
+    size = float(np.abs(np.concatenate([people, judges])).max()) or 1.0
+    middle = float(people @ rated / rated.sum())
+    y, f = (people - middle) / size, (judges - float(judges.mean())) / size
+    parts = (rated, rated * y, rated * f, rated * y * f, rated * f * f, 1 - rated, (1 - rated) * f)
+    member = np.array([(table["group"] == group).to_numpy(float) for group in groups]).T
+    rows = np.stack(parts, axis=1)[:, :, None] * member[:, None, :]
+    codes = pd.factorize(table["base"])[0]
+    total, without = all_and_without(sums_by(codes, rows))
+    (estimates,), (weight,) = calibrated_contrasts(total, signs)
+    replicates = calibrated_contrasts(without, signs)[0]
+    errors, degrees = _jackknife(estimates, replicates, np.bincount(codes, rated) > 0)
+    return middle * signs.sum(axis=1) + size * estimates, size * errors, degrees, float(weight)
+
+
+def _jackknife(
+    estimates: np.ndarray, replicates: np.ndarray, rated: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return error and degrees of freedom of each contrast, NaN without an error.
+
+    Bases without ratings are another stratum, or their number would stand in the factor (G - 1) / G of the rated.
+    """
+    two_strata = min(rated.sum(), (~rated).sum()) >= FEWEST_BASES
+    strata = (rated, ~rated) if two_strata else (np.ones_like(rated),)
+    parts = [jackknife(estimates, replicates[stratum])[1:] for stratum in strata]
+    errors, degrees = (np.nan_to_num(np.stack(part)) for part in zip(*parts, strict=True))
+    variance = (errors**2).sum(axis=0)
+    usable = np.isfinite(replicates).all(axis=0) & (variance > 0)
+    below = np.where(usable, (errors**4 / degrees).sum(axis=0), 1.0)
+    return np.where(usable, np.sqrt(variance), np.nan), variance**2 / below
+
+
+def _alone(empty: Estimate, rows: pd.DataFrame, scores: str, sides: Sequence[Hashable]) -> Estimate:
+    if len(sides) == 1:
+        return mean_on_scale(empty, rows[scores], list(rows["base"]))
+    difference = clustered_slope(empty.name, rows["group"] == sides[0], rows[scores], list(rows["base"]))
+    return replace(difference, unit=empty.unit, missing=empty.missing)
+
+
+def _labels(
+    n: int,
+    judged: int,
+    unrated: int,
+    bases: Sequence[Hashable] | None,
+    unrated_bases: Sequence[Hashable] | None,
+) -> np.ndarray:
+    label = "calibrated mean"
+    if n != judged:
+        raise InputError(f"{label}: {n} ratings by people and {judged} by judges; give two for each answer")
+    if bases is unrated_bases is None:
+        return np.arange(n + unrated)
+    if bases is None or unrated_bases is None:
+        raise InputError(f"{label}: only one side has bases; give them for rated and unrated answers")
+    if len(bases) != n or len(unrated_bases) != unrated:
+        counts = f"{n} and {unrated} answers, {len(bases)} and {len(unrated_bases)} bases"
+        raise InputError(f"{label}: {counts}; give as many")
+    return np.array([str(base) for base in (*bases, *unrated_bases)], dtype=object)

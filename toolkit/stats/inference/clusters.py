@@ -1,59 +1,74 @@
-"""The independent unit of every interval and test: the cluster, bases that share a text or a call."""
+"""The independent unit of every interval and test: the cluster, bases that share a text; and estimates over units."""
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeGuard, TypeVar
 
 import pandas as pd
 
-from toolkit.stats.result import GROUPS
+from toolkit.stats.inference.means import mean_on_scale
+from toolkit.stats.result import GROUPS, Estimate, Estimates, Result
 from toolkit.words import counted
 
 _OF_GROUPS = {"bases": GROUPS, "rated bases": f"rated {GROUPS}"}
+_is_part: ContextVar[bool] = ContextVar("_is_part", default=False)
+"""Whether an analysis is made, so that one inside of it is a part."""
 P = ParamSpec("P")
 R = TypeVar("R")
 V = TypeVar("V", pd.Series, pd.DataFrame)
 
 
 def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
-    """Make an analysis of frames by base one of independent clusters, where several bases are one.
+    """Give an analysis frames with a column ``unit``: what is independent, the cluster of a base or the base itself.
 
-    The analysis finds the cluster in ``base`` and the base itself in ``situation``, within which S, M and L are paired
-    (`mean_of_units`). What it returns counts independent groups in place of bases. Without a column ``cluster``, or
-    where every base is its own, nothing changes.
+    Intervals, tests and their n are over units; S, M and L are paired within the base (`mean_of_units`). Where several
+    bases are one unit, what the analysis returns counts independent groups in place of bases. An analysis that another
+    one makes takes the units of that.
     """
 
     @wraps(analysis)
     def clustered(*args: P.args, **kwargs: P.kwargs) -> R:
-        frames: list[pd.DataFrame] = [value for value in (*args, *kwargs.values()) if _has_units(value)]
+        if _is_part.get():
+            return analysis(*args, **kwargs)
+        frames = [value for value in (*args, *kwargs.values()) if _has_bases(value)]
         # Each may have a cluster of another name, such as its own address, or be the only answered one of its cluster.
         counts = [count for count in map(unit_counts, frames) if GROUPS in count]
+
+        def with_unit(value: Any) -> Any:
+            if not _has_bases(value):
+                return value
+            return value.assign(unit=value["cluster" if counts and "cluster" in value else "base"])
+
+        by_name = {name: with_unit(value) for name, value in kwargs.items()}
+        before = _is_part.set(True)
+        try:
+            result: R = analysis(*map(with_unit, args), **by_name)
+        finally:
+            _is_part.reset(before)
         if not counts:
-            return analysis(*args, **kwargs)
-        by_name = {name: _by_cluster(value) for name, value in kwargs.items()}
-        units = counts[0]
-        result: R = in_groups(analysis(*map(_by_cluster, args), **by_name), units)
-        notes = getattr(result, "notes", None)
-        if not (is_dataclass(result) and isinstance(notes, tuple)):
+            return result
+        result, units = in_groups(result, counts[0]), counts[0]
+        if not isinstance(result, Result) or "notes" not in result.values:
             return result
         note = (
             f"{counted(units['bases'], 'bases')} are {counted(units[GROUPS], GROUPS)}, because bases share texts or "
             "sources: intervals and tests rest on groups, each counting once where bases would"
         )
-        return replace(result, notes=(*notes, note))  # type: ignore[type-var]
+        return result.replace(notes=(*result.notes, note))
 
     return clustered
 
 
 def mean_of_units(values: V) -> V:
-    """Return one row a unit of values with ``base`` and ``situation`` in their index.
+    """Return one row a unit of values with ``unit`` and ``base`` in their index.
 
     Bases are averaged within their cluster, so that each cluster counts once, however often its texts are listed: a
     copy says nothing new. What is left is one independent value a unit, for which Student's t and the
     repeated-measures ANOVA are made.
     """
-    return values.groupby(level=["base", "situation"]).mean().groupby(level="base").mean()
+    return values.groupby(level=["unit", "base"]).mean().groupby(level="unit").mean()
 
 
 def unit_counts(frame: pd.DataFrame) -> dict[str, int]:
@@ -73,30 +88,84 @@ def units_words(clusters: Mapping[str, str], bases: Collection[str]) -> str:
 
 
 def in_groups(result: Any, units: Mapping[str, int]) -> Any:
-    """Return a result whose ``n`` counts independent groups, where its analysis counted clusters as bases.
+    """Return a result whose ``n`` counts independent groups, where its analysis counted units as bases.
 
     Bases stand beside the groups where all groups are used; how many there are in a part of the groups is not known.
     """
+    if isinstance(result, Estimate):
+        every = {"bases": units["bases"]} if result.n.get("bases") == units.get(GROUPS) else {}
+        return replace(result, n=every | {_OF_GROUPS.get(unit, unit): n for unit, n in result.n.items()})
     if type(result) is tuple:
         return tuple(in_groups(part, units) for part in result)
     if isinstance(result, Mapping):
         return {key: in_groups(part, units) for key, part in result.items()}
-    if not is_dataclass(result) or isinstance(result, type):
+    if not isinstance(result, Result):
         return result
-    new = {
-        field.name: in_groups(getattr(result, field.name), units) for field in fields(result) if field.init
-    }
-    if isinstance(n := new.get("n"), Mapping):
-        every = {"bases": units["bases"]} if n.get("bases") == units.get(GROUPS) else {}
-        new["n"] = every | {_OF_GROUPS.get(unit, unit): count for unit, count in n.items()}
-    return replace(result, **new)
+    values = {name: in_groups(value, units) for name, value in result.values.items()}
+    return result.replace(**values)
 
 
-def _has_units(value: Any) -> TypeGuard[pd.DataFrame]:
-    return isinstance(value, pd.DataFrame) and "cluster" in value and "base" in value
+def _has_bases(value: Any) -> TypeGuard[pd.DataFrame]:
+    return isinstance(value, pd.DataFrame) and "base" in value
 
 
-def _by_cluster(value: Any) -> Any:
-    if not _has_units(value):
-        return value
-    return value.assign(situation=value["base"], base=value["cluster"]).drop(columns="cluster")
+Interval = Callable[[Estimate, pd.Series, Sequence[Hashable]], Estimate]
+"""What makes an estimate of values and their units: `mean_on_scale`, `rate_mean` or the like."""
+
+
+def of_rows(
+    name: str,
+    rows: pd.DataFrame,
+    column: str,
+    interval: Interval,
+    *,
+    count: str = "answers",
+    nothing: str = "no answer has a score",
+    **labels: Any,
+) -> Estimate:
+    """Return the estimate of a column over the rows that have it, with n, what is missing, and other fields of it."""
+    scored = rows.dropna(subset=[column])
+    n = {count: len(scored), "bases": scored["unit"].nunique()}
+    empty = replace(Estimate(name, n=n, missing=len(rows) - len(scored)), **labels)
+    if scored.empty:
+        return empty.not_estimable(nothing)
+    return interval(empty, scored[column].astype("float64"), list(scored["unit"]))
+
+
+def by_group(
+    statistic: str,
+    rows: pd.DataFrame,
+    column: str,
+    by: Sequence[str],
+    interval: Interval = mean_on_scale,
+    **labels: Any,
+) -> Estimates:
+    """Return a statistic of each group of rows with its interval over units, and the group as facets.
+
+    Parameters
+    ----------
+    statistic
+        What is estimated, such as "mean length".
+    rows
+        A frame with a column ``unit``, as an analysis has it (`over_clusters`), and the columns of values and groups.
+    column
+        The values; a row without one is missing and counted.
+    by
+        Columns whose values are the groups, such as model and length_bin.
+    interval
+        How values of units become an estimate: `mean_on_scale` by default, `rate_mean` of values from 0 to 1.
+    **labels
+        Other fields of the estimates, such as unit and role.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"unit": list("aabbcc"), "model": list("xyxyxy"), "gain": [1.0, 2, 2, 4, 3, 6]})
+    >>> [(one.name, one.estimate, one.n) for one in by_group("gain", rows, "gain", ["model"])][0]
+    ('gain of x', 2.0, {'answers': 3, 'bases': 3})
+    """
+    estimates = []
+    for names, part in rows.groupby(list(by), sort=True, observed=True):
+        facets = dict(zip(by, map(str, names), strict=True))
+        name = f"{statistic} of {', '.join(facets.values())}"
+        estimates.append(of_rows(name, part, column, interval, statistic=statistic, facets=facets, **labels))
+    return tuple(estimates)

@@ -103,4 +103,4 @@ def with_jackknife(
     # The way there and back may round the estimate itself out of its interval.
     low, high = min(low, estimate.estimate), max(high, estimate.estimate)
     estimate = replace(estimate, low=low, high=high, degrees=float(degrees))
-    return estimate.noted(ONE_SIDED) if total in ends else estimate
+    return estimate.with_note(ONE_SIDED) if total in ends else estimate

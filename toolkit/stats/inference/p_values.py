@@ -106,13 +106,13 @@ def equal_differences(
     tail = float(special.ndtr(-math.sqrt(groups * room / (1 - room)))) if room < 1 else 0.0
     signs = 2.0**-groups * sides if mean else 0.0
     p_value = max(sides * tail if abs(mean) < margin or not margin else 1 - tail, signs)
-    estimate = empty.valued(mean, p_value=p_value, method=EQUAL_METHOD)
+    estimate = empty.with_value(mean, p_value=p_value, method=EQUAL_METHOD)
     if signs >= LEVEL:
         return estimate.no_interval(too_few(groups, signs))
     square = float(special.ndtri((1 + empty.confidence) / 2)) ** 2
     share = square / (groups + square)
     note = f"all are equal; the interval allows for {share:.0%} moving otherwise, which {groups} may not show"
-    return replace(estimate, low=mean - share * step, high=mean + share * step).noted(note)
+    return replace(estimate, low=mean - share * step, high=mean + share * step).with_note(note)
 
 
 def too_few(count: int, least: float) -> str:

@@ -62,7 +62,7 @@ def share(
     *,
     what: str = "pairs",
     missing: int = 0,
-    alike: float | None = None,
+    intracluster: float | None = None,
 ) -> Estimate:
     """Return the share of hits with an interval that allows for cases that come in clusters (`wilson_ends`).
 
@@ -79,14 +79,14 @@ def share(
     empty = Estimate(name, method=METHOD, unit=f"share of {what}", n=counts, missing=missing)
     if not len(hits):
         return empty.not_estimable("there is no case")
-    return _with_wilson(empty, np.asarray(hits, dtype=bool).astype(float), labels, alike)
+    return _with_wilson(empty, np.asarray(hits, dtype=bool).astype(float), labels, intracluster)
 
 
 def rate_mean(
     empty: Estimate,
     values: ArrayLike,
     clusters: Sequence[Hashable],
-    alike: float | None = None,
+    intracluster: float | None = None,
     *,
     nothing: str = "no answer has a score",
     reference: float | None = None,
@@ -106,21 +106,21 @@ def rate_mean(
         return empty.not_estimable(nothing)
     if len(set(clusters)) < 2:
         return clustered_mean(scores, clusters).of(empty)
-    return _with_wilson(empty, scores, list(clusters), alike, reference)
+    return _with_wilson(empty, scores, list(clusters), intracluster, reference)
 
 
 def _with_wilson(
     empty: Estimate,
     scores: np.ndarray,
     labels: list[Hashable],
-    alike: float | None,
+    intracluster: float | None,
     reference: float | None = None,
 ) -> Estimate:
     cases = max(len(scores), empty.n.get("answers", 0))
-    ends = wilson_ends(scores, labels, alike, cases)
+    ends = wilson_ends(scores, labels, intracluster, cases)
     method = METHOD if len(set(labels)) == cases else CLUSTERED_METHOD
     p_value = None if reference is None else p_by_inversion(ends, reference)
-    return empty.valued(float(scores.mean()), *ends(empty.confidence), method=method, p_value=p_value)
+    return empty.with_value(float(scores.mean()), *ends(empty.confidence), method=method, p_value=p_value)
 
 
 def mover(
@@ -141,8 +141,8 @@ def between_clusters(first: ArrayLike, second: ArrayLike, clusters: Sequence[Has
     return float(sums[:, 0] @ sums[:, 1]) / size if size > 0 else 0.0
 
 
-def likeness(hits: ArrayLike, clusters: Sequence[Hashable]) -> float | None:
-    """Return how alike the cases of a cluster are, from 0 to 1, by their design effect; None where all cases agree."""
+def intracluster_correlation(hits: ArrayLike, clusters: Sequence[Hashable]) -> float | None:
+    """Return the correlation within clusters, from 0 to 1, by the design effect; None where all cases agree."""
     scores, sizes = np.asarray(hits, dtype=float), pd.Series(list(clusters)).value_counts()
     p = float(scores.mean()) if len(scores) else 0.0
     if p in (0.0, 1.0) or len(sizes) in (1, len(scores)):
@@ -153,7 +153,7 @@ def likeness(hits: ArrayLike, clusters: Sequence[Hashable]) -> float | None:
 
 
 def wilson_ends(
-    values: ArrayLike, clusters: Sequence[Hashable], alike: float | None = None, answers: int = 0
+    values: ArrayLike, clusters: Sequence[Hashable], intracluster: float | None = None, answers: int = 0
 ) -> Callable[[float], tuple[float, float]]:
     r"""Return Wilson's interval of the mean of clustered scores from 0 to 1, as a function of its confidence.
 
@@ -163,10 +163,10 @@ def wilson_ends(
     :math:`\nu = 2 / (2 / \nu_{CR2} + \kappa / G)`, because clusters that are rarely wrong make the error itself
     uncertain: :math:`\kappa \ge 0` is the excess kurtosis of the sums of the G clusters. Scores between 0 and 1 vary
     less than those of 0 and 1, so that n and K are times :math:`p (1 - p) / s^2`; means of the repeats of an item vary
-    by chance, and are worth at most their ``answers``. Where all cases agree, their error
-    says nothing: with ``alike``, the `likeness` of a larger set that these are a part of, they count as :math:`n / (1 +
-    (n / K - 1)` alike), and without it as K. Simulated 95 % intervals covered 94-100 % with 5 to 100 clusters of any
-    sizes, by K = G and G - 1 degrees 56-90 % where one cluster held nine of ten cases.
+    by chance, and are worth at most their ``answers``. Where all cases agree, their error says nothing: with
+    ``intracluster``, the correlation r within clusters of a larger set that these are a part of, they count as
+    :math:`n / (1 + (n / K - 1) r)`, and without it as K. Simulated 95 % intervals covered 94-100 % with 5 to 100
+    clusters of any sizes, by K = G and G - 1 degrees 56-90 % where one cluster held nine of ten cases.
 
     References
     ----------
@@ -182,22 +182,22 @@ def wilson_ends(
     """
     scores, labels = np.asarray(values, dtype=float), list(clusters)
     mean, p, n = clustered_mean(scores, labels), float(scores.mean()), len(scores)
-    pulls = pd.Series(scores - p).groupby(labels, sort=False)
-    sizes, sums, uniform = pulls.size().to_numpy(), pulls.sum().to_numpy(), np.ptp(scores) == 0
+    deviations = pd.Series(scores - p).groupby(labels, sort=False)
+    sizes, sums, uniform = deviations.size().to_numpy(), deviations.sum().to_numpy(), np.ptp(scores) == 0
     kish, groups = n**2 / float((sizes**2).sum()), len(sizes)
     alone = groups == n and bool(np.isin(scores, (0.0, 1.0)).all())
     excess = max(float((sums**4).mean() / (sums**2).mean() ** 2) - 3, 0.0) if mean.error else 0.0
     degrees = 2 / (2 / max(mean.degrees, 1.0) + excess / groups)
-    least, worth, cases = kish, kish, max(n, answers)
-    if uniform and alike is not None:
-        worth = cases / (1 + (cases / kish - 1) * alike)
+    least, effective, cases = kish, kish, max(n, answers)
+    if uniform and intracluster is not None:
+        effective = cases / (1 + (cases / kish - 1) * intracluster)
     elif not (uniform or alone or groups == 1):
         size = p * (1 - p) / float(scores.var())  # 1 for scores of 0 and 1
         by_error = p * (1 - p) / mean.error**2 if mean.error else math.inf
-        least, worth = 0.0, min(max(kish * size, by_error), n * size if cases == n else cases)
+        least, effective = 0.0, min(max(kish * size, by_error), n * size if cases == n else cases)
 
     def ends(confidence: float) -> tuple[float, float]:
-        cases = max(least, worth / inflation(degrees, confidence))
+        cases = max(least, effective / inflation(degrees, confidence))
         return wilson(p * cases, cases, confidence)
 
     return ends

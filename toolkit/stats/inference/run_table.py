@@ -57,10 +57,9 @@ def score_unit(score: str, frame: pd.DataFrame) -> str:
 def checked_runs(
     runs: pd.DataFrame, score: str, *, numbers: Sequence[str] = (), labels: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """Return base, situation, model, length_bin and score of every run, or say what cannot be used.
+    """Return unit, base, model, length_bin and score of every run, or say what cannot be used.
 
-    Base is the independent unit, situation that within which length bins are paired: they differ where bases share
-    texts (`toolkit.stats.inference.clusters.over_clusters`).
+    Length bins are paired within the base; the unit is what is independent (`toolkit.stats.inference.clusters`).
     """
     need_columns("runs", runs, ("base", "length_bin", *labels, score, *numbers))
     if "run_id" in runs and runs["run_id"].notna().all() and runs["run_id"].duplicated().any():
@@ -69,8 +68,8 @@ def checked_runs(
         raise InputError(f"runs: run {name!r} is there {int((runs['run_id'] == name).sum())} times; keep one")
     checked = pd.DataFrame(
         {
+            "unit": runs["unit" if "unit" in runs else "base"].to_numpy(),
             "base": runs["base"].to_numpy(),
-            "situation": runs["situation" if "situation" in runs else "base"].to_numpy(),
             "model": runs["model"].to_numpy() if "model" in runs else "all",
             "length_bin": runs["length_bin"].astype("object").to_numpy(),
             "score": numbers_of("runs", runs, score, finite=True),
@@ -81,7 +80,7 @@ def checked_runs(
     for name in labels:
         checked[name] = runs[name].astype("object").to_numpy()
     checked.attrs = dict(runs.attrs)  # the scale of the scores
-    need_labels("runs", checked, ("base", "model", *labels))
+    need_labels("runs", checked, ("base", "unit", "model", *labels))
     if checked["length_bin"].isna().all():
         checked["length_bin"] = WHOLE
     need_labels("runs", checked, ("length_bin",))
@@ -95,7 +94,7 @@ def checked_runs(
 
 def item_means(rows: pd.DataFrame, *by: str) -> pd.DataFrame:
     """Return scores and numbers averaged within an item, a prompt of a base, however often it was asked."""
-    item = [name for name in ("base", "situation", "length_bin", "prompt_id") if name in rows]
+    item = [name for name in ("unit", "base", "length_bin", "prompt_id") if name in rows]
     return rows.groupby([*item, *by]).mean(numeric_only=True)
 
 
@@ -142,7 +141,7 @@ def numbers_of(analysis: str, frame: pd.DataFrame, name: str, *, finite: bool = 
     return np.asarray(numbers)
 
 
-def told_apart(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+def grouping_columns(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     """Return the columns that tell rows apart in groups; the length bin of scores that know none does not."""
     return [name for name in columns if name in frame and not (frame[name] == WHOLE).all()]
 
@@ -154,7 +153,7 @@ def at_length(model: object, length_bin: object) -> str:
 
 def averaged_note(checked: pd.DataFrame) -> list[str]:
     """Return a note of what is averaged within a base; none where there is nothing to average."""
-    repeats = checked.duplicated(["base", "situation", "model", "length_bin"]).any()
+    repeats = checked.duplicated(["base", "model", "length_bin"]).any()
     averaged = ["repeats"] if repeats else []
     averaged += ["models"] if checked["model"].nunique() > 1 else []
     first = f"{' are averaged first, then '.join(averaged)}{' are averaged' if len(averaged) == 1 else ''}"

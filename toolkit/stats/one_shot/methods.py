@@ -14,7 +14,7 @@ from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.p_values import equal_differences, sign_flip, with_holm, with_inversion
 from toolkit.stats.inference.proportions import mover
 from toolkit.stats.inference.run_table import need_columns
-from toolkit.stats.result import CONFIDENCE, Estimate, Estimates, Result
+from toolkit.stats.result import CONFIDENCE, Estimate, Result, Row
 from toolkit.words import agreeing, choices, counted, joined
 
 VERDICTS = ("expected", "unexpected", "hallucinated")  # I1, I0 and H, in the order of the weights
@@ -128,7 +128,7 @@ def method_estimates(method: MethodScore, confidence: float = 0.95) -> tuple[Est
     more: dict[str, Any] = {"method": result.method, "confidence": result.confidence, "note": method.note}
     ends = result.low, result.high
     clamped = (max(0.0, end) for end in ends)
-    return score.valued(result.score, *clamped, **more), raw.valued(result.raw, *ends, **more)
+    return score.with_value(result.score, *clamped, **more), raw.with_value(result.raw, *ends, **more)
 
 
 def overall(
@@ -150,7 +150,7 @@ def overall(
         bottom, top = max(0.0, bottom), max(0.0, top)
     if mean.low is not None and mean.high is not None:
         mean = replace(mean, low=max(bottom, mean.low), high=min(top, mean.high))
-    return mean.noted(note)
+    return mean.with_note(note)
 
 
 def document_words(document: str) -> str:
@@ -216,27 +216,13 @@ def compare_two_methods(
     return with_inversion(Estimate(name, b.raw - a.raw, method=PAIR_METHOD, unit=UNIT, n=n), ends)
 
 
-@dataclass(frozen=True)
-class OneShotComparison(Result):
-    """The differences between any two variants, documents or models, over the questions that both answered."""
-
-    about = "comparison"
-    by: str
-    contrasts: Estimates
-    notes: tuple[str, ...]
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return every contrast with what it is between."""
-        return ((f"between {self.by}s", contrast) for contrast in self.contrasts)
-
-
 def compare_one_shot(
     methods: pd.DataFrame,
     by: Factor = "variant",
     *,
     score: Literal["raw", "score"] = "raw",
     seed: int = 0,
-) -> OneShotComparison:
+) -> Result:
     """Compare every two variants, documents or models by the scores of the same questions.
 
     A difference is taken within a question, its sample and the two others of variant, document and model, and averaged
@@ -265,7 +251,11 @@ def compare_one_shot(
     if incomplete := int(methods[score].isna().sum()):
         lack = agreeing(incomplete, "are incomplete, have no score and are left out")
         notes.append(f"{incomplete} of {counted(len(methods), 'methods')} {lack}")
-    return OneShotComparison(by, contrasts, tuple(notes))
+    return Result("one_shot", rows=_rows, by=by, contrasts=contrasts, notes=tuple(notes))
+
+
+def _rows(result: Result) -> Iterator[Row]:
+    return ((f"between {result.by}s", contrast) for contrast in result.contrasts)
 
 
 def _cells(methods: pd.DataFrame, by: str, score: str) -> pd.DataFrame:
@@ -297,4 +287,4 @@ def _contrast(cells: pd.DataFrame, later: str, earlier: str, seed: int) -> Estim
         return equal_differences(empty, mean, len(differences), scale=scale)
     test = sign_flip(differences.to_numpy(), seed=seed)
     more = {"p_value": test.p_value, "method": test.method, "reason": test.reason}
-    return empty.valued(test.mean, test.low, test.high, **more)
+    return empty.with_value(test.mean, test.low, test.high, **more)

@@ -1,17 +1,16 @@
 """What a study can still detect, and what a larger one would cost, from the variance of its own runs."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations, product
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
-from toolkit.stats.inference.effect_size import FEWEST_FOR_SPREAD, standard_deviation
-from toolkit.stats.inference.means import clustered_mean
+from toolkit.stats.inference.means import FEWEST_FOR_SPREAD, clustered_mean, standard_deviation
 from toolkit.stats.inference.run_table import checked_runs, item_means, score_unit
 from toolkit.stats.power.sample_size import (
     PowerAnswer,
@@ -21,59 +20,19 @@ from toolkit.stats.power.sample_size import (
     whole,
 )
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
-from toolkit.stats.result import Estimate, Estimates, Result
+from toolkit.stats.result import Estimate, Result, Row
 from toolkit.words import SCORE, agreeing, counted
 
 COSTS = ("aud_cost", "judge_aud_cost")
 ALPHA = 0.05
 
 
-@dataclass(frozen=True)
-class ContrastPower:
-    """What is known of the power of one contrast of length bins; None where no effect was asked about."""
-
-    name: str
-    spread: Estimate
-    between: float | None
-    within: float | None
-    sd: float | None
-    detectable: PowerAnswer
-    needed: PowerAnswer | None
-    cost: PowerAnswer | None
-
-    def answers(self) -> Estimates:
-        """Return the results that there are."""
-        return tuple(filter(None, (self.spread, self.detectable, self.needed, self.cost)))
-
-
-@dataclass(frozen=True)
 class PilotPower(Result):
     """The power of a study for the contrasts M-S, L-M and L-S, from its own runs.
 
+    A contrast has ``spread``, ``detectable``, ``needed`` and ``cost``, the last two where an effect was asked about.
     ``repeats`` is what the answers are for, ``level`` that of each test after correction for their number.
     """
-
-    about = "contrast"
-    contrasts: tuple[ContrastPower, ...]
-    aud_per_base: Estimate
-    repeats: float
-    power: float
-    level: float
-    notes: tuple[str, ...]
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return the answers of each contrast, and what a base costs."""
-        yield from ((contrast.name, answer) for contrast in self.contrasts for answer in contrast.answers())
-        yield "all", self.aud_per_base
-
-    def sentence(self) -> str:
-        """Return every answer in words ready for the thesis."""
-        parts = [
-            f"{contrast.name}: {answer.sentence()}"
-            for contrast in self.contrasts
-            for answer in contrast.answers()[1:]
-        ]
-        return " ".join([*parts, *(f"{note[0].upper()}{note[1:]}." for note in self.notes)])
 
     def curve(self, bases: Iterable[int]) -> pd.DataFrame:
         """Return what other numbers of bases, 2 or more, would detect and cost; NaN where there is no number."""
@@ -85,6 +44,21 @@ class PilotPower(Result):
             rows.append((contrast.name, int(n), effect, None if price is None else n * price))
         frame = pd.DataFrame(rows, columns=["contrast", "bases", "detectable_effect", "aud"])
         return frame.astype({"detectable_effect": "float64", "aud": "float64"})
+
+
+def _rows(result: Result) -> Iterator[Row]:
+    yield from ((contrast.name, answer) for contrast in result.contrasts for answer in contrast.select())
+    yield "all", result.aud_per_base
+
+
+def _sentence(result: Result) -> str:
+    """Return every answer in words."""
+    parts = [
+        f"{contrast.name}: {answer.sentence()}"
+        for contrast in result.contrasts
+        for answer in contrast.select()[1:]
+    ]
+    return " ".join([*parts, *(f"{note[0].upper()}{note[1:]}." for note in result.notes)])
 
 
 @over_clusters
@@ -123,7 +97,7 @@ def pilot_power(
         check_size("the number of repeats", repeats, 1)
     costs = [name for name in COSTS if name in runs]
     checked = checked_runs(runs, score, numbers=costs)
-    by = ["base", "situation", "model", "length_bin"]
+    by = ["unit", "base", "model", "length_bin"]
     cells = checked.groupby(by)["score"].agg(["mean", "count", "var"])
     cells = cells[cells["count"] > 0]
     present = set(cells.index.get_level_values("length_bin"))
@@ -132,9 +106,19 @@ def pilot_power(
     now = float(checked.groupby(by[1:]).size().mean()) if len(checked) else 1.0
     planned = now if repeats is None else float(repeats)
     price = _price(checked, costs, planned / now)
-    total, unit = checked["base"].nunique(), score_unit(score, runs)
+    total, unit = checked["unit"].nunique(), score_unit(score, runs)
     contrasts = tuple(_contrast(pair, cells, total, unit, effect, level, repeats, price) for pair in pairs)
-    return PilotPower(contrasts, price, planned, 0.8, level, _notes(checked, contrasts, costs))
+    return PilotPower(
+        "power",
+        text=_sentence,
+        rows=_rows,
+        contrasts=contrasts,
+        aud_per_base=price,
+        repeats=planned,
+        power=0.8,
+        level=level,
+        notes=_notes(checked, contrasts, costs),
+    )
 
 
 def _contrast(
@@ -146,7 +130,7 @@ def _contrast(
     level: float,
     repeats: int | None,
     price: Estimate,
-) -> ContrastPower:
+) -> Result:
     b, a = pair
     name = f"{b}-{a}"
     facets = {"contrast": name}
@@ -184,11 +168,14 @@ def _contrast(
     detectable = answered(
         lambda sd: detectable_effect(n, sd, alpha=level, unit=unit), "detectable effect", unit
     )
-    if effect is None:
-        return ContrastPower(name, spread, between, once, sd, detectable, None, None)
-    needed = answered(lambda sd: bases_needed(effect, sd, alpha=level), "bases needed", "bases")
-    cost = labelled(_cost(needed, price, n), "AUD needed")
-    return ContrastPower(name, spread, between, once, sd, detectable, needed, cost)
+    needed = cost = None
+    if effect is not None:
+        needed = answered(lambda sd: bases_needed(effect, sd, alpha=level), "bases needed", "bases")
+        cost = labelled(_cost(needed, price, n), "AUD needed")
+    return Result(
+        "contrast_power", name=name, spread=spread, between=between, within=once, sd=sd,
+        detectable=detectable, needed=needed, cost=cost,
+    )  # fmt: skip
 
 
 def _with_ends(answer: PowerAnswer, ends: list[float | None]) -> PowerAnswer:
@@ -210,9 +197,9 @@ def _within(
         return None
     pooled = (wide["var"][list(pair)] * freedom).sum() / freedom.sum()
     counts = wide["count"].loc[paired, list(pair)]
-    shares = 1.0 / pd.Series(1.0, index=paired).groupby(level="base").transform("sum") ** 2
+    shares = 1.0 / pd.Series(1.0, index=paired).groupby(level="unit").transform("sum") ** 2
     observed, once = (
-        ((pooled / repeats).sum(axis=1) * shares).groupby(level="base").sum()
+        ((pooled / repeats).sum(axis=1) * shares).groupby(level="unit").sum()
         for repeats in (counts, counts**0)
     )
     return float(observed.mean()), float(once.mean())
@@ -220,7 +207,7 @@ def _within(
 
 def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:
     """Return what the planned runs and judgements of one base cost, from the mean of each model and length bin."""
-    counts = {"bases": int(checked["base"].nunique()), "runs": len(checked)}
+    counts = {"bases": int(checked["unit"].nunique()), "runs": len(checked)}
     unknown = Estimate("AUD per base", unit="AUD", n=counts)
     if "aud_cost" not in costs:
         return unknown.not_estimable("the runs have no aud_cost")
@@ -228,12 +215,12 @@ def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:
     for (model, length), rows in checked.groupby(["model", "length_bin"]):
         if rows["aud_cost"].isna().all():
             return unknown.not_estimable(f"no cost of {str(model)!r} is known at length {length}")
-        per_base = len(rows) / max(rows["situation"].nunique(), 1)
+        per_base = len(rows) / max(rows["base"].nunique(), 1)
         total += sum(float(rows[name].mean()) for name in costs if rows[name].notna().any()) * per_base
     missing = int(checked["aud_cost"].isna().sum())
     free = "these models and judges cost nothing" if total == 0 else ""
     method = "mean of runs and judgements"
-    return unknown.valued(total * more, method=method, missing=missing, note=free)
+    return unknown.with_value(total * more, method=method, missing=missing, note=free)
 
 
 def _cost(needed: PowerAnswer, price: Estimate, n: int) -> PowerAnswer:
@@ -260,7 +247,7 @@ def _cost(needed: PowerAnswer, price: Estimate, n: int) -> PowerAnswer:
     )
 
 
-def _notes(checked: pd.DataFrame, contrasts: tuple[ContrastPower, ...], costs: list[str]) -> tuple[str, ...]:
+def _notes(checked: pd.DataFrame, contrasts: Sequence[Result], costs: list[str]) -> tuple[str, ...]:
     notes = ["power is computed from the variance of these runs; the observed differences do not enter"]
     tests = len(contrasts)
     if tests > 1:
@@ -285,20 +272,8 @@ def _notes(checked: pd.DataFrame, contrasts: tuple[ContrastPower, ...], costs: l
 KINDS = ("detectable difference", "bases needed")
 
 
-@dataclass(frozen=True)
-class ModelPower(Result):
-    """What is detectable of each pair of models, and the bases that an effect needs where one was asked for."""
-
-    about = "models"
-    kinds: ClassVar[Mapping[str, str]] = dict(zip(("detectable", "needed"), KINDS, strict=True))
-    detectable: Estimates
-    needed: Estimates
-    level: float
-    notes: tuple[str, ...] = ()
-
-
 @over_clusters
-def model_power(runs: pd.DataFrame, *, score: str = SCORE, effect: float | None = None) -> ModelPower:
+def model_power(runs: pd.DataFrame, *, score: str = SCORE, effect: float | None = None) -> Result:
     r"""Return the smallest difference of two models that the runs can find with a power of .8, and what one needs.
 
     The difference is taken prompt by prompt, as in `compare_models`. Its clustered standard error times
@@ -316,7 +291,7 @@ def model_power(runs: pd.DataFrame, *, score: str = SCORE, effect: float | None 
 
     Returns
     -------
-    ModelPower
+    Result
         One estimate a pair of models, in the unit of the score, and one in bases where an effect is given.
 
     References
@@ -342,13 +317,13 @@ def model_power(runs: pd.DataFrame, *, score: str = SCORE, effect: float | None 
     needed: list[Estimate] = []
     for first, second in pairs:
         name, difference = f"{first} - {second}", (cells[first] - cells[second]).dropna()
-        bases = list(difference.index.get_level_values("base"))
+        bases = list(difference.index.get_level_values("unit"))
         answers = _answers(difference, bases, effect, level, unit)
         facets = {"models": name}
         for answer, listed, kind in zip(answers, (detectable, needed), KINDS, strict=False):
             label = f"{kind}, {name}"
             listed.append(replace(answer, name=label, statistic=kind, facets=facets, words=""))
-    return ModelPower(tuple(detectable), tuple(needed), level)
+    return Result("model_power", detectable=tuple(detectable), needed=tuple(needed), level=level, notes=())
 
 
 def _answers(

@@ -1,10 +1,10 @@
-"""What the length of a prompt does to a score, paired by base (research question 1), and whether it is equivalent."""
+"""What the length of a prompt does to a score, paired by base (research question 1), and the dimensions' profile."""
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,8 +13,7 @@ from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
-from toolkit.stats.inference.effect_size import bias_corrected, paired_effect_size
-from toolkit.stats.inference.means import mean_interval, mean_on_scale
+from toolkit.stats.inference.means import bias_corrected, mean_interval, mean_on_scale, paired_effect_size
 from toolkit.stats.inference.p_values import (
     EQUAL_METHOD,
     LEVEL,
@@ -23,9 +22,17 @@ from toolkit.stats.inference.p_values import (
     exploratory_tests,
     with_holm,
 )
-from toolkit.stats.inference.run_table import Points, averaged_note, checked_runs, left_out_note, score_unit
+from toolkit.stats.inference.run_table import (
+    Points,
+    at_length,
+    averaged_note,
+    checked_runs,
+    in_order,
+    left_out_note,
+    score_unit,
+)
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
-from toolkit.words import LENGTH_BINS, SCORE, agreeing, counted, joined
+from toolkit.words import DIMENSIONS, LENGTH_BINS, SCORE, agreeing, counted, joined
 
 _ANOVA = "repeated-measures ANOVA"
 ANOVA_METHOD = "repeated-measures ANOVA, Greenhouse-Geisser"
@@ -81,32 +88,7 @@ def repeated_measures(scores: ArrayLike, missing: int = 0) -> Estimate:
     size = f"epsilon {row['eps']:.2f}, partial eta squared {row['np2']:.2f}"
     note = f"df {row['ddof1']} and {row['ddof2']}, {size}"
     p_value = float(row["p_GG_corr" if x.shape[1] > 2 else "p_unc"])
-    return empty.valued(float(row["F"]), p_value=p_value, note=note)
-
-
-@dataclass(frozen=True)
-class LengthComparison(Result):
-    """The scores of the three length bins and their differences within bases, also of each model beside the others."""
-
-    about = "comparison"
-    kinds: ClassVar[Mapping[str, str]] = {
-        "per_bin": "mean of bin",
-        "contrasts": "difference",
-        "by_model": "difference between models",
-        "effect_sizes": "effect size",
-        "corrected_effect_sizes": "effect size",
-        "anova": "any difference",
-        "equivalence": "equivalence",
-    }
-    first = ("contrasts", "equivalence", "per_bin")
-    per_bin: Estimates
-    contrasts: Estimates
-    by_model: Estimates
-    effect_sizes: Estimates
-    corrected_effect_sizes: Estimates
-    anova: Estimate | None
-    equivalence: Estimates
-    notes: tuple[str, ...]
+    return empty.with_value(float(row["F"]), p_value=p_value, note=note)
 
 
 @over_clusters
@@ -117,7 +99,7 @@ def compare_lengths(
     omnibus: bool = False,
     margin: float | None = None,
     primary: str | None = None,
-) -> LengthComparison:
+) -> Result:
     """Compare the scores of S, M and L prompts within bases.
 
     Repeats are averaged first, then models, so that each base counts once; a difference is taken within a
@@ -157,22 +139,23 @@ def compare_lengths(
     if margin is not None and not isinstance(unit, Points):
         notes.append(f"equivalence is not tested: the margin is in score points, and {score} is not")
     sizes, corrected_sizes = (tuple(effect_size(kind, *gain) for gain in gains) for kind in EFFECTS)
-    return LengthComparison(
-        tuple(bin_mean(name, runs, unit) for name in LENGTH_BINS),
-        _tested(contrasts, primary),
-        _by_model(cells, unit, scale),
-        sizes,
-        corrected_sizes,
-        _omnibus(cells, runs["base"].nunique()) if omnibus else None,
-        equivalences(gains, margin, unit, scale),
-        tuple(notes),
+    return Result(
+        "length",
+        per_bin=tuple(bin_mean(name, runs, unit) for name in LENGTH_BINS),
+        contrasts=_tested(contrasts, primary),
+        by_model=_by_model(cells, unit, scale),
+        effect_sizes=sizes,
+        corrected_effect_sizes=corrected_sizes,
+        anova=_omnibus(cells, runs["unit"].nunique()) if omnibus else None,
+        equivalence=equivalences(gains, margin, unit, scale),
+        notes=tuple(notes),
     )
 
 
 @over_clusters
 def compare_lengths_by_model(
     runs: pd.DataFrame, score: str = SCORE, *, margin: float | None = None, primary: str | None = None
-) -> dict[str, LengthComparison]:
+) -> dict[str, Result]:
     """Return `compare_lengths` of each model by itself: exploratory, with Holm's correction within the model."""
     return {
         str(model): compare_lengths(rows, score, margin=margin, primary=primary and "")
@@ -183,14 +166,13 @@ def compare_lengths_by_model(
 def _paired(runs: pd.DataFrame, score: str) -> tuple[pd.DataFrame, list[pd.Series], list[Estimate]]:
     """Return the cells of checked runs, the differences of each contrast by base, and the contrasts."""
     cells = length_cells(runs, LENGTH_BINS)
-    bases, unit = runs["base"].nunique(), score_unit(score, runs)
+    bases, unit = runs["unit"].nunique(), score_unit(score, runs)
     complete = [cells[list(pair)].dropna() for pair in CONTRASTS]
     differences = [pair.iloc[:, 0] - pair.iloc[:, 1] for pair in map(mean_of_units, complete)]
-    contrasts = []
-    for (b, a), values in zip(CONTRASTS, differences, strict=True):
-        counts, missing = {"bases": len(values)}, bases - len(values)
-        empty = Estimate(f"{b}-{a}", method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
-        contrasts.append(mean_over_bases(empty, values, largest(cells)))
+    contrasts = [
+        mean_over_bases(f"{b}-{a}", values, bases, largest(cells), unit=unit)
+        for (b, a), values in zip(CONTRASTS, differences, strict=True)
+    ]
     return cells, differences, on_models(contrasts, complete, runs["model"])
 
 
@@ -199,11 +181,11 @@ def on_models(
 ) -> list[Estimate]:
     """Return numbers that are compared with what models and bases each rests on, where these are not alike.
 
-    ``parts`` are the scores of each by model and situation. Where a model gives nothing to one of them, n counts the
+    ``parts`` are the scores of each by model and base. Where a model gives nothing to one of them, n counts the
     models of all.
     """
     names = sorted(set(models), key=str)
-    groups = (part.reset_index().groupby("model")["situation"].nunique() for part in parts)
+    groups = (part.reset_index().groupby("model")["base"].nunique() for part in parts)
     counts = [count.reindex(names, fill_value=0) for count in groups]
     lacking = any(0 < (count > 0).sum() < len(names) for count in counts)
     results = []
@@ -214,14 +196,16 @@ def on_models(
             without = joined(list(map(str, count.index[count == 0])), "or")
             note = f"rests on {f'{least} to ' * (least < most)}{counted(most, 'bases')} of "
             note += joined(list(map(str, used.index))) + (without and f", and on none of {without}")
-            number = replace(number.noted(note), n={**number.n, **({"models": len(used)} if lacking else {})})
+            number = replace(
+                number.with_note(note), n={**number.n, **({"models": len(used)} if lacking else {})}
+            )
         results.append(number)
     return results
 
 
 def length_cells(runs: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
     """Return the mean score of each base and model (rows) in each length bin, or other text of a base (columns)."""
-    cells = runs.groupby(["base", "situation", "model", "length_bin"])["score"].mean().unstack()
+    cells = runs.groupby(["unit", "base", "model", "length_bin"])["score"].mean().unstack()
     return cells.reindex(columns=list(names)).astype("float64")
 
 
@@ -236,9 +220,11 @@ def length_contrasts(runs: pd.DataFrame, score: str) -> Estimates:
 
 
 def mean_over_bases(
-    empty: Estimate, differences: pd.Series, scale: float, needed: str = "a score"
+    name: str, differences: pd.Series, bases: int, scale: float, needed: str = "a score", **labels: Any
 ) -> Estimate:
-    """Return the mean of one difference a base with Student's t, or the reason why there is none."""
+    """Return the mean of one difference a base, of so many bases, with Student's t, or why there is none."""
+    n, missing = {"bases": len(differences)}, bases - len(differences)
+    empty = replace(Estimate(name, method=PAIRED_METHOD, n=n, missing=missing), **labels)
     if len(differences) < 2:
         return empty.not_estimable(f"{counted(len(differences), 'bases')} with {needed}, and two are needed")
     return mean_interval(differences.to_numpy(), scale=scale).of(empty, tested=True)
@@ -258,7 +244,7 @@ def effect_size(kind: str, difference: Estimate, values: ArrayLike) -> Estimate:
     corrected = bias_corrected(size, len(np.asarray(values))) if kind == "g_z" else size
     if corrected is None:
         return empty.not_estimable("two bases leave no degrees of freedom to correct with")
-    effect = empty.valued(corrected, low, high)
+    effect = empty.with_value(corrected, low, high)
     return effect if low is not None else effect.no_interval("its ends were not found")
 
 
@@ -272,18 +258,20 @@ def _tested(contrasts: list[Estimate], primary: str | None) -> Estimates:
 def _by_model(cells: pd.DataFrame, unit: str, scale: float) -> Estimates:
     """Return each contrast of each model less the mean of the others; of two models, of the first less the second."""
     models = sorted(cells.index.get_level_values("model").unique(), key=str)
-    bases, results = cells.index.get_level_values("base").nunique(), []
+    bases, results = cells.index.get_level_values("unit").nunique(), []
     for longer, shorter in CONTRASTS if len(models) > 1 else ():
         values = mean_of_units((cells[longer] - cells[shorter]).unstack("model").dropna())
         for model in models if len(models) > 2 else models[:1]:
             others = "the other models" if len(models) > 2 else str(models[1])
-            empty = Estimate(
-                f"{longer}-{shorter} of {model} less that of {others}", method=PAIRED_METHOD, unit=unit,
-                n={"bases": len(values)}, missing=bases - len(values), statistic=f"less that of {others}",
-                facets={"contrast": f"{longer}-{shorter}", "model": str(model)},
-            )  # fmt: skip
+            contrast, statistic = f"{longer}-{shorter}", f"less that of {others}"
             difference = values[model] - values.drop(columns=model).mean(axis=1)
-            results.append(mean_over_bases(empty, difference, scale, "the scores of all models"))
+            labels = {
+                "statistic": statistic,
+                "facets": {"contrast": contrast, "model": str(model)},
+                "unit": unit,
+            }
+            name, needed = f"{contrast} of {model} {statistic}", "the scores of all models"
+            results.append(mean_over_bases(name, difference, bases, scale, needed, **labels))
     return exploratory_tests(results, "differences between models")
 
 
@@ -310,7 +298,7 @@ def bin_mean(name: str, runs: pd.DataFrame, unit: str) -> Estimate:
 def runs_mean(name: str, runs: pd.DataFrame, unit: str) -> Estimate:
     """Return the mean of checked runs over bases; repeats, then models are averaged first."""
     scored = runs.dropna(subset=["score"])
-    bases = mean_of_units(scored.groupby(["base", "situation", "model"])["score"].mean())
+    bases = mean_of_units(scored.groupby(["unit", "base", "model"])["score"].mean())
     counts, missing = {"bases": len(bases), "answers": len(scored)}, len(runs) - len(scored)
     empty = Estimate(name, method="Student t over bases", unit=unit, n=counts, missing=missing)
     if bases.empty:
@@ -363,7 +351,7 @@ def equivalence(
         return equal_differences(empty, mean.mean, d.size, margin)
     # The nearer end of the margin decides: of the two one-sided p values it has the larger.
     p_value = float(special.stdtr(mean.degrees, (abs(mean.mean) - margin) / mean.error))
-    return empty.valued(mean.mean, mean.low, mean.high, p_value=p_value)
+    return empty.with_value(mean.mean, mean.low, mean.high, p_value=p_value)
 
 
 def equivalences(
@@ -394,3 +382,34 @@ def judged_equivalent(tests: Iterable[Estimate]) -> Estimates:
             test = replace(test, facets=facets, note=f"{verdict}: {test.note}")
         results.append(test)
     return tuple(results)
+
+
+@over_clusters
+def dimension_profile(runs: pd.DataFrame, dimensions: tuple[str, ...] = DIMENSIONS) -> Result:
+    """Return the mean of each dimension, of each model at each prompt length.
+
+    Repeats are averaged within a base first, so that each base counts once, and the interval is that of a mean on the
+    scale over bases (`bounded_mean`). There is no correction for the number of means: the intervals describe, they
+    test nothing.
+
+    Examples
+    --------
+    >>> runs = pd.DataFrame({"base": ["b1", "b2"], "length_bin": "S", "model": "m", "clarity": [3.0, 4.0]})
+    >>> [(one.facets["dimension"], one.estimate) for one in dimension_profile(runs, ("clarity",)).means]
+    [('clarity', 3.5)]
+    """
+    means = []
+    for dimension in dimensions:
+        table = checked_runs(runs, dimension)
+        for (model, length_bin), rows in table.groupby(["model", "length_bin"], sort=False):
+            name = f"{dimension} of {at_length(model, length_bin)}"
+            mean = runs_mean(name, rows, score_unit(dimension, runs))
+            facets = {"model": str(model), "length_bin": str(length_bin), "dimension": dimension}
+            means.append(replace(mean, facets=facets))
+    bins = in_order(mean.facets["length_bin"] for mean in means)
+
+    def place(mean: Estimate) -> tuple[str, int, int]:
+        facets = mean.facets
+        return facets["model"], bins.index(facets["length_bin"]), dimensions.index(facets["dimension"])
+
+    return Result("dimension_profile", means=tuple(sorted(means, key=place)))
