@@ -12,7 +12,7 @@ from toolkit.words import is_unseen
 
 Span = tuple[int, int]  # a place in a text, in characters, as in a slice
 
-_UNUSUAL = regex.compile(
+_UNUSUAL = regex.compile(  # text of others
     r"""(?V1)(?P<drawn>
       (?<=[\p{Emoji}--\p{ASCII}])[\uFE0E\uFE0F] | (?<=[0-9#*])\uFE0F(?=\u20E3)
     | (?<=\p{Extended_Pictographic}[\p{Emoji_Modifier}\uFE0F]?)\u200D(?=\p{Extended_Pictographic})
@@ -45,7 +45,7 @@ def _replacement(part: Any) -> str:
 def _sign(character: str) -> str:
     category = unicodedata.category(character)
     # Of characters that this Unicode does not know yet, new emoji alone are surely seen.
-    unknown = category == "Cn" and not regex.match(r"\p{Emoji}", character)
+    unknown = category == "Cn" and not regex.match(r"\p{Emoji}", character)  # text of others
     hidden = unknown or category in _NAMED or is_unseen(character)
     return f"[U+{ord(character):04X}]" if hidden else character
 
