@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def rooms_on_top() -> Iterator[None]:
+def needs_room() -> Iterator[None]:
     """Say in one line where a method needs a folder of the toolkit that is not installed: the core works alone."""
     try:
         yield
@@ -131,7 +131,7 @@ class Reported(Analysable):
         with names_kept(frames.names, frames.titles):
             return write_statistics(frames.read().analyses(), self._figure_context(frames), folder)
 
-    @rooms_on_top()
+    @needs_room()
     def findings(
         self,
         *questions: str,
@@ -174,7 +174,7 @@ class Reported(Analysable):
 
         return scored_findings(frames, self.unanswerable, only)
 
-    @rooms_on_top()
+    @needs_room()
     def bundle(
         self, folder: Path | str | None = None, format: str = "latex", *, progress: bool = False
     ) -> list[Path]:

@@ -32,7 +32,7 @@ from toolkit.judges.elements import DIGEST
 from toolkit.pipeline import run_plan
 from toolkit.plan import Plan, make_plan, scripted_plan
 from toolkit.prompt_test import MeasuredTestItem, names_code, record_test, recorded_test
-from toolkit.reporting import Reported, rooms_on_top
+from toolkit.reporting import Reported, needs_room
 from toolkit.runs.decisions import decisions_of
 from toolkit.runs.estimate import estimate_frame
 from toolkit.runs.execution import run_anywhere
@@ -215,7 +215,7 @@ class Study(Reported):
         if names_code(self.file.test, self.file.options):
             record_test(self.plan.test, self.output)
         if self.file.selection == "adaptive":
-            with rooms_on_top():
+            with needs_room():
                 from toolkit.adaptive.rounds import run_adaptively as run
         self._results.clear()  # frames of many runs are large
         try:
@@ -317,7 +317,7 @@ class Study(Reported):
         """Return one row a run and judge that looked for the required elements (`toolkit judges elements`)."""
         return store_frames.elements_frame(self.store, self.runs(), DIGEST)
 
-    @rooms_on_top()
+    @needs_room()
     def hallucination_verdicts(self) -> pd.DataFrame:
         """Return one row a reply, judge and prompt of `toolkit judges hallucination`, read from the ledger.
 
@@ -370,7 +370,7 @@ class Study(Reported):
             "runs": replies, "score": settings.score, "dimensions": rubric.titles, "scale": rubric.scale,
         }  # fmt: skip
         if test.keyed:
-            with rooms_on_top():
+            with needs_room():
                 from toolkit.keyed.keyed_test import scored_runs
 
             answers = cache(self.keyed_answers)
@@ -475,7 +475,7 @@ class Study(Reported):
         runs["cluster"] = runs["base"].map(self.plan.clusters)
         return compare_models(runs, "value", rate=bool(rows["value"].dropna().isin((0, 1)).all()))
 
-    @rooms_on_top()
+    @needs_room()
     def sequential(self, target_width: float | None = None) -> Result:
         """Return what the bases asked say of the models on the whole dataset, with intervals that allow stopping.
 
@@ -495,7 +495,7 @@ class Study(Reported):
             unit="score points",
         )
 
-    @rooms_on_top()
+    @needs_room()
     def adaptive(self, target_width: float, *, seeds: int = 200) -> Result:
         """Return what adaptive and static benchmarking would have cost and found here: RQ2, on a finished study.
 
@@ -520,7 +520,7 @@ class Study(Reported):
 
         return benchmark(self.plan, without_arms(self.runs()), target_width, seeds)
 
-    @rooms_on_top()
+    @needs_room()
     def taxonomy(self, asked: Sequence[str] | int | None = None) -> Result:
         """Return what the bases asked cover of the dataset, and how far their distribution is from its own.
 
@@ -597,7 +597,7 @@ class Study(Reported):
         """Return one row a result of the test and model, each with its interval."""
         return as_kind(estimates_frame(results_of(self.plan.test, self._measured()), "model"), "results")
 
-    @rooms_on_top()
+    @needs_room()
     def keyed_answers(self) -> pd.DataFrame:
         """Return one row an answer of a keyed test: key, what was read or why nothing, scores, chance and position.
 
@@ -613,7 +613,7 @@ class Study(Reported):
         answered = (item.found for item in self.annotations())
         return answers_frame(cast("KeyedTest", self.plan.test), answered, self.runs())
 
-    @rooms_on_top()
+    @needs_room()
     def experiments(self) -> pd.DataFrame:
         """Return one row an experiment of the one-shot test: verdict, reason, and what was found and invented."""
         from toolkit.traffic.one_shot import experiments_frame
@@ -637,7 +637,7 @@ class Study(Reported):
     def _measured(self) -> list[MeasuredTestItem]:
         return measured_items(self.plan.test, self.annotations())
 
-    @rooms_on_top()
+    @needs_room()
     def view(self, which: str | Iterable[str] | pd.DataFrame | None = None) -> Viewer:
         """Return the answer viewer for a notebook: of all runs, opened at one, or of a selection.
 
@@ -664,7 +664,7 @@ class Study(Reported):
             )
         return Viewer(self.plan, self.store, which)
 
-    @rooms_on_top()
+    @needs_room()
     def rate(self, rater: str, *, seed: int | None = None, size: int | None = None) -> VBox:
         """Return the desk of a rater for a notebook: one reply after another, blind, from where the rater stopped.
 

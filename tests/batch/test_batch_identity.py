@@ -12,7 +12,7 @@ import toolkit
 from toolkit.batch import run_batch
 from toolkit.batch.plan import plan_batch
 from toolkit.errors import InputError, StoreError
-from toolkit.runs.provenance import held_of
+from toolkit.runs.provenance import store_digest
 from toolkit.store.documents import Annotation, Call, HumanRating, Run
 from toolkit.store.writer import utc_now
 from toolkit.study import Study
@@ -56,8 +56,8 @@ def _insert(store, kind):
 def test_every_kind_of_document_counts_and_a_clock_set_back_hides_none(store):
     """A run, its change at an earlier time, a judgement, a rating; documents of another study do not count."""
     folder = store.folder
-    seen = [held_of("s", folder)]
-    assert seen[0] == held_of("s", folder / "none")
+    seen = [store_digest("s", folder)]
+    assert seen[0] == store_digest("s", folder / "none")
     runs, moment, hour = store.database["runs"], utc_now(), timedelta(hours=1)
     changes = [
         lambda: runs.insert_one({"study": "s", "call_id": "a", "updated_at": moment}),
@@ -67,10 +67,10 @@ def test_every_kind_of_document_counts_and_a_clock_set_back_hides_none(store):
     ]
     for change in changes:
         change()
-        seen.append(held_of("s", folder))
+        seen.append(store_digest("s", folder))
     assert len(set(seen)) == len(seen)
     store.database[Run._meta["collection"]].insert_one({"study": "other", "call_id": "x"})
-    assert held_of("s", folder) == seen[-1]
+    assert store_digest("s", folder) == seen[-1]
 
 
 def test_a_store_that_does_not_answer_stops_the_batch_before_it_begins(tmp_path, study_file, monkeypatch):

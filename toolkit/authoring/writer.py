@@ -23,7 +23,7 @@ import numpy as np
 from toolkit.authoring.documents import Document, clean, read_documents, specifics
 from toolkit.errors import BudgetReached, InputError
 from toolkit.files import Strict, checked, read_json, read_toml, sha256_hex, write_atomically
-from toolkit.judges.parse import Unreadable, one_object, quoted
+from toolkit.judges.parse import Unreadable, one_object, quote
 from toolkit.judges.request import JudgeSpec, ask_and_read, fence_code, object_schema
 from toolkit.judges.rubric import shipped_words
 from toolkit.models.base import Ask, ModelRequest
@@ -132,10 +132,10 @@ def parse_extract(text: str, finish_reason: str, document: Document) -> Extract:
     try:
         reply = checked(_Reply, one_object(text, finish_reason), "reply")
     except InputError as error:
-        raise Unreadable("malformed", quoted(str(error), 120)) from None
+        raise Unreadable("malformed", quote(str(error), 120)) from None
     for name, value, allowed in (("scenario", reply.scenario, SCENARIOS), ("csf", reply.csf, CSF)):
         if value not in allowed:
-            raise Unreadable(f"unknown {name}", quoted(value))
+            raise Unreadable(f"unknown {name}", quote(value))
     texts = {name: _line(getattr(reply, name)) for name in ("category", "opening", "task")}
     elements = list(dict.fromkeys(line for item in reply.elements if (line := _line(item))))
     if not ELEMENTS[0] <= len(elements) <= ELEMENTS[1]:

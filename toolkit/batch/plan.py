@@ -118,7 +118,7 @@ def _source(folder: Path, reads: bool, name: str) -> tuple[list[str], dict[str, 
     """Return the digests of a named file, and for a study file the files that must not change during the batch."""
     # The process of a cell needs none of them.
     from toolkit.plan import make_plan
-    from toolkit.runs.provenance import held_of
+    from toolkit.runs.provenance import store_digest
     from toolkit.study_file import load_study_file
 
     path = folder / name
@@ -133,7 +133,7 @@ def _source(folder: Path, reads: bool, name: str) -> tuple[list[str], dict[str, 
     files = {str(file): sha256_of(file) for file in (path.resolve(), *_study_files(plan))}
     digests = [*files.values(), *plan.call_ids, plan.ensemble_key]
     if reads:
-        digests.append(held_of(plan.study.name, plan.store_folder))
+        digests.append(store_digest(plan.study.name, plan.store_folder))
     return digests, files
 
 

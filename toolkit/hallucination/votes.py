@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, get_args
 
 from toolkit.errors import InputError, ModelError
 from toolkit.hallucination.labelled import LabelledItem
-from toolkit.judges.parse import Unreadable, quoted, refuse_refusal, storable
+from toolkit.judges.parse import Unreadable, quote, refuse_refusal, storable
 from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.judges.rubric import fill, shipped_words
 from toolkit.models.base import BROKE_OFF, Answer, Ask, Message, ModelRequest
@@ -184,7 +184,7 @@ def _without(marks: str, line: str) -> str:
 
 
 def _visible(text: str) -> str:
-    return quoted(text, 80) if text.split() else ""
+    return quote(text, 80) if text.split() else ""
 
 
 # --- one judge on one answer ----------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ async def majority_vote(
             continue
         vote = None if judgement.finish_reason in ("filter", "refusal") else yes_or_no(judgement.text)
         unreadable = "unreadable: " if vote is None else ""
-        remarks.append(f"{judge.role}: {unreadable}{quoted(judgement.text, 160)}")
+        remarks.append(f"{judge.role}: {unreadable}{quote(judgement.text, 160)}")
         votes += [] if vote is None else [vote]
     yes = sum(votes)
     decided = None if 2 * yes == len(votes) else 2 * yes > len(votes)

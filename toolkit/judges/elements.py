@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from toolkit.files import sha256_hex
 from toolkit.judges.judgement import Judgement, judgement_of
-from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, quoted
+from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, quote
 from toolkit.judges.request import JudgeSpec, ask_and_read, fence_code, object_schema
 from toolkit.judges.rubric import shipped_words
 from toolkit.models.base import Ask, ModelRequest
@@ -39,7 +39,7 @@ def parse_elements(text: str, finish_reason: str, elements: Sequence[str]) -> Pa
     check_keys(answer, names)
     for name in names:
         if answer[name] not in _VERDICTS:
-            raise Unreadable("not a verdict", quoted(f"{name}: {answer[name]}"))
+            raise Unreadable("not a verdict", quote(f"{name}: {answer[name]}"))
     absent = [element for name, element in zip(names, elements, strict=True) if answer[name] != PRESENT]
     share = 1 - len(absent) / len(elements)
     return Parsed({"share": share}, detail={"required": len(elements), "absent": absent})

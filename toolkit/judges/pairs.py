@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Literal, NamedTuple
 
 from toolkit.judges.judgement import Judgement, judgement_of
-from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, quoted, storable
+from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, quote, storable
 from toolkit.judges.request import (
     REASONS_LENGTH,
     JudgeSpec,
@@ -111,7 +111,7 @@ def parse_vote(text: str, finish_reason: str) -> Parsed:
     check_keys(answer, ("better",))
     vote = VOTES.get(answer["better"]) if isinstance(answer["better"], str) else None
     if vote is None:
-        raise Unreadable("not a vote", quoted(json.dumps(answer["better"])))
+        raise Unreadable("not a vote", quote(json.dumps(answer["better"])))
     return Parsed({}, storable(reasons) if isinstance(reasons, str) else None, {"vote": vote})
 
 

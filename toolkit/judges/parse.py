@@ -50,7 +50,7 @@ def parse_judgement(text: str, rubric: Rubric, finish_reason: str = "stop") -> P
         reasons = storable(" ".join(texts)) or None
     for key, value in answer.items():
         if isinstance(value, dict | list):
-            raise Unreadable("nested", quoted(key))
+            raise Unreadable("nested", quote(key))
     check_keys(answer, rubric.names, "missing dimension")
     return Parsed({name: _score(name, answer[name], rubric.scale) for name in rubric.names}, reasons)
 
@@ -58,7 +58,7 @@ def parse_judgement(text: str, rubric: Rubric, finish_reason: str = "stop") -> P
 def check_keys(answer: Mapping[str, Any], keys: Sequence[str], missing: str = "missing key") -> None:
     """Raise `Unreadable` where an object has not exactly these keys."""
     if extra := [key for key in answer if key not in keys]:
-        raise Unreadable("extra key", quoted(", ".join(extra)))
+        raise Unreadable("extra key", quote(", ".join(extra)))
     if absent := [key for key in keys if key not in answer]:
         raise Unreadable(missing, ", ".join(absent))
 
@@ -70,7 +70,7 @@ def one_object(text: str, finish_reason: str) -> dict[str, Any]:
     counts even when the reply stopped at its token limit.
     """
     if finish_reason != "stop":
-        refuse_refusal(finish_reason, quoted(text))
+        refuse_refusal(finish_reason, quote(text))
     body = split_thoughts(text)[0].strip().strip(_MARKS).strip()
     if body.startswith(_FENCE) and body.endswith(_FENCE) and len(body) >= 2 * len(_FENCE):
         body = body[len(_FENCE) : -len(_FENCE)].strip()
@@ -84,19 +84,19 @@ def one_object(text: str, finish_reason: str) -> dict[str, Any]:
         opened = body[0] in "{["
         ran_out = opened and (error.pos >= len(body) or error.msg.startswith("Unterminated string"))
         if finish_reason in BROKE_OFF or ran_out:
-            raise Unreadable("truncated", quoted(body[-40:])) from error
+            raise Unreadable("truncated", quote(body[-40:])) from error
         if not opened:
-            raise Unreadable("prose", quoted(body)) from error
+            raise Unreadable("prose", quote(body)) from error
         excerpt = body[max(0, error.pos - 20) : error.pos + 20]
-        raise Unreadable("malformed", quoted(excerpt)) from error
+        raise Unreadable("malformed", quote(excerpt)) from error
     except TooDeep as error:
         raise Unreadable("too deep") from error
     tail = body[end:].strip()
     if tail and isinstance(value, dict):
-        raise Unreadable("two objects" if tail[0] == "{" else "trailing text", quoted(tail))
+        raise Unreadable("two objects" if tail[0] == "{" else "trailing text", quote(tail))
     if not isinstance(value, dict):
         # A reply that starts with a bare number or word is prose that happens to begin like JSON.
-        raise Unreadable("prose" if tail else "not an object", quoted(body))
+        raise Unreadable("prose" if tail else "not an object", quote(body))
     return value
 
 
@@ -111,7 +111,7 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def quoted(text: str, length: int = 60) -> str:
+def quote(text: str, length: int = 60) -> str:
     """Return an excerpt on one line, in quotes."""
     return repr(one_line(text, length))
 
@@ -120,7 +120,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     answer = dict(pairs)
     if len(answer) < len(pairs):
         counts = Counter(key for key, _ in pairs)
-        raise Unreadable("duplicate key", quoted(counts.most_common(1)[0][0]))
+        raise Unreadable("duplicate key", quote(counts.most_common(1)[0][0]))
     return answer
 
 
@@ -131,7 +131,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=float, parse_con
 def _score(name: str, value: object, scale: tuple[float, float]) -> float:
     # Every JSON number is a float here, so that its type tells it from true, false, null and text.
     if not isinstance(value, float):
-        raise Unreadable("not a number", f"{name} is {quoted(json.dumps(value))}")
+        raise Unreadable("not a number", f"{name} is {quote(json.dumps(value))}")
     if math.isnan(value):
         raise Unreadable("nan", name)
     if not scale[0] <= value <= scale[1]:

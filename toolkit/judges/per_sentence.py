@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, parse_judgement, quoted, storable
+from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, parse_judgement, quote, storable
 from toolkit.judges.request import (
     REASONS_LENGTH,
     UNANSWERED,
@@ -134,22 +134,22 @@ def parse_findings(text: str, dimensions: Sequence[str], finish_reason: str = "s
     check_keys(answer, ("findings",))
     listed = answer["findings"]
     if not isinstance(listed, list):
-        raise Unreadable("not a list", quoted(json.dumps(listed)))
+        raise Unreadable("not a list", quote(json.dumps(listed)))
     if len(listed) > MOST_FINDINGS:
         raise Unreadable("too many findings", f"{len(listed)}, at most {MOST_FINDINGS} of one segment")
     findings = []
     for item in listed:
         if not isinstance(item, dict):
-            raise Unreadable("not a finding", quoted(json.dumps(item)))
+            raise Unreadable("not a finding", quote(json.dumps(item)))
         check_keys(item, _KEYS)
         for key in _KEYS:
             if not isinstance(item[key], str):
-                raise Unreadable("not text", f"{key} is {quoted(json.dumps(item[key]))}")
+                raise Unreadable("not text", f"{key} is {quote(json.dumps(item[key]))}")
         dimension, severity = (item[key].strip().lower() for key in ("dimension", "severity"))
         if dimension not in dimensions:
-            raise Unreadable("unknown dimension", quoted(item["dimension"]))
+            raise Unreadable("unknown dimension", quote(item["dimension"]))
         if severity not in SEVERITY_WEIGHTS:
-            raise Unreadable("unknown severity", quoted(item["severity"]))
+            raise Unreadable("unknown severity", quote(item["severity"]))
         findings.append({"dimension": dimension, "severity": severity, "what": storable(item["what"])})
     return findings
 

@@ -70,11 +70,11 @@ class ScriptedModel:
     def _answer(self, request: ModelRequest) -> Answer | Awaitable[Answer]:
         if callable(self._script):
             return self._script(request)
-        dice = random.Random(request.identity())
+        rng = random.Random(request.identity())
         if self._script:
-            return self._script[dice.randrange(len(self._script))]
+            return self._script[rng.randrange(len(self._script))]
         schema = request.response_schema
-        example = None if schema is None else example_of(json.loads(schema), dice)
+        example = None if schema is None else example_of(json.loads(schema), rng)
         if self._spec.planted:
             return planted_answer(dict(self._spec.planted), request, example)
         if example is not None:
@@ -82,28 +82,28 @@ class ScriptedModel:
         return f"Scripted reply {request.identity()[:12]}."
 
 
-def example_of(schema: Mapping[str, Any], dice: random.Random) -> Any:
+def example_of(schema: Mapping[str, Any], rng: random.Random) -> Any:
     """Return a value that follows a JSON schema, the same for the same dice."""
     if "enum" in schema:
-        return dice.choice(schema["enum"])
+        return rng.choice(schema["enum"])
     kind = schema.get("type", "object" if "properties" in schema else "string")
     match kind[0] if isinstance(kind, list) else kind:
         case "object":
-            return {name: example_of(part, dice) for name, part in schema.get("properties", {}).items()}
+            return {name: example_of(part, rng) for name, part in schema.get("properties", {}).items()}
         case "array":
             low = schema.get("minItems", 1)
-            size = dice.randint(low, max(low, schema.get("maxItems", low)))
-            return [example_of(schema.get("items", {}), dice) for _ in range(size)]
+            size = rng.randint(low, max(low, schema.get("maxItems", low)))
+            return [example_of(schema.get("items", {}), rng) for _ in range(size)]
         case "integer":
             low = schema.get("minimum", 0)
-            return dice.randint(low, schema.get("maximum", low + 5))
+            return rng.randint(low, schema.get("maximum", low + 5))
         case "number":
             low = schema.get("minimum", 0.0)
-            return round(dice.uniform(low, schema.get("maximum", low + 5.0)), 1)
+            return round(rng.uniform(low, schema.get("maximum", low + 5.0)), 1)
         case "boolean":
-            return dice.random() < 0.5
+            return rng.random() < 0.5
         case _:
-            return f"scripted {dice.randrange(10_000)}"[: schema.get("maxLength")]
+            return f"scripted {rng.randrange(10_000)}"[: schema.get("maxLength")]
 
 
 def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: Any) -> str:
@@ -119,13 +119,13 @@ def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: A
     opening = next((line for line in text.splitlines() if line.strip()), "")
     # What is drawn depends on who is asked, the repeat, and the opening and length of the prompt: a fact that is worded
     # otherwise changes no truth.
-    case, dice = _drawn(truth, request, f"{opening} {length_bin}")
+    case, rng = _drawn(truth, request, f"{opening} {length_bin}")
     if "accuracy" in truth and (network := _NETWORK.search(text)):
         return _planted_choice(truth["accuracy"], IPv4Network(network[1]), text, request)
     added = {"S": 0.0, "M": truth["m_minus_s"], "L": truth["m_minus_s"] + truth["l_minus_m"]}[length_bin]
-    level = truth["level"] + added + random.Random(opening).gauss(0, BASE_SD) + dice.gauss(0, OWN_SD)
+    level = truth["level"] + added + random.Random(opening).gauss(0, BASE_SD) + rng.gauss(0, OWN_SD)
     facts = [line for line in text.splitlines() if line.startswith("- ")]
-    chosen = dice.sample(facts, min(len(facts), dice.randint(2, 5)))
+    chosen = rng.sample(facts, min(len(facts), rng.randint(2, 5)))
     listing = "\n".join(f"{number}. To be dealt with: {line[2:]}" for number, line in enumerate(chosen, 1))
     return f"No language model wrote this reply (case {case}, planted quality {level:.2f}).\n{listing}"
 

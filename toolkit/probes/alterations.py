@@ -49,7 +49,7 @@ class Altering:
     attacks: Sequence[Attack] = ()
     prior: str = "0123456789abcdef"
 
-    def dice(self, label: str) -> random.Random:
+    def rng(self, label: str) -> random.Random:
         """Return a random generator that depends on reply and seed alone."""
         return random.Random(f"{label} {self.seed} {self.text}")
 
@@ -122,7 +122,7 @@ def deal(attacks: Sequence[Attack], replies: int, per_reply: int, seed: int) -> 
     """Deal attacks to replies as from a shuffled deck, so that each attack is used equally often."""
     if per_reply < 0:
         raise InputError(f"attacks: {per_reply} for each reply; give a number from 0 on")
-    dice = random.Random(f"deal {seed}")
+    rng = random.Random(f"deal {seed}")
     size = min(per_reply, len(attacks))
     deck: list[Attack] = []
     hands: list[tuple[Attack, ...]] = []
@@ -130,7 +130,7 @@ def deal(attacks: Sequence[Attack], replies: int, per_reply: int, seed: int) -> 
         hand: list[Attack] = []
         while len(hand) < size:
             if all(attack in hand for attack in deck):
-                deck += dice.sample(list(attacks), len(attacks))
+                deck += rng.sample(list(attacks), len(attacks))
             hand.append(deck.pop(next(index for index, attack in enumerate(deck) if attack not in hand)))
         hands.append(tuple(hand))
     return hands
@@ -141,20 +141,20 @@ def deal(attacks: Sequence[Attack], replies: int, per_reply: int, seed: int) -> 
 
 def _planted(source: Altering) -> list[Probe]:
     """Plant one error: draw a kind of fact that the reply has, then one occurrence of it."""
-    dice = source.dice("error")
+    rng = source.rng("error")
     candidates: dict[str, list[tuple[Mapping[str, Any], re.Match[str]]]] = {}
     for swap, pattern in _swaps():
         for match in pattern.finditer(source.text):
             candidates.setdefault(swap["name"], []).append((swap, match))
     if not candidates:
-        error = dice.choice(shipped_words("probes")["errors"])
+        error = rng.choice(shipped_words("probes")["errors"])
         ends = [match.end() for match in re.finditer(r"[.!?](?=\s)", source.text)]
-        cut = dice.choice([*ends, len(source.text.rstrip())])
+        cut = rng.choice([*ends, len(source.text.rstrip())])
         text = f"{source.text[:cut]} {error['text']}{source.text[cut:]}".lstrip()
         return [Probe("planted", f"inserted: {error['name']}", text, f"put in: {error['text']}")]
-    swap, match = dice.choice(candidates[dice.choice(list(candidates))])
+    swap, match = rng.choice(candidates[rng.choice(list(candidates))])
     was = match[1]
-    now = _wrong(swap, was, source.text, dice)
+    now = _wrong(swap, was, source.text, rng)
     if was[:1].isupper() and was[1:].islower():
         now = now[:1].upper() + now[1:]
     text = source.text[: match.start(1)] + now + source.text[match.end(1) :]
@@ -172,15 +172,15 @@ def _swaps() -> tuple[tuple[Mapping[str, Any], re.Pattern[str]], ...]:
     return tuple(swaps)
 
 
-def _wrong(swap: Mapping[str, Any], was: str, reply: str, dice: random.Random) -> str:
+def _wrong(swap: Mapping[str, Any], was: str, reply: str, rng: random.Random) -> str:
     word = " ".join(was.lower().split())
     if choices := swap.get("absent"):
         # One that the reply does not have, so that it cannot be right by chance.
         free = [choice for choice in choices if choice not in reply]
-        return dice.choice(free or [choice for choice in choices if choice != was])
+        return rng.choice(free or [choice for choice in choices if choice != was])
     if "moved" in swap:
         sign, low, high = swap["moved"]
-        return str(int(was) + sign * dice.randint(low, high))
+        return str(int(was) + sign * rng.randint(low, high))
     if swap["name"] == "standard":
         if was.upper().startswith("ISO"):
             return "ISO 14001" if "9001" in was else "ISO 9001"
@@ -215,10 +215,10 @@ def _shuffled(source: Altering) -> list[Probe]:
     items = [{part.text for part in section if part.kind == "item"} for section in sections]
     if len(set(map(_joined, sections))) < 2 and max(map(len, items), default=0) < 2:
         return [Probe("shuffled", "paragraphs", None, reason=SINGLE_PARAGRAPH)]
-    dice, before, moved = source.dice("shuffle"), _lines(source.text), None
+    rng, before, moved = source.rng("shuffle"), _lines(source.text), None
     for _ in range(_DRAWS):
-        order = dice.sample(sections, len(sections))
-        text = "\n\n".join(_shuffled_items(section, dice) for section in order)
+        order = rng.sample(sections, len(sections))
+        text = "\n\n".join(_shuffled_items(section, rng) for section in order)
         if _lines(text) != before:
             moved = text
             if order != sections or len(sections) == 1:
@@ -276,9 +276,9 @@ def _sections(reply: str) -> list[tuple[_Part, ...]]:
     return sections
 
 
-def _shuffled_items(section: tuple[_Part, ...], dice: random.Random) -> str:
+def _shuffled_items(section: tuple[_Part, ...], rng: random.Random) -> str:
     items = [part for part in section if part.kind == "item"]
-    order = iter(dice.sample(items, len(items)))
+    order = iter(rng.sample(items, len(items)))
     # Gaps stay at their positions, so that a tight list stays tight.
     return _joined([replace(next(order), gap=part.gap) if part.kind == "item" else part for part in section])
 
@@ -298,7 +298,7 @@ def _padded(source: Altering) -> list[Probe]:
     from toolkit.models.tokens import count_tokens
 
     fillers = shipped_words("probes")["fillers"]
-    filler = source.dice("padding").choice(fillers)
+    filler = source.rng("padding").choice(fillers)
     # Sentences of the filler in their order first, then those of the other fillers.
     others = [paragraph for paragraph in fillers if paragraph is not filler]
     stock = [sentence for paragraph in (filler, *others) for sentence in paragraph["sentences"]]

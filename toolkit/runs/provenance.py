@@ -20,7 +20,7 @@ from toolkit.store.writer import Fields
 from toolkit.words import counted, total_aud
 
 
-def held_of(study: str, folder: Path) -> str:
+def store_digest(study: str, folder: Path) -> str:
     """Return the hash of what a store holds of a study, without making a store where there is none."""
     parts: list[list[str]] = []
     if os.environ.get("MONGODB_URI") or folder.is_dir():

@@ -232,7 +232,7 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
     for name in [name for name in USUAL_NAMES if name in rows]:
         cells = rows[name].tolist()
         if name in _NUMBERS:
-            cells = [worth(cell, values) for cell in cells] if name == "score" else cells
+            cells = [number_for(cell, values) for cell in cells] if name == "score" else cells
             cells, note = _plain_numbers(cells)
             checked[name] = list(parsed(cells, _number))
             notes += [f"{MEANING[name]}: {note}"] * bool(note)
@@ -295,8 +295,8 @@ def parse_score(value: Any, name: str, *, letters: bool = True) -> float | None:
     if not is_filled(value):
         return None
     text = value.strip() if isinstance(value, str) else ""
-    worths = {**WORDS, **(LETTERS if letters else {})}
-    score = worths.get(text, worths.get(text.lower(), number(value)))
+    numbers = {**WORDS, **(LETTERS if letters else {})}
+    score = numbers.get(text, numbers.get(text.lower(), number(value)))
     if math.isinf(score):
         raise ValueError(f"the value of {name}, {one_line(repr(value), CUT)}, is no number")
     return score
@@ -367,18 +367,18 @@ def _key(value: Any) -> str | float:
 
 def parse_values(values: Mapping[Any, Any]) -> dict[str | float, float | None]:
     """Return what scores are worth by their text; nothing, an empty text and NaN say that a score is missing."""
-    worths = {}
+    numbers = {}
     for value, cell in values.items():
-        worths[_key(value)] = score = None if _empty(cell) else number(cell)
+        numbers[_key(value)] = score = None if _empty(cell) else number(cell)
         if not abs(score or 0.0) <= _LARGEST:
             raise InputError(
                 f"values {one_line(str(value), 80)}={one_line(str(cell), 80)}: give a number, e.g. A=4, or none "
                 "where it is missing"
             )
-    return worths
+    return numbers
 
 
-def worth(value: Any, values: Values) -> Any:
+def number_for(value: Any, values: Values) -> Any:
     """Return what a score was given as (A=4), else the score itself."""
     if not values or not isinstance(value, str | int | float | np.number | np.bool_):
         return value

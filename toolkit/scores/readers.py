@@ -27,9 +27,9 @@ from toolkit.scores.columns import (
     Read,
     Values,
     is_filled,
+    number_for,
     parse_score,
     several_names,
-    worth,
 )
 from toolkit.table_files import ROW_FILES, csv_records, read_rows, read_text
 from toolkit.words import LENGTH_ARMS, choices, one_line
@@ -245,7 +245,7 @@ def _lm_eval(
     for line, row in samples.items():
         with reading(path, f", line {line}", "be read as a sample of lm-eval"):
             documents.append(checked_name(row["doc_id"], "doc_id"))
-            scores.append(parse_score(worth(row.get(selected), values), selected))
+            scores.append(parse_score(number_for(row.get(selected), values), selected))
     document, times = Counter(documents).most_common(1)[0]
     if times > 1:
         raise InputError(
@@ -523,25 +523,25 @@ def _numbers(
     odd: dict[tuple[str, str | None], int] = {}
     letters = False
     for key, column in columns.items():
-        worths = [worth(cell, values) for cell in column]
+        numbers = [number_for(cell, values) for cell in column]
         # C among other grades is no "correct".
-        pairs = list(zip(column, worths, strict=True))
+        pairs = list(zip(column, numbers, strict=True))
         graded = any(
             isinstance(cell, str) and value is not None and value is not cell for cell, value in pairs
         )
         parsed[key] = []
-        for at, value in enumerate(worths):
+        for at, value in enumerate(numbers):
             try:
                 parsed[key].append(parse_score(value, "", letters=not graded))
             except ValueError:
                 odd[key] = at
                 break
         else:
-            letters |= any(isinstance(value, str) and value.strip() in LETTERS for value in worths)
+            letters |= any(isinstance(value, str) and value.strip() in LETTERS for value in numbers)
     for (judge, part), at in odd.items():
         column, label = columns[judge, part], f"{judge}, {part}" if part else judge
         cell, filled = column[at], [cell for cell in column if is_filled(cell)]
-        texts = [cell for cell in filled if isinstance(cell, str) and worth(cell, values) is cell]
+        texts = [cell for cell in filled if isinstance(cell, str) and number_for(cell, values) is cell]
         if len(texts) == len(filled) and any(key[0] == judge and key not in odd for key in columns):
             notes.append(  # a reason beside numbers, say
                 f"{label} is text ({one_line(repr(cell), CUT)} in sample {at + 1}) and was not taken; "

@@ -187,16 +187,16 @@ def _shift(empty: Estimate, difference: np.ndarray, bases: Sequence[Hashable]) -
     square = float(weights @ sizes**2 / (weights @ sizes))
     step = square + (float(sizes.max()) - square) * min(1.0, 5 / np.count_nonzero(sizes))
 
-    def ends(confidence: float) -> tuple[float, float]:
+    def limits(confidence: float) -> tuple[float, float]:
         n, parts = 1 / float(weights @ weights) / inflation(mean.degrees, confidence), []
         for side in (moves.clip(0), (-moves).clip(0)):
             mean_move = float(weights @ side)
             low, high = wilson(mean_move / step * n, n, confidence)
             parts.append((mean_move, (step * low, step * high)))
-        by_moves, by_t = mover(*parts[0], *parts[1]), mean.ends(confidence)
+        by_moves, by_t = mover(*parts[0], *parts[1]), mean.limits(confidence)
         return min(by_moves[0], by_t[0]), max(by_moves[1], by_t[1])
 
-    return with_inversion(empty.with_value(mean.mean), ends)
+    return with_inversion(empty.with_value(mean.mean), limits)
 
 
 THRESHOLD = 0.1  # of the scale, half a point of 0-5: a move that a reader of the scale would see

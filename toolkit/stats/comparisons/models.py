@@ -138,13 +138,13 @@ def rate_difference(
     if not by_t.error and r > 0:
         r *= 1 - 2 / groups  # r = 1 and rates of .5 leave no width: Newcombe (1998) corrects r for continuity
 
-    def ends(confidence: float) -> tuple[float, float]:
+    def limits(confidence: float) -> tuple[float, float]:
         sides = first_ends(confidence), second_ends(confidence)
         low, high = mover(float(a.mean()), sides[0], float(b.mean()), sides[1], r)
-        by_t_low, by_t_high = by_t.ends(confidence)
+        by_t_low, by_t_high = by_t.limits(confidence)
         return max(-1.0, min(low, by_t_low)), min(1.0, max(high, by_t_high))
 
-    return with_inversion(difference, ends)
+    return with_inversion(difference, limits)
 
 
 def _model_mean(

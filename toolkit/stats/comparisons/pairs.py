@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import of_rows, over_clusters
-from toolkit.stats.inference.jackknife import FEWEST_BASES, all_and_without, jackknife_interval, numbered
+from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife_interval, numbered, total_and_left_out
 from toolkit.stats.inference.p_values import exploratory_tests, with_holm, with_inversion
 from toolkit.stats.inference.proportions import intracluster_correlation, rate_mean, share
 from toolkit.stats.inference.run_table import need_columns, need_labelled
@@ -43,8 +43,8 @@ class PairComparison(Result):
         rows = []
         for difference, rate, counts in zip(self.differences, self.win_rates, self.counts, strict=True):
             tested = {"p_value": difference.p_value, "correction": difference.adjusted}
-            ends = wide({"win_rate": rate, "difference": difference})
-            rows.append({**difference.facets, **counts, **ends, **tested, "note": difference.remarks})
+            limits = wide({"win_rate": rate, "difference": difference})
+            rows.append({**difference.facets, **counts, **limits, **tested, "note": difference.remarks})
         numbers = list(wide(dict.fromkeys(("win_rate", "difference"))))
         counted_columns = ["prompts", "votes", "missing", "ties", "both_orders", "inconsistent"]
         columns = ["model_a", "model_b", *counted_columns, *numbers, "p_value", "correction", "note"]
@@ -254,7 +254,7 @@ def _strengths(cast: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     sums = np.zeros((codes.max(initial=-1) + 1, len(cells), 2))
     np.add.at(sums, (codes, cell.ravel()), np.column_stack([votes["points"], np.ones(len(votes))]))
     return pd.DataFrame(
-        bradley_terry(cells, np.concatenate(all_and_without(sums)), len(names)), columns=names
+        bradley_terry(cells, np.concatenate(total_and_left_out(sums)), len(names)), columns=names
     )
 
 
@@ -354,11 +354,11 @@ def _jackknifed(empty: Estimate, values: np.ndarray) -> Estimate:
     if not np.ptp(values[1:]) > _SPREAD:
         return estimate.no_interval("leaving out one base at a time gives no usable spread", absent)
 
-    def ends(confidence: float) -> tuple[float, float]:
+    def limits(confidence: float) -> tuple[float, float]:
         low, high, _ = jackknife_interval(values[0], values[1:], confidence)
         return float(low), float(high)
 
-    return with_inversion(estimate, ends, degrees=float(jackknife_interval(values[0], values[1:])[2]))
+    return with_inversion(estimate, limits, degrees=float(jackknife_interval(values[0], values[1:])[2]))
 
 
 @over_clusters

@@ -145,8 +145,8 @@ def _rates(
     precision = rate("precision", [row for row in rows if row[1]])
     # F1 follows from the share that is right among items that are cases or were decided to be.
     jaccard = rate("F1", [row for row in rows if row[0] or row[1]])
-    ends = (jaccard.estimate, jaccard.low, jaccard.high)
-    middle, low, high = (None if end is None else 2 * end / (1 + end) for end in ends)
+    limits = (jaccard.estimate, jaccard.low, jaccard.high)
+    middle, low, high = (None if end is None else 2 * end / (1 + end) for end in limits)
     reason = jaccard.reason and "no item is a case, and none was decided to be one"
     method, n = f"{jaccard.method} {F1_METHOD}", {**jaccard.n, "items": len(rows)}
     f1 = replace(jaccard, estimate=middle, low=low, high=high, method=method, n=n, reason=reason)
@@ -209,16 +209,16 @@ def mcnemar(
     phi = determinant / math.sqrt(margins) if margins else 0.0
     hits = right + b, right + c
 
-    def ends(confidence: float) -> tuple[float, float]:
+    def limits(confidence: float) -> tuple[float, float]:
         first_ends, second_ends = (wilson(right, n, confidence) for right in hits)
         return mover(hits[0] / n, first_ends, hits[1] / n, second_ends, phi)
 
     counts = {"items": n, "items only one has right": b + c}
     exact = min(1.0, 2 * float(special.bdtr(min(b, c), b + c, 0.5))) if b + c else 1.0
-    low, high = ends(empty.confidence)
+    low, high = limits(empty.confidence)
     if exact >= LEVEL:
         low, high = min(low, 0.0), max(high, 0.0)
-    return empty.with_value((b - c) / n, low, high, n=counts, p_value=max(exact, p_by_inversion(ends)))
+    return empty.with_value((b - c) / n, low, high, n=counts, p_value=max(exact, p_by_inversion(limits)))
 
 
 def auc(

@@ -12,10 +12,10 @@ from scipy import special
 from toolkit.errors import InputError
 from toolkit.stats.inference.jackknife import (
     FEWEST_BASES,
-    all_and_without,
     jackknife_interval,
     numbered,
     sums_by,
+    total_and_left_out,
 )
 from toolkit.stats.inference.p_values import equal_differences
 from toolkit.stats.inference.run_table import Points
@@ -51,7 +51,7 @@ class MeanInterval:
         more = {"p_value": p_value, "note": "", "reason": self.reason, "absent": absent}
         return empty.with_value(self.mean, self.low, self.high, **more)
 
-    def ends(self, confidence: float) -> tuple[float, float]:
+    def limits(self, confidence: float) -> tuple[float, float]:
         """Return the ends of its t interval, or twice the mean where the values are equal."""
         half = float(special.stdtrit(self.degrees, (1 + confidence) / 2)) * (self.error or 0.0)
         return self.mean - half, self.mean + half
@@ -310,7 +310,7 @@ def mean_on_scale(empty: Estimate, values: ArrayLike, clusters: Sequence[Hashabl
 
 
 def bounded_mean(
-    empty: Estimate, values: ArrayLike, clusters: Sequence[Hashable], ends: tuple[float, float]
+    empty: Estimate, values: ArrayLike, clusters: Sequence[Hashable], limits: tuple[float, float]
 ) -> Estimate:
     r"""Return the mean of scores on a scale with two ends, with an interval that stays between them.
 
@@ -325,17 +325,17 @@ def bounded_mean(
     >>> round(found.estimate, 3), round(found.low, 3), round(found.high, 3)
     (4.75, 1.183, 4.992)
     """
-    scores, (first, last) = np.asarray(values, dtype=float), ends
+    scores, (first, last) = np.asarray(values, dtype=float), limits
     by_t = clustered_mean(scores, clusters)
     if by_t.error is None or scores.min() < first or scores.max() > last:
         return by_t.of(empty)
     sums = sums_by(numbered(clusters), np.column_stack([scores, np.ones(len(scores))]))
-    _, without = all_and_without(sums)
+    _, left_out = total_and_left_out(sums)
     share = (by_t.mean - first) / (last - first)
     low, high, degrees, method = math.nan, math.nan, by_t.degrees, BOUNDED
     with np.errstate(all="ignore"):  # what is not finite is replaced below
         if len(sums) >= FEWEST_BASES:
-            parts = special.logit((without[:, 0] / without[:, 1] - first) / (last - first))
+            parts = special.logit((left_out[:, 0] / left_out[:, 1] - first) / (last - first))
             low, high, degrees = map(float, jackknife_interval(special.logit(share), parts, empty.confidence))
     if not (math.isfinite(low) and math.isfinite(high)):
         degrees, method = by_t.degrees, LOGIT

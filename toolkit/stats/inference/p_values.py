@@ -43,7 +43,7 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
     return tuple(corrected)
 
 
-def p_by_inversion(ends: Callable[[float], tuple[float, float]], value: float = 0.0) -> float:
+def p_by_inversion(limits: Callable[[float], tuple[float, float]], value: float = 0.0) -> float:
     r"""Return the smallest :math:`\alpha` at which the interval ``ends(1 - alpha)`` leaves out a value: its P value.
 
     It is below .05 exactly where the 95 % interval leaves the value out (Lehmann & Romano 2005, Testing Statistical
@@ -57,7 +57,7 @@ def p_by_inversion(ends: Callable[[float], tuple[float, float]], value: float = 
     """
 
     def outside(z: float) -> float:
-        low, high = ends(1 - 2 * float(special.ndtr(-z)))
+        low, high = limits(1 - 2 * float(special.ndtr(-z)))
         return max(low - value, value - high)
 
     bounds = _LEAST_Z, float(-special.ndtri(LEVEL / 2)), _MOST_Z
@@ -70,10 +70,12 @@ def p_by_inversion(ends: Callable[[float], tuple[float, float]], value: float = 
     return 2 * float(special.ndtr(-optimize.brentq(outside, *bounds[place : place + 2], xtol=1e-9)))
 
 
-def with_inversion(estimate: Estimate, ends: Callable[[float], tuple[float, float]], **more: Any) -> Estimate:
+def with_inversion(
+    estimate: Estimate, limits: Callable[[float], tuple[float, float]], **more: Any
+) -> Estimate:
     """Return a result with an interval, as a function of its confidence, and the P value that inverts it."""
-    low, high = ends(estimate.confidence)
-    return replace(estimate, low=low, high=high, p_value=p_by_inversion(ends), **more)
+    low, high = limits(estimate.confidence)
+    return replace(estimate, low=low, high=high, p_value=p_by_inversion(limits), **more)
 
 
 def equal_differences(
@@ -209,6 +211,6 @@ def _subsets(n: int, exact: bool, seed: int) -> Iterator[np.ndarray]:
     if exact:
         yield (np.arange(2**n)[:, None] >> np.arange(n)[None, :] & 1).astype(float)
         return
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     for rows in (*[_PART] * (PATTERNS // _PART - 1), _PART - 1):
-        yield dice.integers(0, 2, (rows, n)).astype(float)
+        yield rng.integers(0, 2, (rows, n)).astype(float)

@@ -117,10 +117,10 @@ def _with_wilson(
     reference: float | None = None,
 ) -> Estimate:
     cases = max(len(scores), empty.n.get("answers", 0))
-    ends = wilson_ends(scores, labels, intracluster, cases)
+    limits = wilson_ends(scores, labels, intracluster, cases)
     method = METHOD if len(set(labels)) == cases else CLUSTERED_METHOD
-    p_value = None if reference is None else p_by_inversion(ends, reference)
-    return empty.with_value(float(scores.mean()), *ends(empty.confidence), method=method, p_value=p_value)
+    p_value = None if reference is None else p_by_inversion(limits, reference)
+    return empty.with_value(float(scores.mean()), *limits(empty.confidence), method=method, p_value=p_value)
 
 
 def mover(
@@ -196,11 +196,11 @@ def wilson_ends(
         by_error = p * (1 - p) / mean.error**2 if mean.error else math.inf
         least, effective = 0.0, min(max(kish * size, by_error), n * size if cases == n else cases)
 
-    def ends(confidence: float) -> tuple[float, float]:
+    def limits(confidence: float) -> tuple[float, float]:
         cases = max(least, effective / inflation(degrees, confidence))
         return wilson(p * cases, cases, confidence)
 
-    return ends
+    return limits
 
 
 def inflation(degrees: float, confidence: float) -> float:

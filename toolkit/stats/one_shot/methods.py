@@ -126,9 +126,9 @@ def method_estimates(method: MethodScore, confidence: float = 0.95) -> tuple[Est
     if result is None:
         return score.not_estimable(method.note), raw.not_estimable(method.note)
     more: dict[str, Any] = {"method": result.method, "confidence": result.confidence, "note": method.note}
-    ends = result.low, result.high
-    clamped = (max(0.0, end) for end in ends)
-    return score.with_value(result.score, *clamped, **more), raw.with_value(result.raw, *ends, **more)
+    limits = result.low, result.high
+    clamped = (max(0.0, end) for end in limits)
+    return score.with_value(result.score, *clamped, **more), raw.with_value(result.raw, *limits, **more)
 
 
 def overall(
@@ -207,13 +207,13 @@ def compare_two_methods(
     def scores(confidence: float) -> list[OneShotScore]:
         return [one_shot_score(i1, i0, h, weights, confidence) for i1, i0, h in (first, second)]
 
-    def ends(confidence: float) -> tuple[float, float]:
+    def limits(confidence: float) -> tuple[float, float]:
         first_ends, second_ends = ((score.low, score.high) for score in scores(confidence))
         return mover(b.raw, second_ends, a.raw, first_ends)
 
     a, b = scores(CONFIDENCE)
     n = {"experiments of the first": a.n, "experiments of the second": b.n}
-    return with_inversion(Estimate(name, b.raw - a.raw, method=PAIR_METHOD, unit=UNIT, n=n), ends)
+    return with_inversion(Estimate(name, b.raw - a.raw, method=PAIR_METHOD, unit=UNIT, n=n), limits)
 
 
 def compare_one_shot(
