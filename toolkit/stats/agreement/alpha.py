@@ -21,7 +21,7 @@ from toolkit.stats.agreement.icc import (
     mean_squares,
     target_bases,
 )
-from toolkit.stats.inference.jackknife import numbered, sums_by, total_and_left_out, with_jackknife
+from toolkit.stats.inference.jackknife import numbered, sums_by, total_and_jackknife, with_jackknife
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import COMPOSITES, counted
 
@@ -98,8 +98,10 @@ def _alpha(empty: Estimate, values: np.ndarray, bases: tuple[Any, ...] | None) -
         return empty.with_value(1.0).no_interval(reason)
     alpha = float(pg.cronbach_alpha(pd.DataFrame(values))[0])
     if bases is not None:
-        left_out = forms_of_sums(total_and_left_out(base_sums(values, bases))[1])[:, FORMS.index("ICC(C,k)")]
-        return with_jackknife(empty.with_value(alpha, method=JACKKNIFE), left_out, *_LOG_SCALE)
+        jackknife_values = forms_of_sums(total_and_jackknife(base_sums(values, bases))[1])[
+            :, FORMS.index("ICC(C,k)")
+        ]
+        return with_jackknife(empty.with_value(alpha, method=JACKKNIFE), jackknife_values, *_LOG_SCALE)
     rows, items = values.shape
     quantiles = stats.f.ppf((0.975, 0.025), rows - 1, (rows - 1) * (items - 1))
     low, high = (1 - (1 - alpha) * float(quantile) for quantile in quantiles)
@@ -145,7 +147,7 @@ def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = Non
     if np.nanmax(paired) - np.nanmin(paired) <= ROUNDING * size:
         return empty.not_estimable("every score is the same, so chance agreement is perfect")
     sums = _disagreements(paired / size, codes)
-    total, left_out = total_and_left_out(sums)
+    total, jackknife_values = total_and_jackknife(sums)
     alpha = float(_krippendorff(total)[0])
     single = int((per_answer == 1).sum())
     note = f"{counted(single, 'answers')} with a single rating left out" if single else ""
@@ -154,7 +156,7 @@ def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = Non
         return estimate.with_value(1.0).no_interval("the judges agree on all")
     k = n["ratings"] / len(paired)
     return with_jackknife(
-        estimate, _krippendorff(left_out), lambda a: log_f(a, k), lambda z: from_log_f(z, k)[0]
+        estimate, _krippendorff(jackknife_values), lambda a: log_f(a, k), lambda z: from_log_f(z, k)[0]
     )
 
 
@@ -173,13 +175,13 @@ def krippendorff_difference(first: ArrayLike, second: ArrayLike, bases: Sequence
     if not several.any():
         return empty.not_estimable("no answer has two ratings on both sides")
     size = float(np.nanmax(np.abs([first[several], second[several]]))) or 1.0
-    parts = [total_and_left_out(_disagreements(x[several] / size, codes)) for x in (first, second)]
-    (alpha, left_out), (other, other_without) = [tuple(map(_krippendorff, part)) for part in parts]
+    parts = [total_and_jackknife(_disagreements(x[several] / size, codes)) for x in (first, second)]
+    (alpha, jackknife_values), (other, other_without) = [tuple(map(_krippendorff, part)) for part in parts]
     difference = float(alpha[0] - other[0])
     if not np.isfinite(difference):
         return empty.not_estimable("every score is the same on one side, so chance agreement is perfect")
     estimate = empty.with_value(difference)
-    return with_jackknife(estimate, left_out - other_without, np.asarray, np.asarray)
+    return with_jackknife(estimate, jackknife_values - other_without, np.asarray, np.asarray)
 
 
 def alpha_of_matrix(matrix: RatingMatrix) -> Estimate:

@@ -11,7 +11,7 @@ from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.icc import RatingMatrix
-from toolkit.stats.inference.jackknife import numbered, sums_by, total_and_left_out, with_jackknife
+from toolkit.stats.inference.jackknife import numbered, sums_by, total_and_jackknife, with_jackknife
 from toolkit.stats.inference.means import clustered_mean, paired
 from toolkit.stats.result import ROUNDING, Estimate, Estimates
 from toolkit.words import counted
@@ -58,7 +58,7 @@ def correlation(x: np.ndarray, y: np.ndarray, bases: Sequence[Hashable]) -> tupl
     """Return Pearson's r and its values without each base; None and NaN where a side does not vary."""
     x, y = x - x.mean(), y - y.mean()
     sums = sums_by(numbered(bases), np.stack([np.ones(len(x)), x, y, x * y, x * x, y * y], axis=1))
-    n, sx, sy, xy, xx, yy = np.vstack(total_and_left_out(sums)).T
+    n, sx, sy, xy, xx, yy = np.vstack(total_and_jackknife(sums)).T
     with np.errstate(divide="ignore", invalid="ignore"):
         xy, xx, yy = xy - sx * sy / n, xx - sx * sx / n, yy - sy * sy / n
         flat = np.minimum(xx, yy) <= ROUNDING * max(float(xx[0]), float(yy[0]))
@@ -90,7 +90,7 @@ def _pair_estimate(
         constant = judges[int(spreads.argmin())]
         return empty.not_estimable(f"judge {constant} gave the same score to every answer")
     x, y = ((scores - scores.mean(axis=0)) / spreads).T
-    r, left_out = correlation(x, y, range(answers) if bases is None else bases)
+    r, jackknife_values = correlation(x, y, range(answers) if bases is None else bases)
     if r is None:
         return empty.not_estimable("the scores of a judge do not vary")
     if abs(r) >= 1 - ROUNDING:
@@ -102,7 +102,7 @@ def _pair_estimate(
         half = float(special.ndtri((1 + empty.confidence) / 2)) / math.sqrt(answers - 3)
         return replace(estimate, low=math.tanh(math.atanh(r) - half), high=math.tanh(math.atanh(r) + half))
     reason = "one base alone makes or unmakes the correlation"
-    return with_jackknife(estimate, left_out, np.arctanh, np.tanh, useless=reason)
+    return with_jackknife(estimate, jackknife_values, np.arctanh, np.tanh, useless=reason)
 
 
 COHEN_METHOD = "Fisher z, standard error of Fleiss, Cohen & Everitt (1969)"
@@ -155,7 +155,7 @@ def weighted_kappa(
     x, y = x / size, y / size
     x, y = x - x.mean(), y - x.mean()
     sums = sums_by(codes, np.stack([np.ones(len(x)), x, y, x * x + y * y, (x - y) ** 2], axis=1))
-    total, left_out = total_and_left_out(sums)
+    total, jackknife_values = total_and_jackknife(sums)
 
     def statistic(sums: np.ndarray) -> np.ndarray:
         n, a, b, squares, observed = sums.T
@@ -166,7 +166,7 @@ def weighted_kappa(
     kappa = float(statistic(total)[0])
     if kappa >= 1 - ROUNDING:
         return empty.with_value(1.0).no_interval("they agree on all answers")
-    return with_jackknife(empty.with_value(kappa), statistic(left_out), np.arctanh, np.tanh)
+    return with_jackknife(empty.with_value(kappa), statistic(jackknife_values), np.arctanh, np.tanh)
 
 
 def cohen_kappa(

@@ -20,7 +20,7 @@ from toolkit.stats.agreement.icc import (
     with_interval,
 )
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.jackknife import total_and_left_out, with_jackknife
+from toolkit.stats.inference.jackknife import total_and_jackknife, with_jackknife
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
@@ -255,7 +255,7 @@ def _judge_retest(rows: pd.DataFrame) -> tuple[Estimate, Estimate, Estimate]:
         return empty.not_estimable(reason), sd, replace(sd, name=_DETECTABLE)
     scale = float(repeated["score"].abs().max()) or 1.0
     table = _sums((repeated["score"] - repeated["score"].mean()) / scale, repeated["target"], codes)
-    total, left_out = map(_mean_squares, total_and_left_out(table))
+    total, jackknife_values = map(_mean_squares, total_and_jackknife(table))
     within, between = float(total[0][0]), float(total[1][0])
     sd = sd.with_value(scale * math.sqrt(within))
     if max(within, between) <= ROUNDING**2:
@@ -265,15 +265,15 @@ def _judge_retest(rows: pd.DataFrame) -> tuple[Estimate, Estimate, Estimate]:
         icc = empty.with_value(1.0).no_interval("the judge repeated itself exactly")
         sd = sd.with_value(0.0).no_interval(icc.reason)
     else:
-        icc = _icc(empty, total, left_out)
-        sd = with_jackknife(sd, scale * np.sqrt(left_out[0]), np.log, np.exp)
+        icc = _icc(empty, total, jackknife_values)
+        sd = with_jackknife(sd, scale * np.sqrt(jackknife_values[0]), np.log, np.exp)
     icc, sd = (replace(estimate, note=note).with_note(estimate.note) for estimate in (icc, sd))
     factor = 1.959963984540054 * math.sqrt(2)
     middle, low, high = (None if end is None else factor * end for end in (sd.estimate, sd.low, sd.high))
     return icc, sd, replace(sd, name=_DETECTABLE, estimate=middle, low=low, high=high)
 
 
-def _icc(empty: Estimate, total: _Squares, left_out: _Squares) -> Estimate:
+def _icc(empty: Estimate, total: _Squares, jackknife_values: _Squares) -> Estimate:
     """Return ICC(1,1), whose F is b/w where every answer has as many repeats."""
 
     def icc(w: np.ndarray, b: np.ndarray, m: np.ndarray) -> np.ndarray:
@@ -282,7 +282,9 @@ def _icc(empty: Estimate, total: _Squares, left_out: _Squares) -> Estimate:
 
     k = float(total[2][0])
     estimate = empty.with_value(float(icc(*total)[0]))
-    bound = with_jackknife(estimate, icc(*left_out), lambda rho: log_f(rho, k), lambda z: from_log_f(z, k)[0])
+    bound = with_jackknife(
+        estimate, icc(*jackknife_values), lambda rho: log_f(rho, k), lambda z: from_log_f(z, k)[0]
+    )
     if bound.low is None or bound.high is None:
         return bound
     return with_interval(replace(estimate, degrees=bound.degrees), bound.low, bound.high)

@@ -13,7 +13,7 @@ from toolkit.errors import InputError
 from toolkit.stats.comparisons.cost_quality import RATIO_METHOD, ratio_interval
 from toolkit.stats.comparisons.models import rate_difference
 from toolkit.stats.inference.clusters import of_rows, over_clusters
-from toolkit.stats.inference.jackknife import numbered, sums_by, total_and_left_out, with_jackknife
+from toolkit.stats.inference.jackknife import numbered, sums_by, total_and_jackknife, with_jackknife
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean, mean_difference
 from toolkit.stats.inference.p_values import with_holm, with_inversion
 from toolkit.stats.inference.proportions import (
@@ -300,14 +300,14 @@ def label_scores(rows: pd.DataFrame) -> Result:
             f"macro F1 of {model}", method=F1_METHOD, n=counts, missing=len(part) - len(read),
             statistic="macro F1", facets=facets,
         )  # fmt: skip
-        total, left_out = (_f1(label_sums) for label_sums in total_and_left_out(sums))
+        total, jackknife_values = (_f1(label_sums) for label_sums in total_and_jackknife(sums))
         weights = np.full(len(names), 1 / len(names))
-        macro.append(_with_ends(empty, total @ weights, left_out @ weights))
+        macro.append(_with_ends(empty, total @ weights, jackknife_values @ weights))
         for number, name in enumerate(names):
             label = replace(
                 empty, name=f"F1 of {name}, {model}", statistic="F1", facets={**facets, "label": name}
             )
-            by_label.append(_with_ends(label, total[:, number], left_out[:, number]))
+            by_label.append(_with_ends(label, total[:, number], jackknife_values[:, number]))
     by = ["model", "key", "answer"]
     confusion = rows.dropna(subset=["answer"]).groupby(by, observed=True).size().reset_index(name="answers")
     return Result(
@@ -321,8 +321,8 @@ def _f1(sums: np.ndarray) -> np.ndarray:
     return np.divide(2 * right, keys + answers, out=np.zeros_like(right), where=keys + answers > 0)
 
 
-def _with_ends(empty: Estimate, total: np.ndarray, left_out: np.ndarray) -> Estimate:
+def _with_ends(empty: Estimate, total: np.ndarray, jackknife_values: np.ndarray) -> Estimate:
     if not empty.n["answers"]:
         return empty.not_estimable("no answer could be read")
     estimate = empty.with_value(float(total[0]))
-    return with_jackknife(estimate, left_out, special.logit, special.expit)
+    return with_jackknife(estimate, jackknife_values, special.logit, special.expit)

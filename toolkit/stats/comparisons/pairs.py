@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import of_rows, over_clusters
-from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife_interval, numbered, total_and_left_out
+from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife_interval, numbered, total_and_jackknife
 from toolkit.stats.inference.p_values import exploratory_tests, with_holm, with_inversion
 from toolkit.stats.inference.proportions import intracluster_correlation, rate_mean, share
 from toolkit.stats.inference.run_table import need_columns, need_labelled
@@ -254,7 +254,7 @@ def _strengths(cast: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     sums = np.zeros((codes.max(initial=-1) + 1, len(cells), 2))
     np.add.at(sums, (codes, cell.ravel()), np.column_stack([votes["points"], np.ones(len(votes))]))
     return pd.DataFrame(
-        bradley_terry(cells, np.concatenate(total_and_left_out(sums)), len(names)), columns=names
+        bradley_terry(cells, np.concatenate(total_and_jackknife(sums)), len(names)), columns=names
     )
 
 

@@ -14,7 +14,7 @@ from toolkit.errors import InputError
 from toolkit.stats.agreement.correlations import clustered_pearson, weighted_kappa
 from toolkit.stats.agreement.icc import FORMS, icc_estimates, rating_matrix
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife, sums_by, total_and_left_out
+from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife, sums_by, total_and_jackknife
 from toolkit.stats.inference.means import clustered_slope, mean_estimate, mean_on_scale
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.run_table import Points, grouping_columns, in_order, need_columns, score_unit
@@ -418,9 +418,9 @@ def _fit(
     member = np.array([(table["group"] == group).to_numpy(float) for group in groups]).T
     rows = np.stack(parts, axis=1)[:, :, None] * member[:, None, :]
     codes = pd.factorize(table["base"])[0]
-    total, left_out = total_and_left_out(sums_by(codes, rows))
+    total, jackknife_values = total_and_jackknife(sums_by(codes, rows))
     (estimates,), (weight,) = calibrated_contrasts(total, signs)
-    replicates = calibrated_contrasts(left_out, signs)[0]
+    replicates = calibrated_contrasts(jackknife_values, signs)[0]
     errors, degrees = _jackknife(estimates, replicates, np.bincount(codes, rated) > 0)
     return middle * signs.sum(axis=1) + size * estimates, size * errors, degrees, float(weight)
 

@@ -26,7 +26,7 @@ def sums_by(codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return sums
 
 
-def total_and_left_out(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def total_and_jackknife(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the sums over all bases, one row, and those without each base, one row a base."""
     total = sums.sum(axis=0, keepdims=True)
     return total, total - sums
@@ -65,10 +65,10 @@ def jackknife_interval(
 
 def jackknife(total: np.ndarray | float, jackknifed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return centre, standard error and degrees of freedom of ``jackknife_interval``; NaN where it has no ends."""
-    centre, left_out = np.asarray(total, dtype=float), np.asarray(jackknifed, dtype=float)
-    bases = len(left_out)
-    usable = np.isfinite(centre) & np.isfinite(left_out).all(axis=0) & (bases >= FEWEST_BASES)
-    z, parts = np.where(usable, centre, 0.0), np.where(usable, left_out, 0.0)
+    centre, jackknife_values = np.asarray(total, dtype=float), np.asarray(jackknifed, dtype=float)
+    bases = len(jackknife_values)
+    usable = np.isfinite(centre) & np.isfinite(jackknife_values).all(axis=0) & (bases >= FEWEST_BASES)
+    z, parts = np.where(usable, centre, 0.0), np.where(usable, jackknife_values, 0.0)
     mean = parts.mean(axis=0)
     second = ((parts - mean) ** 2).mean(axis=0)
     usable &= np.sqrt(second) > ROUNDING * np.maximum(1.0, np.abs(z))
@@ -83,7 +83,7 @@ def jackknife(total: np.ndarray | float, jackknifed: np.ndarray) -> tuple[np.nda
 
 def with_jackknife(
     estimate: Estimate,
-    left_out: np.ndarray,
+    jackknife_values: np.ndarray,
     forward: Callable[[np.ndarray], np.ndarray],
     back: Callable[[np.ndarray], np.ndarray],
     *,
@@ -92,11 +92,13 @@ def with_jackknife(
     """Return a result with the interval that its values without each base give, on the scale of ``forward``."""
     if estimate.estimate is None:
         return estimate
-    if len(left_out) < FEWEST_BASES:
-        return estimate.no_interval(f"{counted(len(left_out), 'bases')}, and {FEWEST_BASES} are needed")
+    if len(jackknife_values) < FEWEST_BASES:
+        return estimate.no_interval(
+            f"{counted(len(jackknife_values), 'bases')}, and {FEWEST_BASES} are needed"
+        )
     with np.errstate(all="ignore"):  # what is not finite is caught below
         total = forward(np.array(estimate.estimate))
-        *ends, degrees = jackknife_interval(total, forward(left_out), estimate.confidence)
+        *ends, degrees = jackknife_interval(total, forward(jackknife_values), estimate.confidence)
         low, high = (float(back(end)) for end in ends)
     if not (np.isfinite(low) and np.isfinite(high)):
         return estimate.no_interval(useless)

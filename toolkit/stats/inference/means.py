@@ -15,7 +15,7 @@ from toolkit.stats.inference.jackknife import (
     jackknife_interval,
     numbered,
     sums_by,
-    total_and_left_out,
+    total_and_jackknife,
 )
 from toolkit.stats.inference.p_values import equal_differences
 from toolkit.stats.inference.run_table import Points
@@ -330,12 +330,12 @@ def bounded_mean(
     if by_t.error is None or scores.min() < first or scores.max() > last:
         return by_t.of(empty)
     sums = sums_by(numbered(clusters), np.column_stack([scores, np.ones(len(scores))]))
-    _, left_out = total_and_left_out(sums)
+    _, jackknife_values = total_and_jackknife(sums)
     share = (by_t.mean - first) / (last - first)
     low, high, degrees, method = math.nan, math.nan, by_t.degrees, BOUNDED
     with np.errstate(all="ignore"):  # what is not finite is replaced below
         if len(sums) >= FEWEST_BASES:
-            parts = special.logit((left_out[:, 0] / left_out[:, 1] - first) / (last - first))
+            parts = special.logit((jackknife_values[:, 0] / jackknife_values[:, 1] - first) / (last - first))
             low, high, degrees = map(float, jackknife_interval(special.logit(share), parts, empty.confidence))
     if not (math.isfinite(low) and math.isfinite(high)):
         degrees, method = by_t.degrees, LOGIT
