@@ -239,8 +239,9 @@ def scored_runs(runs: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     failure = runs["failure"].where(runs["failure"].notna(), runs["run_id"].map(by_run["reason"]))
     table = runs.assign(
         composite=score, composite_strict=score, judged=score.notna(), judge_count=0, zeros=0, length_bin=WHOLE,
-        failure=failure, **{name: score},
+        failure=failure,
     )  # fmt: skip
+    table[name] = score
     table.attrs |= {"scale": (0.0, 1.0), "units": {name: RATE_UNIT}}
     return table
 
