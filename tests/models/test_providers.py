@@ -6,7 +6,6 @@ answers in the provider's shape, with thoughts where its models have some.
 
 import asyncio
 import re
-from typing import Any
 
 import pytest
 from refusals import failed
@@ -20,7 +19,6 @@ from toolkit.runs.run_state import judge_requests
 from toolkit.study_file import load_study_file
 from toolkit.words import JUDGE_ROLES
 
-Body = dict[str, Any]
 THOUGHT, ANSWER = "The attacker is the auditor.", "Isolate the host."
 SAMPLING = ("temperature", "top_p", "top_k")
 CHAT = {

@@ -20,7 +20,6 @@ SETS, REFUSALS, TABLES = (
     for name in ("reference/published_sets", "how_to/refusals", "reference/keyed_tables")
 )
 STUDIES = re.findall(r"```toml\n(.*?)```", SETS + REFUSALS, re.DOTALL)
-LETTERED = ["A) MFA", "B) Fax", "C) FIDO2"]
 SHAPES = CASES["shapes"]  # fmt: skip
 
 

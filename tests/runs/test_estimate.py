@@ -346,7 +346,6 @@ def test_the_summary_sets_the_budget_beside_it(opened):
     assert estimate_summary(frame).fields["expected_fits"] is False
 
 
-@pytest.mark.full
 def test_each_text_of_ten_thousand_runs_is_counted_once(opened, monkeypatch):
     """So that the time of an estimate hangs on the prompts and not on the runs."""
     study = opened("repeats = 278", changes=[('scenarios = ["CTI_ANALYSIS"]', "")])

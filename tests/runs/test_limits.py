@@ -1,7 +1,5 @@
 """Requests go in order, never more than allowed, slower after a refusal and faster while it goes well."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import wraps
 
@@ -13,7 +11,7 @@ from toolkit.runs.limits import LONGEST_WAIT, Limiter, Places
 class Jumping(asyncio.SelectorEventLoop):
     """A loop in which nothing takes time but waiting: its clock jumps to the next moment at which something is due."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self._now = 0.0
         select = self._selector.select
@@ -25,7 +23,7 @@ class Jumping(asyncio.SelectorEventLoop):
 
         self._selector.select = jump
 
-    def time(self) -> float:
+    def time(self):
         """Return the seconds since the loop began."""
         return self._now
 

@@ -12,8 +12,8 @@ from small_study import STUDY
 import toolkit
 
 ON_TOP = (
-    "adaptive", "audit", "authoring", "batch", "getting_started", "hallucination", "keyed", "people", "probes",
-    "scores", "thesis", "traffic", "viewer",
+    "traffic", "viewer", "adaptive", "audit", "authoring", "batch", "getting_started", "hallucination", "keyed",
+    "people", "probes", "scores", "thesis",
 )  # fmt: skip
 COMMANDS = {
     "audit": {"export", "register", "verify"}, "batch": {"batch", "demo"}, "people": {"ratings"}, "scores": {"analyse"},
@@ -102,7 +102,6 @@ def without(rooms, folder, program, *arguments):
     )
 
 
-@pytest.mark.full
 def test_a_study_runs_without_the_rooms_on_top(tmp_path):
     """Run, judged, analysed and drawn; a method that needs a room on top names it in one line."""
     (tmp_path / "study.toml").write_text(STUDY.format(settings="", judges=""))
@@ -114,13 +113,7 @@ def test_a_study_runs_without_the_rooms_on_top(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    "room",
-    [
-        name if name in ("traffic", "viewer") else pytest.param(name, marks=pytest.mark.full)
-        for name in ON_TOP
-    ],
-)
+@pytest.mark.parametrize("room", ON_TOP)
 def test_any_one_room_on_top_can_be_taken_away(tmp_path, room):
     """What is left imports, runs a study, and lists its commands."""
     (tmp_path / "study.toml").write_text(STUDY.format(settings="", judges=""))

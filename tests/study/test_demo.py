@@ -58,7 +58,6 @@ def _undrawn(monkeypatch):
     monkeypatch.setattr(Study, "figures", lambda study: [])
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("_undrawn")
 def test_the_time_is_kept_with_whole_bases_and_the_same_command_goes_on(home, passing, capsys):
     """A base is three runs and nine judgements, 120 seconds: two fit into five minutes; then the machine is quick."""
@@ -77,7 +76,6 @@ def test_the_time_is_kept_with_whole_bases_and_the_same_command_goes_on(home, pa
     assert run_demo(progress=False).fields["new_calls"] == 0
 
 
-@pytest.mark.full
 def test_one_base_is_asked_however_short_the_time_is_and_drawn(home, passing):
     passing[0] = 1000.0
     summary = run_demo(minutes=0.01, progress=False)
@@ -86,7 +84,6 @@ def test_one_base_is_asked_however_short_the_time_is_and_drawn(home, passing):
     assert whole_bases(home) == 1
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("_undrawn")
 def test_replies_of_a_study_that_was_stopped_are_judged_first(home, passing):
     """Seven replies without judgements: the first base has its nine judgements, and no more fits into the time."""

@@ -53,7 +53,6 @@ def test_the_test_in_the_guide_is_the_one_that_ships():
     assert len([line for line in bare.splitlines() if line.strip()]) <= 50
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("no_pictures")
 def test_every_line_of_python_of_the_readme_runs(demo_like_study):
     """On a finished study; what the eleven lines promise to write is there."""
@@ -256,7 +255,6 @@ def test_every_line_of_configuration_is_toml_that_a_study_takes(tmp_path):
         assert Study.load(path).name
 
 
-@pytest.mark.full
 def test_the_shell_of_the_notebook_on_traffic_runs(tmp_path):
     """It records from a server of its own, and shares a table whose loopback addresses are named in a note."""
     text = written_texts()["05_samples_from_traffic.ipynb"]

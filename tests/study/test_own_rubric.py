@@ -184,7 +184,6 @@ def test_probes_go_by_the_scale(study):
     assert result.frame()["original"].dropna().between(1, 10).all()
 
 
-@pytest.mark.full
 def test_what_is_exported_is_read_again_with_its_dimensions_and_scale(study, tmp_path):
     export_study(study, tmp_path / "out")
     back = pd.read_parquet(tmp_path / "out/judgements.parquet")

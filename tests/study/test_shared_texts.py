@@ -122,7 +122,6 @@ def test_the_commands_captions_and_methods_say_so(shared, tmp_path):
     assert "12 bases in 9 independent groups" in told
 
 
-@pytest.mark.full
 def test_one_group_alone_has_no_interval_and_no_test(
     run,
 ):

@@ -143,7 +143,6 @@ def site(tmp_path_factory):
     return tree / "build" / "docs"
 
 
-@pytest.mark.full
 @pytest.mark.timeout(1800)
 def test_the_site_builds_without_a_warning_and_needs_no_network(site):
     """No warning, no dead link, nothing of another host; a wheel takes every file; no folder of this machine."""
@@ -167,7 +166,6 @@ def test_the_site_builds_without_a_warning_and_needs_no_network(site):
     assert "<math" in texts[site / "generated" / "api_stats.html"]
 
 
-@pytest.mark.full
 @pytest.mark.browser
 @pytest.mark.timeout(1800)
 def test_search_works_without_a_network(site):

@@ -91,7 +91,6 @@ def test_shipped_studies_are_worked_on_where_their_templates_are(thesis, monkeyp
     assert workspace() == thesis
 
 
-@pytest.mark.full
 def test_an_installed_wheel_finds_what_it_carries(tmp_path):
     """Every template and notebook; without the source tree they are copied to where one works."""
     source = tmp_path / "source"
