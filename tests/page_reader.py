@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pytest
 from cases import cases
+from places import DOCS, ROOT
 
 from toolkit.cli import main
 from toolkit.traffic.typed import read_claims
 
-ROOT = Path(__file__).resolve().parents[1]
-DOCS = ROOT / "docs"
 TUTORIALS = ("first_study", "scores", "traffic")
 WORD_FOR_WORD = ("tutorials/traffic",)  # pages that show lines as the program prints them
 ELSEWHERE = cases(__file__)["elsewhere"]

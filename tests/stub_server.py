@@ -22,6 +22,7 @@ from typing import Any
 from aiohttp import web
 from stub_batches import StubBatches
 
+from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_model
 from toolkit.models.scripted import example_of
 
@@ -141,6 +142,10 @@ class StubServer:
     def openai_url(self):
         """Address for an OpenAI client."""
         return f"{self.url}/v1"
+
+    def address(self, provider):
+        """Return the address for a client of one provider."""
+        return self.url if provider == "anthropic" else self.openai_url
 
     def __enter__(self):
         self._batches = StubBatches(self)
@@ -320,6 +325,11 @@ def _token(token, chances, most):
     ]
     own = math.log((chances or {token: 1.0}).get(token, 1e-9))
     return {"token": token, "bytes": list(token.encode()), "logprob": own, "top_logprobs": entries}
+
+
+def spec_for(provider, server, **fields):
+    """Return the entry of a model that one provider's client asks at a server."""
+    return model_spec("m", provider=provider, base_url=server.address(provider), **fields)
 
 
 def ask(spec, request, env=(), **options):

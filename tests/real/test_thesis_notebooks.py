@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from places import ROOT
 
 import toolkit
 from toolkit import Study, equivalence_bases
@@ -19,7 +20,7 @@ from toolkit.getting_started.doctor import copied_notebooks
 from toolkit.getting_started.folder import init_folder
 from toolkit.store import embedded
 
-NOTEBOOKS = sorted(path.stem for path in (Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
 
 
 def call(line):

@@ -14,6 +14,7 @@ import pytest
 from hostile_study import ATTACKS, hostile_study
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
+from places import ROOT
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -23,7 +24,7 @@ from waiting import wait_for
 from toolkit.viewer import app
 from toolkit.viewer.page import write_page
 
-NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "02_read_answers.ipynb"
+NOTEBOOK = ROOT / "notebooks" / "02_read_answers.ipynb"
 ALIVE = (
     "return [...document.querySelectorAll('.tv')].flatMap(one => [...one.querySelectorAll("
     "'script, img, svg, iframe, form, a, object, .tv-read style, .MathJax, mjx-container, [onerror], [onload]')])"

@@ -284,6 +284,11 @@ def in_ledgers(work, *ledgers):
         ledger.owner.close()
 
 
+def end_owner(store, study):
+    """Have the process that owns a study be another than the one that has its number now."""
+    store.database["owners"].update_one({"_id": study}, {"$set": {"birth": "1"}})
+
+
 def test_a_claim_of_a_dead_process_is_taken_over_and_a_living_one_is_not(store):
     """Also by another study; what was in flight when the owner died stays in the ledger as a lost attempt."""
     ledger, other = Ledger(store, "s"), Ledger(store, "t")
@@ -294,13 +299,13 @@ def test_a_claim_of_a_dead_process_is_taken_over_and_a_living_one_is_not(store):
         assert (first.earlier, first.inherited_aud) == ((), 0.0)
         assert await claimed(ledger) == Busy(is_own=True)
         assert await claimed(other) == Busy()
-        store.database["owners"].update_one({"_id": "s"}, {"$set": {"birth": "1"}})
+        end_owner(store, "s")
         taken = await claimed(other)
         assert isinstance(taken, Claim)
         assert ([one["outcome"] for one in taken.earlier], taken.inherited_aud) == (["lost"], 0.5)
         call = store.objects(Call).get()
         assert ([attempt["outcome"] for attempt in call.attempts], call.unsure_aud) == (["lost"], 0.5)
-        store.database["owners"].update_one({"_id": "t"}, {"$set": {"birth": "1"}})
+        end_owner(store, "t")
         again = await claimed(ledger)
         assert isinstance(again, Claim)
         assert (len(again.earlier), again.inherited_aud) == (2, 1.0)
@@ -342,7 +347,7 @@ def test_of_two_replies_to_a_call_the_first_stays_and_both_are_booked(store):
 
     async def work():
         mine = await claimed(slow)
-        store.database["owners"].update_one({"_id": "s"}, {"$set": {"birth": "1"}})
+        end_owner(store, "s")
         taken = await claimed(fast)
         assert isinstance(mine, Claim)
         assert isinstance(taken, Claim)

@@ -1,15 +1,12 @@
 """The demo within its time: the planted study first, then whole bases of the other; the same command goes on."""
 
-from pathlib import Path
-
 import pytest
+from places import PLANTED
 from small_study import STUDY
 
 from toolkit.getting_started import demo
 from toolkit.getting_started.demo import run_demo
 from toolkit.study import Study
-
-PLANTED = Path(__file__).parents[2] / "templates" / "planted.toml"
 
 
 @pytest.fixture

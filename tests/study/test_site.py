@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 import pytest
 from cases import cases
+from places import ROOT
 from pydantic import BaseModel
 
 import toolkit
@@ -24,7 +25,6 @@ from toolkit.errors import InputError
 from toolkit.getting_started import doctor
 from toolkit.study_file import StudyFile
 
-ROOT = Path(__file__).resolve().parents[2]
 FOREIGN = re.compile(
     r"""<(?:script|img|iframe|source|video|audio|embed)\b[^>]*\bsrc=["']?(?:https?:)?//[^>]*"""
     r"""|<link\b[^>]*\bhref=["']?(?:https?:)?//[^>]*|url\(["']?(?:https?:)?//[^)]*|@import ["']https?:[^"']*"""

@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from toolkit import Study
 from toolkit.errors import InputError
@@ -15,8 +16,6 @@ from toolkit.files import shipped, workspace
 from toolkit.getting_started.folder import init_folder
 from toolkit.prompts.check import check_dataset
 from toolkit.prompts.dataset import _Base, load_dataset
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
