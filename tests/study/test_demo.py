@@ -4,6 +4,7 @@ import pytest
 from places import PLANTED
 from small_study import STUDY
 
+from toolkit import batch
 from toolkit.getting_started import demo
 from toolkit.getting_started.demo import run_demo
 from toolkit.study import Study
@@ -19,7 +20,7 @@ def home(tmp_path, monkeypatch, no_pictures, store_folder):
     planted = PLANTED.read_text().replace("bases = 36", "bases = 3").replace("repeats = 2", "repeats = 1")
     (templates / "planted.toml").write_text(planted)
     monkeypatch.setattr(demo, "workspace", lambda: tmp_path)
-    monkeypatch.setattr(demo, "run_templates", lambda given: [target for _, target, _ in given])
+    monkeypatch.setattr(batch, "run_templates", lambda given: [target for _, target, _ in given])
     return tmp_path
 
 
