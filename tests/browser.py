@@ -93,7 +93,7 @@ class Lab:
     token: str
     root: Path
 
-    def kernels(self) -> list[str]:
+    def kernels(self):
         """Return the identities of the kernels that run."""
         with urllib.request.urlopen(f"{self.base}/api/kernels?token={self.token}", timeout=10) as reply:
             return [kernel["id"] for kernel in json.load(reply)]

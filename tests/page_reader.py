@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pytest
 from cases import cases
+from places import DOCS, ROOT
 
 from toolkit.cli import main
 from toolkit.traffic.typed import read_claims
 
-ROOT = Path(__file__).resolve().parents[1]
-DOCS = ROOT / "docs"
 TUTORIALS = ("first_study", "scores", "traffic")
 WORD_FOR_WORD = ("tutorials/traffic",)  # pages that show lines as the program prints them
 ELSEWHERE = cases(__file__)["elsewhere"]
@@ -35,12 +34,12 @@ _LOCAL = 'name = "smollm2-135m"'
 class Reader:
     """Who does what a page says, and remembers what was printed since the last block that shows output."""
 
-    def __init__(self, page: str, **names: object) -> None:
+    def __init__(self, page, **names):
         self.page = page
         self.names: dict = names
         self.printed = ""
 
-    def read(self) -> int:
+    def read(self):
         """Do all blocks of the page, and return how many there are."""
         text = (DOCS / f"{self.page}.md").read_text(encoding="utf-8")
         blocks = list(_BLOCK.finditer(text))
@@ -48,7 +47,7 @@ class Reader:
             getattr(self, f"_{block[1]}")(block[2], text[: block.start()])
         return len(blocks)
 
-    def _sh(self, code: str, before: str) -> None:
+    def _sh(self, code, before):
         self.printed = ""
         if "& sleep" in code:  # a server in the background, and what is asked of it: one script
             with socket.socket() as probe:
@@ -83,7 +82,7 @@ class Reader:
             scripted = there.replace('["smollm2-135m"]', '["scripted"]').replace(_LOCAL, 'name = "scripted"')
             file.write_text(scripted, encoding="utf-8")
 
-    def _shell(self, script: str) -> None:
+    def _shell(self, script):
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         env = {**os.environ, "PATH": path}
         done = subprocess.run(["bash", "-e", "-c", script], env=env, capture_output=True, text=True)
@@ -91,11 +90,11 @@ class Reader:
         assert done.returncode == 0, (script, done.stderr)
 
     @staticmethod
-    def _expanded(word: str) -> list[str]:
+    def _expanded(word):
         """Return the files that a pattern means, as a shell does."""
         return sorted(map(str, Path().glob(word))) if "*" in word else [word]
 
-    def _python(self, code: str, before: str) -> None:
+    def _python(self, code, before):
         if _NAMED.search(before):
             self._file(code, before)
             return
@@ -106,22 +105,22 @@ class Reader:
                 exec(compile(single, self.page, "single"), self.names)
         self.printed = out.getvalue()
 
-    def _r(self, code: str, before: str) -> None:
+    def _r(self, code, before):
         """R is no part of the environment."""
 
-    def _file(self, code: str, before: str) -> None:
+    def _file(self, code, before):
         """Save a block under the name that stands last before it."""
         Path(_NAMED.findall(before)[-1]).write_text(code, encoding="utf-8")
 
-    def _toml(self, code: str, before: str) -> None:
+    def _toml(self, code, before):
         """Save a block that has a name; an excerpt is read by the test of all lines of configuration."""
         if _NAMED.search(before):
             self._file(code, before)
 
-    def _json(self, code: str, before: str) -> None:
+    def _json(self, code, before):
         assert read_claims(code)
 
-    def _text(self, code: str, before: str) -> None:
+    def _text(self, code, before):
         """Look for every line that is shown in what was printed: its numbers, in their order, on one line."""
         if _NAMED.search(before):
             self._file(code, before)
@@ -134,7 +133,7 @@ class Reader:
             word = line.split()[0]
             assert any(word in printed for printed in found) or (found and numbers), (line, self.printed)
 
-    def _latex(self, code: str, before: str) -> None:
+    def _latex(self, code, before):
         for name in re.findall(r"\\input\{([^}]+)\}", code):
             assert Path(name).is_file(), name
 

@@ -13,7 +13,7 @@ from toolkit.models.base import Usage
 from toolkit.models.entries import ModelEntry
 from toolkit.models.prices import aud_cost, price_of
 from toolkit.study import Study
-from toolkit.study_file import Judges, StudyFile
+from toolkit.study_file import Budget, Judges, StudyFile
 
 # Each process is forked from one that has imported everything, and so begins its work in a tenth of a second.
 FORKS = multiprocessing.get_context("forkserver")
@@ -112,6 +112,11 @@ def twin(study):
     """Return another study of the same calls in the same store."""
     changes = {"name": "twin", "output": study.plan.output.parent / "twin"}
     return Study(study.file.model_copy(update=changes), study.path)
+
+
+def capped(study, aud):
+    """Return a study with a budget."""
+    return Study(study.file.model_copy(update={"budget": Budget(aud=aud)}), study.path)
 
 
 def kept_replies(study):

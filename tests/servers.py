@@ -12,7 +12,8 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from places import ROOT
+
 TESTS = ("test_store", "test_servers")
 PACKAGES = ("mongoeco==4.11.0", "pymongo")
 SERVER = """

@@ -1,6 +1,7 @@
 """A small study by scripted models, of six runs, or without its one scenario of thirty-six; people may rate it."""
 
 import contextlib
+import csv
 from unittest.mock import patch
 
 from toolkit.store import embedded
@@ -19,6 +20,16 @@ tertiary = {{ name = "judge-c", provider = "scripted" }}
 {judges}
 """
 CTI_ONLY = 'scenarios = ["CTI_ANALYSIS"]'
+COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
+
+
+def write_prompts(path, prompts, encoding="utf-8"):
+    """Write prompts as a dataset of one file, and return its path."""
+    with path.open("w", newline="", encoding=encoding) as sink:
+        writer = csv.writer(sink)
+        writer.writerow(COLUMNS)
+        writer.writerows([getattr(prompt, column) for column in COLUMNS] for prompt in prompts)
+    return path
 
 
 def finished_study(folder, limit=None):

@@ -48,12 +48,12 @@ class StubBatch:
     state: str = "in_progress"
     lines: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def holds(self, call_id: str) -> bool:
+    def holds(self, call_id):
         """Whether a call is in the batch, under its whole identity or its beginning behind a name."""
         return any(call_id.startswith(custom_id.rpartition("-")[2]) for custom_id in self.requests)
 
     @property
-    def tokens(self) -> tuple[int, int]:
+    def tokens(self):
         """Tokens of input and output that are billed for it."""
         bodies = [(line.get("response") or line.get("result") or {}) for line in self.lines.values()]
         usages = [body.get("usage") for one in bodies if (body := one.get("body") or one.get("message"))]
@@ -69,13 +69,13 @@ class StubBatches:
     batches: dict[str, StubBatch] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
 
-    def add_routes(self, app: web.Application) -> None:
+    def add_routes(self, app):
         """Add the endpoints of both providers."""
         for line in ROUTES.split("\n"):
             method, path, name = line.split()
             app.router.add_route(method, path, self._counted(getattr(self, f"_{name}")))
 
-    def _counted(self, handler: Handler) -> Handler:
+    def _counted(self, handler):
         async def handle(request):
             self.server.batch_requests += 1
             fault = self.server.batch_http_fault(request.method, request.path)
@@ -85,17 +85,17 @@ class StubBatches:
 
         return handle
 
-    async def _upload(self, request: web.Request) -> web.StreamResponse:
+    async def _upload(self, request):
         form = _form(request.headers["Content-Type"], await request.read())
         if form["purpose"] != b"batch":
             return web.json_response({"error": {"message": "purpose"}}, status=400)
         return web.json_response({"id": self._keep(form["file"]), "object": "file"})
 
-    async def _download(self, request: web.Request) -> web.StreamResponse:
+    async def _download(self, request):
         body = self.server.batch_body(self.files[request.match_info["id"]])
         return web.Response(body=body, content_type="application/octet-stream")
 
-    async def _create_openai(self, request: web.Request) -> web.StreamResponse:
+    async def _create_openai(self, request):
         body = await request.json()
         if (body["endpoint"], body["completion_window"]) != ("/v1/chat/completions", "24h"):
             return web.json_response({"error": {"message": "endpoint"}}, status=400)
@@ -104,18 +104,18 @@ class StubBatches:
         requests = {line["custom_id"]: line["body"] for line in lines if line["url"] == body["endpoint"]}
         return self._add("openai", requests, body.get("metadata") or {})
 
-    async def _create_anthropic(self, request: web.Request) -> web.StreamResponse:
+    async def _create_anthropic(self, request):
         items = (await request.json())["requests"]
         return self._add("anthropic", {item["custom_id"]: item["params"] for item in items}, {})
 
-    def _add(self, provider: str, requests: dict[str, Any], metadata: dict[str, str]) -> web.StreamResponse:
+    def _add(self, provider, requests, metadata):
         batch = StubBatch(provider, f"batch_{len(self.batches)}", requests, metadata)
         self.batches[batch.id] = batch
         if self.server.batch_refusal and provider == "openai":
             batch.state = "failed"
         return web.json_response(self._shown(batch))
 
-    async def _list(self, request: web.Request) -> web.StreamResponse:
+    async def _list(self, request):
         provider = "anthropic" if "/messages/" in request.path else "openai"
         known = [batch for batch in reversed(self.batches.values()) if batch.provider == provider]
         after = request.query.get("after") or request.query.get("after_id")
@@ -125,7 +125,7 @@ class StubBatches:
         shown = [self._shown(batch) for batch in known[start:end]]
         return web.json_response({"data": shown, "has_more": end < len(known)})
 
-    async def _poll(self, request: web.Request) -> web.StreamResponse:
+    async def _poll(self, request):
         batch = self.batches.get(request.match_info["id"])
         if batch is None:
             return web.json_response({"error": {"message": "no such batch"}}, status=404)
@@ -134,16 +134,16 @@ class StubBatches:
             self._end(batch)
         return web.json_response(self.server.batch_view(self._shown(batch)))
 
-    async def _cancel(self, request: web.Request) -> web.StreamResponse:
+    async def _cancel(self, request):
         batch = self.batches[request.match_info["id"]]
         batch.state = "cancelling"
         return web.json_response(self._shown(batch))
 
-    async def _results(self, request: web.Request) -> web.StreamResponse:
+    async def _results(self, request):
         lines = self.batches[request.match_info["id"]].lines.values()
         return web.Response(body=self.server.batch_body(_jsonl(lines)), content_type="application/x-jsonl")
 
-    def _end(self, batch: StubBatch) -> None:
+    def _end(self, batch):
         """Answer what is to be answered; results come in the opposite order of the requests."""
         path = "/v1/messages" if batch.provider == "anthropic" else "/v1/chat/completions"
         faults = {custom_id: self.server.batch_fault(custom_id) for custom_id in batch.requests}
@@ -157,7 +157,7 @@ class StubBatches:
                 batch.lines[custom_id] = make(custom_id, fault, reply)
         batch.state = "expired" if "expired" in faults.values() else "completed"
 
-    def _shown(self, batch: StubBatch) -> dict[str, Any]:
+    def _shown(self, batch):
         """Return a batch as its provider shows it."""
         ended = batch.state in ("completed", "expired", "failed")
         total = len(batch.requests)
@@ -187,7 +187,7 @@ class StubBatches:
             "error_file_id": self._keep(_jsonl([_without_response(line) for line in bad])) if bad else None,
         }
 
-    def _keep(self, content: bytes) -> str:
+    def _keep(self, content):
         name = f"file-{len(self.files)}"
         self.files[name] = content
         return name

@@ -17,11 +17,12 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from aiohttp import web
-from stub_batches import StubBatch, StubBatches
+from stub_batches import StubBatches
 
+from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_model
 from toolkit.models.scripted import example_of
 
@@ -49,12 +50,12 @@ class DrawnFaults:
     ``shares`` are those of requests that meet one of these faults, each as likely as the others; the rest is answered.
     """
 
-    def __init__(self, seed: int, shares: Mapping[tuple[Fault, ...], float]) -> None:
+    def __init__(self, seed, shares):
         self.shares = shares
         self.drawn: dict[int, Fault | None] = {}
         self._random = random.Random(seed)
 
-    def __call__(self, number: int, body: dict[str, Any]) -> Fault | None:
+    def __call__(self, number, body):
         """Return what goes wrong with a request."""
         chance, fault = self._random.random(), None
         for faults, share in self.shares.items():
@@ -123,26 +124,30 @@ class StubServer:
     _prefixes: set[str] = field(default_factory=set)
 
     @property
-    def count(self) -> int:
+    def count(self):
         """Requests seen, failed ones included."""
         return len(self.seen)
 
     @property
-    def under_way(self) -> int:
+    def under_way(self):
         """Requests that have arrived and are not answered yet."""
         return self._at_once
 
     @property
-    def batches(self) -> list[StubBatch]:
+    def batches(self):
         """Batches that arrived, oldest first."""
         return list(self._batches.batches.values())
 
     @property
-    def openai_url(self) -> str:
+    def openai_url(self):
         """Address for an OpenAI client."""
         return f"{self.url}/v1"
 
-    def __enter__(self) -> Self:
+    def address(self, provider):
+        """Return the address for a client of one provider."""
+        return self.url if provider == "anthropic" else self.openai_url
+
+    def __enter__(self):
         self._batches = StubBatches(self)
         self._queue = None if callable(self.faults) else iter(self.faults)
         started = threading.Event()
@@ -152,7 +157,7 @@ class StubServer:
             raise RuntimeError("the stub server did not start")
         return self
 
-    def settle(self) -> None:
+    def settle(self):
         """Return when everything that has arrived so far is seen, answered or not; for when its sender is dead.
 
         What a process sent before it died lies in the sockets of this one; a few rounds of the loop take it in.
@@ -164,12 +169,12 @@ class StubServer:
 
         asyncio.run_coroutine_threadsafe(rounds(), self._loop).result(60)
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         if not self._loop.is_closed():  # by a test to which it dies before its end
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join(10)
 
-    async def _serve(self, started: threading.Event) -> None:
+    async def _serve(self, started):
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         app = web.Application(client_max_size=64 << 20)
         app.router.add_post("/v1/chat/completions", self._handle)
@@ -184,7 +189,7 @@ class StubServer:
         await self._stop.wait()
         await runner.cleanup()
 
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
+    async def _handle(self, request):
         body = await request.json()
         headers = {name.lower(): value for name, value in request.headers.items()}
         self.seen.append(Seen(request.path, headers, body))
@@ -207,7 +212,7 @@ class StubServer:
         finally:
             self._at_once -= 1
 
-    def _reply(self, path: str, number: int, body: dict[str, Any]) -> Any:
+    def _reply(self, path, number, body):
         """Return the JSON of a good reply and count its tokens; a word is a token here."""
         text = self._text(body)
         messages = [{"role": "system", "content": body.get("system", "")}, *body["messages"]]
@@ -238,14 +243,14 @@ class StubServer:
         }
         return self.change({**reply, "choices": [choice], "usage": usage})
 
-    def _text(self, body: dict[str, Any]) -> str:
+    def _text(self, body):
         schema = body.get("response_format", {}).get("json_schema", {}).get("schema")
         schema = schema or body.get("output_config", {}).get("format", {}).get("schema")
         if schema is None or self.answer is not plain:
             return self.answer(body)
         return json.dumps(example_of(schema, random.Random(json.dumps(body))))
 
-    def _cached(self, path: str, messages: list[dict[str, Any]]) -> tuple[int, int]:
+    def _cached(self, path, messages):
         """Return the tokens read from the cache and written to it; the end of the prefix decides what is one."""
         ends = [len(messages) - 1] if len(messages) > 2 else []
         if path.endswith("/messages"):
@@ -259,12 +264,12 @@ class StubServer:
             return size, 0
         return (0, size) if path.endswith("/messages") else (0, 0)
 
-    def _logprobs(self, text: str, most: int) -> list[dict[str, Any]]:
+    def _logprobs(self, text, most):
         """Return the tokens of a text: digits one by one, everything else in words with the blank before them."""
         tokens = re.findall(r"\d|\s*[^\d\s]+|\s+", text)
         return [_token(token, self.digits if token.isdigit() else {}, most) for token in tokens]
 
-    async def _fail(self, request: web.Request, fault: Fault) -> web.StreamResponse:
+    async def _fail(self, request, fault):
         match fault.kind:
             case "status":
                 wait = {} if fault.retry_after is None else {"Retry-After": fault.retry_after}
@@ -320,6 +325,11 @@ def _token(token, chances, most):
     ]
     own = math.log((chances or {token: 1.0}).get(token, 1e-9))
     return {"token": token, "bytes": list(token.encode()), "logprob": own, "top_logprobs": entries}
+
+
+def spec_for(provider, server, **fields):
+    """Return the entry of a model that one provider's client asks at a server."""
+    return model_spec("m", provider=provider, base_url=server.address(provider), **fields)
 
 
 def ask(spec, request, env=(), **options):

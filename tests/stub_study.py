@@ -48,7 +48,7 @@ def plain(body):
 
 def batch_study(folder, server, *, provider, settings=""):
     """Write a study of the six CTI prompts and three judges, all asked through batches of one provider."""
-    address = server.url if provider == "anthropic" else server.openai_url
+    address = server.address(provider)
     runs = f'mode = "batch"\nbatch_poll_seconds = 0.05\n{settings}'
     return stub_study(
         folder, address, name="batch", provider=provider, also=', api_key_env = "BATCH_KEY"', runs=runs

@@ -3,8 +3,6 @@
 The command of the toolkit itself is run by every study in a process of its own, and by the tests of the store.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -45,10 +43,10 @@ for line in sys.stdin:
 class _Forked:
     """A server that was forked, with what a starter asks of a process."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid):
         self.pid, self.returncode = pid, 0
 
-    def poll(self) -> int | None:
+    def poll(self):
         """Return nothing while it lives."""
         try:
             os.kill(self.pid, 0)

@@ -9,8 +9,7 @@ import contextlib
 import socket
 import struct
 import threading
-from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 from urllib.parse import unquote_plus
 
 import bson
@@ -39,22 +38,22 @@ class Wire:
 
     def __init__(
         self,
-        uri: str,
+        uri,
         *,
-        change: Callable[[Told, Told], Told] = _as_it_is,
-        note: Callable[[Told, Told], None] = lambda command, reply: None,
-    ) -> None:
+        change=_as_it_is,
+        note=lambda command, reply: None,
+    ):
         self._behind = unquote_plus(uri.removeprefix("mongodb://"))
         self._change, self._note = change, note
         self._ends: list[socket.socket] = []
         self._port = 0
 
     @property
-    def uri(self) -> str:
+    def uri(self):
         """Where a client finds the proxy."""
         return f"mongodb://127.0.0.1:{self._port}"
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         self._listening = socket.create_server(("127.0.0.1", self._port))
         self._port = self._listening.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -62,10 +61,10 @@ class Wire:
 
     come_back = __enter__
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.go_away()
 
-    def go_away(self) -> None:
+    def go_away(self):
         """Close every connection and take no other until `come_back`."""
         for end in (self._listening, *self._ends):
             with contextlib.suppress(OSError):
@@ -73,7 +72,7 @@ class Wire:
             end.close()
         self._ends = []
 
-    def _accept(self) -> None:
+    def _accept(self):
         with contextlib.suppress(OSError):  # closed
             while True:
                 near, _ = self._listening.accept()
@@ -82,7 +81,7 @@ class Wire:
                 self._ends += [near, far]
                 threading.Thread(target=self._carry, args=(near, far), daemon=True).start()
 
-    def _carry(self, near: socket.socket, far: socket.socket) -> None:
+    def _carry(self, near, far):
         """Carry a command there and its reply home, in turn."""
         with contextlib.suppress(OSError, EOFError), near, far:
             while True:

@@ -15,9 +15,7 @@ from toolkit.store import embedded
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
-@pytest.mark.parametrize(
-    "without", [("whole", "commands"), pytest.param((), marks=pytest.mark.full)], ids=["some", "all"]
-)
+@pytest.mark.parametrize("without", [("whole", "commands"), ()], ids=["some", "all"])
 def test_no_number_moved(tmp_path, without):
     """Call identities, requests, frames, results, figures' and tables' numbers, captions, `--json`."""
     # One test of all studies and their commands: of one each, workers would make some of the studies twice.

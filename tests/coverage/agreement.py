@@ -46,6 +46,14 @@ from toolkit.stats.human.calibration import prediction_powered_contrasts, predic
 _ITEMS = 5
 
 
+def _of_drawn_judges(rng, made, **shape):
+    """Draw judges and then their ratings; return both with the model and the ICC of judges that are drawn."""
+    model, k = model_of(made), made["judges"]
+    leniency = rng.normal(0, model.judge, k)
+    ratings = draw_ratings(rng, model, leniency=leniency, **shape)
+    return model, leniency, ratings, draw.icc_of_drawn_judges(model, k)
+
+
 @check(
     "judges, answers independent",
     "icc_estimates, alpha_over_judges, pearson_between_judges",
@@ -60,10 +68,10 @@ def _independent(rng, made):
     """Judges are drawn anew for every study, each answer has its own base; ICC and alpha of the scores after
     rounding and cutting off, Pearson of the two judges drawn.
     """
-    model, k = model_of(made), made["judges"]
-    leniency = rng.normal(0, model.judge, k)
-    ratings = draw_ratings(rng, model, bases=made["answers"], leniency=leniency, missing=made["missing"])
-    matrix, truth = matrix_of(ratings.drop(columns="base")), draw.icc_of_drawn_judges(model, k)
+    model, leniency, ratings, truth = _of_drawn_judges(
+        rng, made, bases=made["answers"], missing=made["missing"]
+    )
+    matrix = matrix_of(ratings.drop(columns="base"))
     outcome = {one.name: (one, truth[one.name]) for one in icc_estimates(matrix) if "1," not in one.name}
     outcome[OVER_JUDGES] = (alpha_over_judges(matrix), truth["ICC(C,k)"])
     pair = pearson_between_judges(matrix)[0]
@@ -121,12 +129,10 @@ def _drawn_anew(rng, made):
     """Three answers of each base unless the setting says so; judges are drawn anew for every study; ICC(A,1) of
     the scores after rounding and cutting off.
     """
-    model, k = model_of(made), made["judges"]
-    leniency = rng.normal(0, model.judge, k)
-    ratings = draw_ratings(rng, model, bases=made["bases"], answers=made.get("answers", 3), leniency=leniency)
+    _, _, ratings, truth = _of_drawn_judges(rng, made, bases=made["bases"], answers=made.get("answers", 3))
     # Those of ICC(A,k) hold the truth where those of ICC(A,1) do (Spearman-Brown).
-    found, truth = _clustered_forms(ratings), draw.icc_of_drawn_judges(model, k)["ICC(A,1)"]
-    return {name: (found[name], truth) for name in ("ICC(A,1)", f"ICC(A,1){THESE_JUDGES}")}
+    found = _clustered_forms(ratings)
+    return {name: (found[name], truth["ICC(A,1)"]) for name in ("ICC(A,1)", f"ICC(A,1){THESE_JUDGES}")}
 
 
 def _clustered_forms(ratings):
@@ -318,12 +324,10 @@ def _new_judges(rng, made):
     """Answers x judges, the judges drawn anew for every study; what the components are after rounding and
     cutting off.
     """
-    model, k = model_of(made), made["judges"]
-    leniency = rng.normal(0, model.judge, k)
-    ratings = draw_ratings(rng, model, bases=made["answers"], leniency=leniency, missing=made["missing"])
+    model, _, ratings, truth = _of_drawn_judges(rng, made, bases=made["answers"], missing=made["missing"])
     scores = ratings.rename(columns={"target": "answer"})
     components = variance_components(scores, _DESIGN, seed=int(rng.integers(2**31)))
-    found, truth = generalizability_study(components, "answer"), draw.icc_of_drawn_judges(model, k)
+    found = generalizability_study(components, "answer")
     outcome = {"Phi": (found.phi, truth["ICC(A,k)"]), "E-rho2": (found.e_rho2, truth["ICC(C,k)"])}
     names = ("component of answers", "component of judges", "component of the rest")
     parts = zip(names, components.components, draw.components_of_drawn_judges(model), strict=True)

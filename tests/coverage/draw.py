@@ -29,11 +29,11 @@ BAND = {"interval": 0.015, "test": 0.015, "power": 0.03}
 class Setting(dict[str, float]):
     """One kind of study, e.g. 12 bases and 3 judges; what is not set is 0."""
 
-    def __missing__(self, name: str) -> float:
+    def __missing__(self, name):
         return 0
 
     @property
-    def label(self) -> str:
+    def label(self):
         """Name of the setting, e.g. ``bases 12, judges 3``."""
         return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in self.items())
 
@@ -64,11 +64,11 @@ class Check:
     note: str = ""
     effect: tuple[float, ...] = ()
 
-    def outcome(self, rng: np.random.Generator, made: Setting) -> dict[str, bool | None]:
+    def outcome(self, rng, made):
         """Draw one study: whether its intervals held the truth, or its tests rejected."""
         return {name: self._of(one) for name, one in self.simulate(rng, made, *self.effect).items()}
 
-    def _of(self, found: Any) -> bool | None:
+    def _of(self, found):
         if found is None or isinstance(found, bool | np.bool_):
             return found
         if self.kind != "interval":
@@ -141,12 +141,12 @@ class Model:
     residual: float = 0.5
 
     @property
-    def answers(self) -> float:
+    def answers(self):
         """What answers differ by, in all judges alike."""
         return math.hypot(self.base, self.answer)
 
     @property
-    def whole(self) -> float:
+    def whole(self):
         """What the scores of one judge differ by."""
         return math.hypot(self.answers, self.residual)
 

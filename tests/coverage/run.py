@@ -51,12 +51,12 @@ class Tally:
     errors: tuple[str, ...] = ()
 
     @property
-    def share(self) -> float:
+    def share(self):
         """Coverage, size or power; NaN where no study counted."""
         return self.hits / self.counted if self.counted else float("nan")
 
     @property
-    def verdict(self) -> str:
+    def verdict(self):
         """``holds``, ``conservative``, ``misses`` or ``fails``, by the bounds that the page prints."""
         if self.errors or not self.counted:
             return "fails"
@@ -65,7 +65,7 @@ class Tally:
             return "holds"
         return "misses" if (above > 0) == (self.check.kind == "test") else "conservative"
 
-    def row(self) -> str:
+    def row(self):
         """Return the row of the page."""
         low, high = proportion_confint(self.hits, self.counted, method="wilson") if self.counted else (0, 1)
         bold = "" if self.verdict in ("holds", "conservative") else "**"

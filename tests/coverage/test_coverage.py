@@ -65,7 +65,7 @@ def test_verdicts_have_the_bounds_that_are_printed(kind, hits, verdict):
     assert run.Tally(one, one.settings[0], "q", 1000, 1000, hits).verdict == verdict
 
 
-@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.full)])
+@pytest.mark.parametrize("processes", [1, 2])
 def test_numbers_depend_on_the_seed_and_on_nothing_else(processes):
     """Two processes or other checks beside it change nothing; another seed does."""
     one, two = check(normal_for_five), check(failing, "two")

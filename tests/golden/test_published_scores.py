@@ -1,11 +1,11 @@
 """Scores of the seeds: worked numbers, and the exact and Student t intervals of other programs."""
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from places import TEMPLATES
 from scipy import stats
 from score_tables import ends, golden, numbers, three_outcomes
 
@@ -72,7 +72,7 @@ def test_the_paired_test_gives_fishers_count_for_darwins_maize():
 
 def test_the_scores_of_hanna_give_what_another_program_gives():
     """Means, paired differences and correlations with people; docs/explain/beside_others.md shows both columns."""
-    table = pd.read_csv(Path(__file__).parents[2] / "templates" / "hanna" / "ratings.csv")
+    table = pd.read_csv(TEMPLATES / "hanna" / "ratings.csv")
     ratings = table.melt(["item", "model", "dimension"], var_name="judge", value_name="score")
     ratings["human"] = ratings["judge"].str.startswith("human_")
     ratings["score"] = ratings["score"].where(ratings["score"].between(1, 5))

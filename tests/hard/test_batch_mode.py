@@ -227,7 +227,7 @@ ODD = {
     [
         ("anthropic", "half of them"),
         *(
-            pytest.param(provider, odd, marks=pytest.mark.full)
+            (provider, odd)
             for provider in ("openai", "anthropic")
             for odd in ODD
             if (provider, odd) not in (("anthropic", "half of them"), ("anthropic", "no file"))

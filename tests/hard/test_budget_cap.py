@@ -8,6 +8,7 @@ import pytest
 from processes import (
     BROKEN,
     billed,
+    capped,
     in_a_process,
     kept_replies,
     kill_when_seen,
@@ -23,7 +24,6 @@ from toolkit.models.entries import Sampling
 from toolkit.runs import gateway
 from toolkit.runs.limits import RetryPolicy
 from toolkit.study import Study
-from toolkit.study_file import Budget
 
 pytestmark = pytest.mark.usefixtures("store_folder")
 
@@ -34,11 +34,6 @@ MAX_TOKENS = 60
 def answer(body):
     """Return nearly the longest reply there may be: fifty words, each a token to the stub."""
     return "word " * 50
-
-
-def capped(study, aud):
-    """Return a study with a budget."""
-    return Study(study.file.model_copy(update={"budget": Budget(aud=aud)}), study.path)
 
 
 @pytest.fixture
@@ -95,9 +90,8 @@ def test_the_cap_holds_where_the_usage_is_a_row_of_zeros(server, study_at, monke
         monkeypatch.setenv(name, "sk-canary-0123456789")
     server.change = unseen
     study = study_at(mode=mode, batch_poll_seconds=0.05)
-    address = server.url if provider == "anthropic" else server.openai_url
     (entry,) = study.file.models
-    entry = entry.model_copy(update={"provider": provider, "base_url": address})
+    entry = entry.model_copy(update={"provider": provider, "base_url": server.address(provider)})
     study = Study(study.file.model_copy(update={"models": (entry,), "repeats": 4}), study.path)
     cap = whole_cost(study) / 2
     stopped = capped(study, cap).execute(progress=False)

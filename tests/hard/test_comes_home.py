@@ -7,7 +7,6 @@ import pytest
 from stub_server import DrawnFaults, Fault, StubServer
 from stub_study import batch_study, is_judge, plain, stub_study
 
-from toolkit.cli import main
 from toolkit.errors import InputError
 from toolkit.models.prices import price_of
 from toolkit.runs import gateway
@@ -102,7 +101,7 @@ FAULTS = (
 
 @pytest.mark.parametrize(
     ("share", "bug"),
-    [(0.0, "SystemExit"), pytest.param(0.3, "ZeroDivisionError", marks=pytest.mark.full)],
+    [(0.0, "SystemExit"), (0.3, "ZeroDivisionError")],
     ids=["quiet", "chaos"],
 )
 def test_a_bug_in_an_annotator_loses_no_reply(tmp_path, monkeypatch, share, bug):
@@ -145,18 +144,13 @@ def test_a_key_that_is_missed_late_loses_no_reply(tmp_path, monkeypatch):
 def test_keys_are_missed_before_the_first_request(
     tmp_path,
     monkeypatch,
-    capsys,
+    toolkit,
     judged,
 ):
     """One line names every provider and variable, nothing is sent; what is finished needs no key any more."""
     keys = ("FIRST_KEY", "SECOND_KEY")
     for key in keys:
         monkeypatch.delenv(key, raising=False)
-
-    def toolkit(*arguments):
-        with pytest.raises(SystemExit) as left:
-            main(list(arguments))
-        return left.value.code, *capsys.readouterr()
 
     with StubServer() as one, StubServer() as two:
         second = model("second", two, ', api_key_env = "SECOND_KEY"')
@@ -170,7 +164,7 @@ def test_keys_are_missed_before_the_first_request(
         for there in ((), keys[:1], keys[1:]):
             for key in there:
                 monkeypatch.setenv(key, "sk-some-key")
-            code, out, err = toolkit("run", str(path), "--yes")
+            code, out, err = toolkit("run", path, "--yes")
             lacking = [key for key in keys if key not in there]
             assert (code, out, len(err.splitlines())) == (2, "", 1)
             assert [key for key in keys if f"compatible needs {key}" in err] == lacking
@@ -180,13 +174,13 @@ def test_keys_are_missed_before_the_first_request(
         assert (one.count, two.count) == (0, 0)
         for key in keys:
             monkeypatch.setenv(key, "sk-some-key")
-        assert toolkit("run", str(path), "--yes")[0] == 0
+        assert toolkit("run", path, "--yes")[0] == 0
         seen = one.count, two.count
         assert min(seen) > 0
         for key in keys:
             monkeypatch.delenv(key)
         for command in (["run"], ["run", "--replay"], ["status"], ["estimate"]):
-            assert toolkit(*command, str(path))[0] == 0
+            assert toolkit(*command, path)[0] == 0
         assert (one.count, two.count) == seen
         # Only what is still to be asked needs its key.
         study = Study.load(path)
@@ -196,7 +190,7 @@ def test_keys_are_missed_before_the_first_request(
         database["runs"].update_many({}, {"$set": {"ensemble_key": None}})
         database["annotations"].delete_many({})
         study.store.close()
-        _, _, err = toolkit("run", str(path))
+        _, _, err = toolkit("run", path)
         assert [key for key in keys if f"compatible needs {key}" in err] == ["SECOND_KEY"]
 
 
@@ -226,7 +220,7 @@ def test_a_probe_whose_sibling_fails_keeps_what_was_sent(tmp_path, monkeypatch):
         assert probe_judges(study.plan, study.store, replies=2, attacks=2, progress=False).new_calls == 0
 
 
-def test_a_reply_by_another_model_is_said_once_and_counts(tmp_path, capsys):
+def test_a_reply_by_another_model_is_said_once_and_counts(tmp_path, toolkit):
     """Run and status name each pair with its calls; a dated version of the name is the model that was asked."""
     served = {
         "gpt-x": "gpt-x-2024-08-06",
@@ -242,11 +236,9 @@ def test_a_reply_by_another_model_is_said_once_and_counts(tmp_path, capsys):
             "[judges]\nprimary = false\nsecondary = false\ntertiary = false\n"
         )
         for command in ("run", "status"):
-            for arguments in ([command, str(path)], [command, str(path), "--json"]):
-                with pytest.raises(SystemExit) as left:
-                    main(arguments)
-                assert left.value.code == 0
-                out = capsys.readouterr().out
+            for arguments in ([command, path], [command, path, "--json"]):
+                code, out, _ = toolkit(*arguments)
+                assert code == 0
                 if "--json" in arguments:
                     pairs = [
                         {"asked": asked, "answered_by": "gpt-z-mini 2024"} for asked in ("gpt-w", "gpt-z")
@@ -279,9 +271,9 @@ GAPS = {
     ("gap", "batch"),
     [
         *((gap, False) for gap in GAPS if gap != "2^39"),
-        pytest.param("2^39", False, marks=pytest.mark.full),
-        pytest.param("reasoning beside", True, marks=pytest.mark.full),
         ("2^39", True),
+        ("2^39", False),
+        ("reasoning beside", True),
     ],
 )
 def test_what_is_booked_is_at_least_what_was_billed(tmp_path, monkeypatch, gap, batch):

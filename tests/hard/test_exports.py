@@ -183,9 +183,7 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize(
-    "fault", ["a cell", *(pytest.param(f, marks=pytest.mark.full) for f in [*FORGED][1:])]
-)
+@pytest.mark.parametrize("fault", FORGED)
 def test_an_edit_whose_sums_were_written_again_is_named(out, fault):
     """The study is made again from its ledger, and each frame from the records."""
     change, line = FORGED[fault]
@@ -349,9 +347,7 @@ def damaged(folder, dice):
     return is_changed
 
 
-@pytest.mark.parametrize(
-    "seeds", [range(10), pytest.param(range(10, 150), marks=pytest.mark.full)], ids=("some", "rest")
-)
+@pytest.mark.parametrize("seeds", [range(10), range(10, 150)], ids=("some", "rest"))
 def test_no_damaged_export_is_whole_and_none_is_an_error(exported, tmp_path, seeds, monkeypatch):
     """Each is clear lines, with and without sums that were written again; a tenth is made again from its records."""
     again, wrong = verify_module._made_again, []

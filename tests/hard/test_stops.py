@@ -22,10 +22,11 @@ from toolkit.store.documents import Call
 from toolkit.study import Study
 
 
-def command(folder, server):
-    """Return the study of 24 runs, four at once, and what runs it."""
+def started(folder, server):
+    """Return the study of 24 runs, four at once, and a process that runs it."""
     path = lone_file(folder, server.openai_url, "repeats = 2\nconcurrency = 4")
-    return path, [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
+    run = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
+    return path, subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
 def press():
@@ -116,8 +117,7 @@ def test_who_ignores_ctrl_c_goes_on_ignoring_it():
 def test_a_study_stopped_by_ctrl_c_has_lost_nothing(tmp_path, store_folder):
     """Every request that was sent is kept and paid for once, none is abandoned, and progress counts what is done."""
     with StubServer(latency=0.5, faults=[None, Fault(status=429, retry_after="60")]) as server:
-        path, run = command(tmp_path, server)
-        child = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        path, child = started(tmp_path, server)
         wait_for(lambda: server.count >= 4 or child.poll() is not None)
         assert child.poll() is None
         assert server.under_way
@@ -148,8 +148,8 @@ def test_nothing_is_sent_after_ctrl_c(tmp_path, store_folder, fault):
         holds=lambda: server.count > 8 and not heard.is_set(),
         faults=lambda number, body: fault if number >= 8 else None,
     ) as server:
-        path, run = command(tmp_path, server)
-        with subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+        path, child = started(tmp_path, server)
+        with child:
             wait_for(lambda: server.count == 12 or child.poll() is not None)
             child.send_signal(signal.SIGINT)
             assert child.stderr is not None
@@ -166,8 +166,7 @@ def test_nothing_is_sent_after_ctrl_c(tmp_path, store_folder, fault):
 def test_a_second_ctrl_c_gives_up_what_is_in_flight(tmp_path, store_folder):
     """Nobody waits a minute for replies that he gave up; the ledger says that they may have been billed."""
     with StubServer(latency=60) as server:
-        path, run = command(tmp_path, server)
-        child = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        path, child = started(tmp_path, server)
         wait_for(lambda: server.count == 4 or child.poll() is not None)
         child.send_signal(signal.SIGINT)
         time.sleep(execution.ECHO_SECONDS + 0.3)

@@ -3,15 +3,14 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from places import PLANTED
 
 from toolkit.audit.export import export_study
 from toolkit.store import embedded
 from toolkit.study import Study
 
-PLANTED = Path(__file__).parents[2] / "templates" / "planted.toml"
 ELSEWHERE = """
 import socket, sys
 

@@ -9,7 +9,7 @@ import stub_batches
 from aiohttp import web
 from cases import FULL
 from refusals import failed
-from stub_server import Fault, StubServer
+from stub_server import Fault, StubServer, spec_for
 
 from toolkit.errors import ModelError
 from toolkit.models.catalogue import model_spec
@@ -20,16 +20,11 @@ KEY = "sk-canary-0123456789"
 AWKWARD = 'nul \x00, breaks \n \r\n \x85 \u2028 \u2029, separator \x1e, \U0001f600 \\u2028 "quoted"'
 
 
-def spec_for(provider, server):
-    url = server.url if provider == "anthropic" else server.openai_url
-    return model_spec("m", provider=provider, base_url=url, api_key_env="K")
-
-
 def in_client(provider, server, work):
     """Do something with a client in a loop of its own, and close the client."""
 
     async def once():
-        client = open_batch_client(spec_for(provider, server), env={"K": KEY})
+        client = open_batch_client(spec_for(provider, server, api_key_env="K"), env={"K": KEY})
         try:
             return await work(client)
         finally:
@@ -260,7 +255,7 @@ def test_a_batch_asks_what_a_single_call_asks(provider, requests):
         request, messages=(replace(first, cached=True), *others), response_schema=schema, top_logprobs=5
     )
     with StubServer() as server:
-        spec = replace(spec_for(provider, server), structured=True)
+        spec = replace(spec_for(provider, server, api_key_env="K"), structured=True)
 
         async def both():
             single, batches = open_model(spec, env={"K": KEY}), open_batch_client(spec, env={"K": KEY})

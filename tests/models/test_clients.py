@@ -8,7 +8,7 @@ from dataclasses import replace
 import anthropic
 import pytest
 from refusals import failed
-from stub_server import Fault, StubServer, ask
+from stub_server import Fault, StubServer, ask, spec_for
 
 from toolkit.judges.request import answer_schema
 from toolkit.judges.rubric import load_rubric
@@ -28,11 +28,6 @@ BOUNDED = {
     "required": ["reasons", "score"],
     "additionalProperties": False,
 }
-
-
-def spec_for(provider, server, **fields):
-    url = server.url if provider == "anthropic" else server.openai_url
-    return model_spec("m", provider=provider, base_url=url, **fields)
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def spec_at(provider, url):
 def failure(provider, request, *faults, url=None, seconds=5.0):
     """Ask once with the canary key and return the failure."""
     with StubServer(faults=faults) as server:
-        at = url or (server.url if provider == "anthropic" else server.openai_url)
+        at = url or server.address(provider)
         error = failed(ask, spec_at(provider, at), request, {"TEST_KEY": CANARY}, seconds=seconds)
         if url is None:
             # The clients' own retries are off: one ask is one request.

@@ -6,7 +6,6 @@ answers in the provider's shape, with thoughts where its models have some.
 
 import asyncio
 import re
-from typing import Any
 
 import pytest
 from refusals import failed
@@ -20,7 +19,6 @@ from toolkit.runs.run_state import judge_requests
 from toolkit.study_file import load_study_file
 from toolkit.words import JUDGE_ROLES
 
-Body = dict[str, Any]
 THOUGHT, ANSWER = "The attacker is the auditor.", "Isolate the host."
 SAMPLING = ("temperature", "top_p", "top_k")
 CHAT = {
@@ -305,7 +303,7 @@ def test_no_model_of_the_catalogue_is_asked_for_what_its_provider_refuses(provid
     with StubServer(
         faults=lambda _, body: ASKED[provider](body), answer=lambda body: ANSWER, change=shaped(provider)
     ) as server:
-        url = server.url if provider == "anthropic" else server.openai_url
+        url = server.address(provider)
         assert asyncio.run(ask_all()) == server.count >= 2
 
 
@@ -313,7 +311,7 @@ def test_no_model_of_the_catalogue_is_asked_for_what_its_provider_refuses(provid
 def test_the_stub_refuses_what_the_catalogue_keeps_back(provider, make_request):
     """So that the test above would see it."""
     with StubServer(faults=lambda _, body: ASKED[provider](body)) as server:
-        url = server.url if provider == "anthropic" else server.openai_url
+        url = server.address(provider)
         spec = model_spec(**WITHOUT_THE_CATALOGUE[provider], base_url=url)
         request = make_request(
             provider=provider, model=spec.model, temperature=0.2 if spec.takes_sampling else None,

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from places import ROOT
 from refusals import refusal
 from wording_rules import too_many_sentences
 
 from toolkit.prompts.dataset import load_dataset
 from toolkit.report.style import COLUMN_MM, PAGE_HIGH_MM, PAGE_MM
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+sys.path.append(str(ROOT / "scripts"))
 from dataset_figures import dataset_figures, facts_profile, prompts_profile, similarity_profile
 from dataset_fingerprints import fingerprints_in
 from publish_dataset import publish_dataset

@@ -50,9 +50,6 @@ def near(score, mass):
 FOUR = near((4 * 0.6 + 5 * 0.2 + 3 * 0.1) / 0.9, 0.9)
 
 
-NO_DIGITS = [*("6", "9", "45", "4.5", "-4", '"4', "x4", ""), *("four", "４", "null", ": 4", "4e0", "<|end|>")]
-
-
 def test_each_dimension_has_its_own_and_the_order_is_that_of_the_names():
     assert clarity('{"clarity', '":', entry("4", LIKELY), "}") == FOUR
     tokens = ["{"]

@@ -3,10 +3,10 @@
 import json
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 from cases import cases
+from places import DOCS
 
 from toolkit.keyed.scorers import SCORERS, check_table, scorer
 from toolkit.keyed.table import KeyedItem, load_keyed
@@ -14,13 +14,11 @@ from toolkit.study_file import StudyFile
 
 CASES = cases(__file__)
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 SETS, REFUSALS, TABLES = (
     (DOCS / f"{name}.md").read_text(encoding="utf-8")
     for name in ("reference/published_sets", "how_to/refusals", "reference/keyed_tables")
 )
 STUDIES = re.findall(r"```toml\n(.*?)```", SETS + REFUSALS, re.DOTALL)
-LETTERED = ["A) MFA", "B) Fax", "C) FIDO2"]
 SHAPES = CASES["shapes"]  # fmt: skip
 
 

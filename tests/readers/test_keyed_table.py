@@ -189,8 +189,6 @@ def test_options_that_speak_of_others_keep_their_order(options, order):
 
 # --- faults -----------------------------------------------------------------------------------------------------------
 
-QA = {"question": "Which?", "answer": "x"}
-
 
 @pytest.mark.parametrize(
     ("name", "content", "columns", "message"),

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from places import DOCS
 
 from toolkit.hallucination.votes import yes_or_no
 from toolkit.judges.request import JudgeSpec
@@ -15,7 +16,7 @@ from toolkit.runs.measure import reply_of
 from toolkit.stats import wilson
 
 LABELLED = Path(__file__).parent / "refusals.csv"
-PAGE = Path(__file__).parents[2] / "docs" / "explain" / "refusals.md"
+PAGE = DOCS / "explain" / "refusals.md"
 
 
 def rows():

@@ -351,7 +351,6 @@ def test_what_tells_tests_and_prompts_of_promptfoo_apart(tmp_path):
     assert sorted(promptfoo_of(tmp_path / "six.json", rows).runs()["repeat"]) == [0, 0, 1]
 
 
-REASON = "Could not extract JSON from llm-rubric response"
 FAILED = CASES["failed"]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 import toolkit.traffic
 from toolkit.hallucination.labelled import read_items
@@ -18,7 +19,7 @@ from toolkit.traffic.convert import convert
 from toolkit.traffic.sample import load_sample, shipped_samples
 
 DATA = Path(toolkit.traffic.__file__).parent / "data"
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "make_samples.py"
+SCRIPT = ROOT / "scripts" / "make_samples.py"
 NAMES = tuple(sorted(shipped_samples()))
 DOCUMENTATION = [ip_network(n) for n in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]
 every_sample = pytest.mark.parametrize("name", NAMES)

@@ -6,7 +6,6 @@ rating desk used; all of them are opened by `make test-all`.
 
 import re
 import shutil
-from pathlib import Path
 
 import browser
 import nbformat
@@ -14,6 +13,7 @@ import pytest
 from cases import cases
 from notebook_files import write_notebook
 from PIL import Image
+from places import ROOT, TEMPLATES
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -27,7 +27,6 @@ from toolkit.words import DIMENSIONS
 
 pytestmark = pytest.mark.browser
 
-ROOT = Path(__file__).resolve().parents[2]
 WHOLE = """
 name = "whole"
 output = "results/whole"
@@ -80,19 +79,19 @@ ASK_NO_STUDY = cases(__file__)["ask_no_study"]
 def whole(lab):
     """The finished study that copies of all notebooks, in the folder of JupyterLab, look at."""
     root = lab.root
-    one_shot = (ROOT / "templates" / "one_shot.toml").read_text(encoding="utf-8")
+    one_shot = (TEMPLATES / "one_shot.toml").read_text(encoding="utf-8")
     one_shot = one_shot.replace("../results", "results")
     studies = {name: root / f"{name}.toml" for name in ("whole", "voting", "one_shot", "adaptive", "planted")}
     own_texts = [
-        (ROOT / "templates" / f"{name}.toml").read_text(encoding="utf-8").replace("../results", "results")
+        (TEMPLATES / f"{name}.toml").read_text(encoding="utf-8").replace("../results", "results")
         for name in ("adaptive", "planted")
     ]
     own_texts[1] = own_texts[1].replace("bases = 36 ", "bases = 12 ").replace("repeats = 2", "repeats = 1")
     for path, text in zip(studies.values(), (WHOLE, VOTING, one_shot, *own_texts), strict=True):
         path.write_text(text)
-    twin = (ROOT / "templates" / "planted_keyed.toml").read_text().replace("../results", "results")
+    twin = (TEMPLATES / "planted_keyed.toml").read_text().replace("../results", "results")
     (root / "planted_keyed.toml").write_text(twin)
-    shutil.copy(ROOT / "templates" / "planted_keyed.csv", root)
+    shutil.copy(TEMPLATES / "planted_keyed.csv", root)
     study = Study.load(studies["whole"])
     try:
         assert study.execute(progress=False).judged == 36
@@ -112,8 +111,8 @@ def whole(lab):
                 '"../templates/planted_keyed.toml"': f'"{root / "planted_keyed.toml"}"',
                 'figures = ""': f'figures = "{root / path.stem}"',
                 "SIZE = 12": "SIZE = 5",
-                '"../templates/wine_ratings.csv"': f'"{ROOT / "templates" / "wine_ratings.csv"}"',
-                '"../templates/hanna/ratings.csv"': f'"{ROOT / "templates" / "hanna" / "ratings.csv"}"',
+                '"../templates/wine_ratings.csv"': f'"{TEMPLATES / "wine_ratings.csv"}"',
+                '"../templates/hanna/ratings.csv"': f'"{TEMPLATES / "hanna" / "ratings.csv"}"',
                 "../results": str(root / "results"),
                 '"smollm2-135m"': '"scripted"',
             }
@@ -170,7 +169,7 @@ def test_a_notebook_runs_to_its_end_and_says_what_it_found(lab, whole, name):
     unwrapped = " ".join(said.split())
     assert [text for text in FINDS[name] if text not in unwrapped] == []
     assert seen.images == PICTURES[name] if name in PICTURES else seen.images > 0
-    if (ROOT / "templates" / f"{name}.ipynb").exists():
+    if (TEMPLATES / f"{name}.ipynb").exists():
         assert list((lab.root / name).rglob("*.pdf"))
         made_from = said.rsplit('"inputs"', 1)[1]
         assert re.search(r"\b[0-9a-f]{64}\b", made_from)

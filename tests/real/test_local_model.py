@@ -1,9 +1,9 @@
 """The local model really answers and judges: through the engine and both clients, in every mode."""
 
 from contextlib import closing
-from pathlib import Path
 
 import pytest
+from places import TEMPLATES
 
 from toolkit.hallucination.comparison import compare_hallucination, hallucination_tasks
 from toolkit.hallucination.labelled import LabelledItem
@@ -13,7 +13,6 @@ from toolkit.study import Study
 
 pytestmark = pytest.mark.model
 
-TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 ITEMS = (
     LabelledItem("open", "Which port does SSH use?", "Port 22.", "TCP port 22.", hallucinated=False),
     LabelledItem(

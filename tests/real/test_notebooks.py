@@ -1,11 +1,10 @@
 """Notebooks and templates without a browser: what they say, and what papermill lets through and we refuse."""
 
-from pathlib import Path
-
 import nbformat
 import pytest
 from nbclient import NotebookClient
 from notebook_files import write_notebook
+from places import ROOT, TEMPLATES
 from small_study import finished_study
 
 from toolkit.batch import run_templates
@@ -14,8 +13,7 @@ from toolkit.errors import InputError, ToolkitError
 from toolkit.people.rating import open_round, rate
 from toolkit.words import DIMENSIONS
 
-ROOT = Path(__file__).resolve().parents[2]
-NOTEBOOKS, TEMPLATES = ROOT / "notebooks", ROOT / "templates"
+NOTEBOOKS = ROOT / "notebooks"
 
 
 def test_the_ratings_of_a_person_stand_in_the_notebook(tmp_path):

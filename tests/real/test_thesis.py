@@ -11,7 +11,6 @@ from whole_study import make_study
 from wording_rules import badly_worded
 
 from toolkit import thesis
-from toolkit.cli import main
 from toolkit.errors import InputError
 from toolkit.report.blocks import Paragraph, Sentence
 from toolkit.report.figure import About, about_study, save_table
@@ -344,13 +343,12 @@ def test_a_one_shot_study_has_its_bundle(write_study, tmp_path):
     assert "undefined" not in thesis_of(study.output / "bundle", tmp_path)[0]
 
 
-def test_a_study_with_nothing_run_is_one_clear_line(write_study, capsys):
+def test_a_study_with_nothing_run_is_one_clear_line(write_study, toolkit):
     """Nothing is written, and it says what to do."""
     path = write_study(ONE_SHOT)
-    with pytest.raises(SystemExit) as end:
-        main(["figures", str(path), "--bundle"])
-    assert end.value.code == 2
-    assert capsys.readouterr().err.strip().endswith("so there is nothing to bundle; run it first")
+    code, _, error = toolkit("figures", path, "--bundle")
+    assert code == 2
+    assert error.strip().endswith("so there is nothing to bundle; run it first")
     assert not (path.parent / "results" / "shots").exists()
 
 

@@ -9,17 +9,17 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from places import ROOT
 
 import toolkit
-from toolkit import Study, equivalence_bases
+from toolkit import Study, batch, equivalence_bases
 from toolkit.batch.engine import new_manager
 from toolkit.cli import main
-from toolkit.getting_started import demo
 from toolkit.getting_started.doctor import copied_notebooks
 from toolkit.getting_started.folder import init_folder
 from toolkit.store import embedded
 
-NOTEBOOKS = sorted(path.stem for path in (Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
 
 
 def call(line):
@@ -43,7 +43,7 @@ def thesis(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(Study, "figures", lambda study: [])
-        patch.setattr(demo, "run_templates", lambda executions: [target for _, target, _ in executions])
+        patch.setattr(batch, "run_templates", lambda executions: [target for _, target, _ in executions])
         for line in lines.stdout.splitlines():
             call(line)
     copied_notebooks(folder)

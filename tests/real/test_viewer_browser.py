@@ -1,14 +1,11 @@
 """The viewer where people use it: in JupyterLab, and as a page in a browser, with replies that try to act."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json
 import random
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import browser
@@ -17,18 +14,17 @@ import pytest
 from hostile_study import ATTACKS, hostile_study
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
-from selenium import webdriver
+from places import ROOT
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 from waiting import wait_for
 
 from toolkit.viewer import app
 from toolkit.viewer.page import write_page
 
-NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "02_read_answers.ipynb"
+NOTEBOOK = ROOT / "notebooks" / "02_read_answers.ipynb"
 ALIVE = (
     "return [...document.querySelectorAll('.tv')].flatMap(one => [...one.querySelectorAll("
     "'script, img, svg, iframe, form, a, object, .tv-read style, .MathJax, mjx-container, [onerror], [onload]')])"
@@ -72,45 +68,45 @@ def open_browser(folder):
 class Person:
     """What a person does with one viewer, in a notebook or on a page."""
 
-    def __init__(self, page: webdriver.Chrome, root: Callable[[], WebElement]) -> None:
+    def __init__(self, page, root):
         self.page = page
         # What is drawn anew between finding it and reading it is looked for again.
         self.wait = WebDriverWait(page, 120, ignored_exceptions=[StaleElementReferenceException])
         self.root = root()
 
-    def find(self, selector: str) -> WebElement:
+    def find(self, selector):
         """Return an element of the viewer."""
         return self.root.find_element(By.CSS_SELECTOR, selector)
 
-    def choose(self, head: str, option: str) -> None:
+    def choose(self, head, option):
         """Choose an option of the filter above a column."""
         Select(self.find(f"[aria-label='Filter by {head}']")).select_by_visible_text(option)
 
-    def write(self, label: str, *keys: str) -> None:
+    def write(self, label, *keys):
         """Type into an input."""
         self.find(f"[aria-label='{label}']").send_keys(*keys)
 
-    def press(self, words: str) -> None:
+    def press(self, words):
         """Press a button."""
         self.root.find_element(By.XPATH, f".//button[normalize-space()='{words}']").click()
 
-    def type(self, keys: str) -> None:
+    def type(self, keys):
         """Type letters where the focus is."""
         self.page.switch_to.active_element.send_keys(keys)
 
-    def rows(self) -> list[str]:
+    def rows(self):
         """Return the rows of the table, as text."""
         found = self.root.find_elements(By.CSS_SELECTOR, ".tv-list tbody tr:not([aria-hidden])")
         return [row.text.replace("\n", " ") for row in found]
 
-    def nameless(self) -> list[str]:
+    def nameless(self):
         """Return the controls and boxes that can have the focus and of which a screen reader could not say the name."""
         kinds = "button, input, select, textarea, summary, [tabindex='0']"
         found = [one for one in self.root.find_elements(By.CSS_SELECTOR, kinds) if one.is_displayed()]
         assert len(found) > 20
         return [one.get_attribute("outerHTML") for one in found if not re.search(r"\w", one.accessible_name)]
 
-    def scrolls(self, name: str) -> None:
+    def scrolls(self, name):
         """Scroll a text with an arrow key; it goes to no other run or cell, and a letter makes no new one."""
         text = self.find(f"[aria-label='{name}']")
         self.page.execute_script("arguments[0].style.maxHeight = '5em'; arguments[0].focus()", text)
@@ -119,7 +115,7 @@ class Person:
         self.wait.until(lambda _: text.get_property("scrollTop") > 0, f"{name} did not scroll")
         assert self.find(".tv-said").text == before
 
-    def reached(self, text: str) -> None:
+    def reached(self, text):
         """Wait until something stands in the viewer."""
         self.wait.until(lambda _: text in self.root.text, f"{text!r} never stood there: {self.root.text}")
 

@@ -119,7 +119,6 @@ def test_no_citation_is_left_open_and_no_command_is_printed(bundle):
         assert sign not in said
 
 
-@pytest.mark.full
 def test_the_same_scores_are_the_same_bytes(scores, bundle, tmp_path):
     """Pictures and dates too."""
     scores.bundle(tmp_path, format="docx")

@@ -187,7 +187,6 @@ def write_all(folder):
     return write_figures(held, about_study(held, plan), folder)
 
 
-@pytest.mark.full
 def test_another_process_with_another_hash_seed_writes_the_same_files(tmp_path):
     """Figures and tables of a study, written in two processes: the same names and the same bytes."""
     program = "import sys, pathlib, test_figure_files as here; "

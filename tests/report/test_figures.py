@@ -245,7 +245,6 @@ def test_what_cannot_be_estimated_is_said_with_its_reason_and_not_drawn():
     assert "Not estimable: ICC(A,1) (constant scores)." in figures["judge_agreement"].notes
 
 
-@pytest.mark.full
 def test_nine_models_stay_apart_and_fit_a_page(nine):
     """No mark off the axis or nearer to another bin, no figure that would be made smaller, no two names alike."""
     (axes,) = nine["quality_by_length"].figure.axes
@@ -276,7 +275,6 @@ OF_THE_COMPOSITE = ("length_effects", "quality_by_length", "equivalence", "cost_
 OF_THE_COMPOSITE += ("judge_agreement", "icc_forest", "variance_components", "decision_study")
 
 
-@pytest.mark.full
 def test_the_composite_that_leaves_zeros_out_never_stands_alone():
     """Notes name the strict one with its value; nothing is said where no zero was left out."""
     held, plan = make_study(bases=6, missing=0.0)

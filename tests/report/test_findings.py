@@ -35,7 +35,6 @@ from toolkit.words import DIMENSIONS
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
 RATED = {"calibration": "nobody rated a reply"}
-EQUAL = ("no difference", "no effect", "are equal", "the same", "does not differ", "do not differ")
 HOSTILE = "<script>alert(1)</script>\n& \\input{x} 100%"
 
 

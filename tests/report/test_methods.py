@@ -1,6 +1,5 @@
 """The methods section says what was done: recounted from the store; it cites what was calculated and nothing else."""
 
-import csv
 import re
 from dataclasses import replace
 from importlib.resources import files
@@ -9,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 from methods_told import methods_of
+from small_study import write_prompts
 from whole_study import make_study
 
-from toolkit.cli import main
 from toolkit.errors import InputError
 from toolkit.people.ratings_file import import_ratings
 from toolkit.prompts.check import KINDS as KINDS_OF_FLAWS
@@ -35,7 +34,6 @@ from toolkit.thesis.methods import (
 )
 from toolkit.words import DIMENSIONS
 
-COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
 KINDS = ("statistic", "method", "assumption")
 UNCONFIRMED = {"marcoulides1990", "weerahandi1993"}
 PRICED = """{ name = "scripted", prices = [
@@ -223,17 +221,14 @@ def test_models_that_set_their_own_temperature_are_not_said_to_have_been_given_o
     assert "0.2" not in text.split("The judge")[0].split("The model")[1]
 
 
-def test_flaws_equal_texts_and_unsure_money_stand_in_the_methods(study_file, tmp_path):
+def test_flaws_equal_texts_and_unsure_money_stand_in_the_methods(study_file, tmp_path, toolkit):
     """Accepted and found flaws, independent groups, what may have been billed, and how that was settled."""
     prompts = [one for one in load_dataset("demo").prompts if one.scenario == "CTI_ANALYSIS"]
     same = [
         replace(one, text="Name the first step and why." if one.length_bin == "S" else one.text)
         for one in prompts
     ]
-    with (tmp_path / "mine.csv").open("w", newline="") as sink:
-        writer = csv.writer(sink)
-        writer.writerow(COLUMNS)
-        writer.writerows([getattr(one, column) for column in COLUMNS] for one in same)
+    write_prompts(tmp_path / "mine.csv", same)
     path = study_file(settings='dataset = "mine.csv"\naccept_flaws = ["range"]\nnote = "A rehearsal."\n')
     with Study.load(path) as study:
         study.run(progress=False)
@@ -251,8 +246,7 @@ def test_flaws_equal_texts_and_unsure_money_stand_in_the_methods(study_file, tmp
         "At most AUD 0.25 more may have been billed",
     ):
         assert words in told, words
-    with pytest.raises(SystemExit):
-        main(["settle", str(path), "--billed", "--note", "the bill of May"])
+    toolkit("settle", path, "--billed", "--note", "the bill of May")
     with Study.load(path) as study:
         told = methods_of(study)
     assert "more may have been billed" not in told

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from places import TEMPLATES
 from score_tables import crossed, named
 from small_study import without_pictures
 
@@ -20,7 +21,6 @@ from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.thesis.methods import data_file
 
-TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 OWN_STUDY = (
     'name = "o"\ntest = "own.py:Ports"\nmodels = [{ name = "m", provider = "scripted", replies = ["22"] }]'
 )

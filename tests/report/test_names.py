@@ -135,7 +135,6 @@ def pairs(awkward, plain):
     return {p: a for role in plain for p, a in zip(plain[role], awkward[role], strict=True)}
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("start", [0, 21])
 def test_names_in_scores_of_others(tmp_path, pictures, start):
     """Every table, figure, sentence and the methods of a bundle, and what is printed."""
@@ -156,7 +155,6 @@ def test_names_in_scores_of_others(tmp_path, pictures, start):
         assert not differences(*reports, names)
 
 
-@pytest.mark.full
 def test_names_of_models_in_a_study(tmp_path, pictures):
     """What scores of others do not have: prompt lengths, money and tokens."""
     awkward, plain = names_of(14)

@@ -50,6 +50,9 @@ def row(frame, who):
     return frame.set_index("who").loc[who]
 
 
+ALL_PAID = dict.fromkeys(("model", *JUDGE_ROLES), (0, 6))
+
+
 def open_calls(study):
     """Return calls still to be asked and paid for, by who."""
     frame = study.estimate()
@@ -220,27 +223,24 @@ def test_what_is_paid_is_known_for_every_run(opened):
     """A run whose judgement of one judge is missing has that one call open, whatever its place in the plan."""
     study = opened()
     study.execute(progress=False)
-    assert open_calls(study) == dict.fromkeys(("model", *JUDGE_ROLES), (0, 6))
+    assert open_calls(study) == ALL_PAID
     database = study.store.database
     run = database["runs"].find_one({"prompt_id": study.plan.runs[4].prompt.prompt_id})
     database["runs"].update_one({"_id": run["_id"]}, {"$set": {"ensemble_key": None}})
     lost = database["annotations"].find_one_and_delete({"run_id": run["run_id"], "judge": "secondary"})
     # Its call is in the ledger, so that making the judgement again costs nothing; without that it is asked.
-    assert open_calls(study) == dict.fromkeys(("model", *JUDGE_ROLES), (0, 6))
+    assert open_calls(study) == ALL_PAID
     database["calls"].delete_one({"_id": lost["call_id"]})
-    assert open_calls(study) == {
-        **dict.fromkeys(("model", "primary", "tertiary"), (0, 6)),
-        "secondary": (1, 5),
-    }
+    assert open_calls(study) == ALL_PAID | {"secondary": (1, 5)}
 
 
 def test_judges_asked_in_another_way_are_paid_again(opened):
     """Another temperature is another call: same rubric, same model, and yet the estimate says what will be asked."""
     opened().execute(progress=False)
     study = opened(judges="temperature = 0.4")
-    assert open_calls(study) == {"model": (0, 6), **dict.fromkeys(JUDGE_ROLES, (6, 0))}
+    assert open_calls(study) == ALL_PAID | dict.fromkeys(JUDGE_ROLES, (6, 0))
     assert study.execute(progress=False).new_calls == 18
-    assert open_calls(study) == dict.fromkeys(("model", *JUDGE_ROLES), (0, 6))
+    assert open_calls(study) == ALL_PAID
 
 
 def test_a_reply_in_the_ledger_is_paid_though_its_run_was_lost(opened):
@@ -346,7 +346,6 @@ def test_the_summary_sets_the_budget_beside_it(opened):
     assert estimate_summary(frame).fields["expected_fits"] is False
 
 
-@pytest.mark.full
 def test_each_text_of_ten_thousand_runs_is_counted_once(opened, monkeypatch):
     """So that the time of an estimate hangs on the prompts and not on the runs."""
     study = opened("repeats = 278", changes=[('scenarios = ["CTI_ANALYSIS"]', "")])

@@ -1,7 +1,5 @@
 """A call is asked once, kept before anyone hears of it, retried within bounds, and never over the budget."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from dataclasses import replace
@@ -29,11 +27,11 @@ QUICK = RetryPolicy(attempts=3, first_wait=0.0, longest_wait=0.0)
 class Counted:
     """A model that counts how often it is asked and answers what it is told."""
 
-    def __init__(self, *outcomes: Exception | str) -> None:
+    def __init__(self, *outcomes):
         self.asked = 0
         self._outcomes = outcomes
 
-    async def ask(self, request: ModelRequest) -> ModelReply:
+    async def ask(self, request):
         outcome = self._outcomes[min(self.asked, len(self._outcomes) - 1)]
         self.asked += 1
         await asyncio.sleep(0.01)
@@ -41,7 +39,7 @@ class Counted:
             raise outcome
         return ModelReply(outcome, "stop", Usage(15, 10), "scripted-1", {"text": outcome})
 
-    async def close(self) -> None:
+    async def close(self):
         pass
 
 
@@ -102,7 +100,7 @@ def test_a_call_costs_what_holds_on_its_day_and_a_count_that_is_not_believed_is_
     price = replace(PRICE, dated=(PRICE, later))
 
     class Doubted(Counted):
-        async def ask(self, request: ModelRequest) -> ModelReply:
+        async def ask(self, request):
             reply = await super().ask(request)
             return replace(reply, usage=replace(reply.usage, estimated=True, doubt="2^39 tokens"))
 
@@ -127,7 +125,7 @@ def test_texts_that_a_store_cannot_hold_are_kept(store):
     text = "a\x00b \ud800 \U0001f600 \u202e end"
 
     class Odd(Counted):
-        async def ask(self, request: ModelRequest) -> ModelReply:
+        async def ask(self, request):
             return replace(await super().ask(request), model="m\ud800")
 
     first = in_gateway(store, Odd(text))
@@ -286,6 +284,11 @@ def in_ledgers(work, *ledgers):
         ledger.owner.close()
 
 
+def end_owner(store, study):
+    """Have the process that owns a study be another than the one that has its number now."""
+    store.database["owners"].update_one({"_id": study}, {"$set": {"birth": "1"}})
+
+
 def test_a_claim_of_a_dead_process_is_taken_over_and_a_living_one_is_not(store):
     """Also by another study; what was in flight when the owner died stays in the ledger as a lost attempt."""
     ledger, other = Ledger(store, "s"), Ledger(store, "t")
@@ -296,13 +299,13 @@ def test_a_claim_of_a_dead_process_is_taken_over_and_a_living_one_is_not(store):
         assert (first.earlier, first.inherited_aud) == ((), 0.0)
         assert await claimed(ledger) == Busy(is_own=True)
         assert await claimed(other) == Busy()
-        store.database["owners"].update_one({"_id": "s"}, {"$set": {"birth": "1"}})
+        end_owner(store, "s")
         taken = await claimed(other)
         assert isinstance(taken, Claim)
         assert ([one["outcome"] for one in taken.earlier], taken.inherited_aud) == (["lost"], 0.5)
         call = store.objects(Call).get()
         assert ([attempt["outcome"] for attempt in call.attempts], call.unsure_aud) == (["lost"], 0.5)
-        store.database["owners"].update_one({"_id": "t"}, {"$set": {"birth": "1"}})
+        end_owner(store, "t")
         again = await claimed(ledger)
         assert isinstance(again, Claim)
         assert (len(again.earlier), again.inherited_aud) == (2, 1.0)
@@ -344,7 +347,7 @@ def test_of_two_replies_to_a_call_the_first_stays_and_both_are_booked(store):
 
     async def work():
         mine = await claimed(slow)
-        store.database["owners"].update_one({"_id": "s"}, {"$set": {"birth": "1"}})
+        end_owner(store, "s")
         taken = await claimed(fast)
         assert isinstance(mine, Claim)
         assert isinstance(taken, Claim)

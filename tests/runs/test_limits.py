@@ -1,7 +1,5 @@
 """Requests go in order, never more than allowed, slower after a refusal and faster while it goes well."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import wraps
 
@@ -13,7 +11,7 @@ from toolkit.runs.limits import LONGEST_WAIT, Limiter, Places
 class Jumping(asyncio.SelectorEventLoop):
     """A loop in which nothing takes time but waiting: its clock jumps to the next moment at which something is due."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self._now = 0.0
         select = self._selector.select
@@ -25,7 +23,7 @@ class Jumping(asyncio.SelectorEventLoop):
 
         self._selector.select = jump
 
-    def time(self) -> float:
+    def time(self):
         """Return the seconds since the loop began."""
         return self._now
 
@@ -51,6 +49,12 @@ def now():
     return asyncio.get_running_loop().time()
 
 
+async def answered(limiter, times=1):
+    """Have so many requests go and be answered, one after the other."""
+    for _ in range(times):
+        limiter.leave(await limiter.enter(), answered=True)
+
+
 @pytest.mark.parametrize(("most", "start"), [(1, 1), (4, 4), (10, 10), (15, 10), (100, 50)])
 @in_no_time
 async def test_it_starts_with_ten_or_half_the_maximum(most, start):
@@ -66,11 +70,9 @@ async def test_it_starts_with_ten_or_half_the_maximum(most, start):
 async def test_it_grows_with_answers_up_to_the_maximum_and_never_above():
     """Thirty answers open thirty places more; a thousand do not pass the maximum."""
     limiter = limited(100)
-    for _ in range(30):
-        limiter.leave(await limiter.enter(), answered=True)
+    await answered(limiter, 30)
     grown = limiter.at_once
-    for _ in range(1000):
-        limiter.leave(await limiter.enter(), answered=True)
+    await answered(limiter, 1000)
     assert (grown, limiter.at_once) == (80, 100)
 
 
@@ -95,8 +97,7 @@ async def test_after_a_refusal_it_grows_by_one_a_round():
     limiter = limited(20)
     limiter.leave(await limiter.enter(), refused=True)
     shrunk = limiter.at_once
-    for _ in range(shrunk + 1):
-        limiter.leave(await limiter.enter(), answered=True)
+    await answered(limiter, shrunk + 1)
     assert (shrunk, limiter.at_once) == (5, 6)
 
 
@@ -115,15 +116,15 @@ async def test_pauses_without_an_answer_end_after_ten_minutes():
     """Refusals of one round ask for one pause; an answer begins anew; a single wish of more is none to wait for."""
     limiter, times = limited(10), []
     assert not limiter.waits_for(LONGEST_WAIT + 1)
-    for answered in (True, False):
+    for begins_anew in (True, False):
         started = now()
         while limiter.waits_for(70):
             slots = [await limiter.enter() for _ in range(limiter.at_once)]
             for slot in slots:
                 limiter.leave(slot, refused=True, retry_after=70)
         times.append(now() - started)
-        if answered:
-            limiter.leave(await limiter.enter(), answered=True)
+        if begins_anew:
+            await answered(limiter)
     assert times == pytest.approx([560, 560], abs=1)
 
 
@@ -197,8 +198,7 @@ async def test_a_place_in_which_nothing_was_sent_counts_for_no_minute():
     limiter = limited(10, requests_per_minute=2.0)
     for _ in range(20):
         limiter.leave(await limiter.enter(), unsent=True)
-    for _ in range(2):
-        limiter.leave(await limiter.enter(), answered=True)
+    await answered(limiter, 2)
     assert now() < 1.0
 
 

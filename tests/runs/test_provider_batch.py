@@ -5,11 +5,10 @@ import threading
 from dataclasses import replace
 
 import pytest
-from stub_server import Fault, StubServer
+from stub_server import Fault, StubServer, spec_for
 
 from toolkit.errors import StoreError
 from toolkit.models.base import Message, ModelRequest
-from toolkit.models.catalogue import model_spec
 from toolkit.models.prices import Price
 from toolkit.models.registry import open_batch_client, open_model
 from toolkit.runs import provider_batch
@@ -35,9 +34,9 @@ def server(monkeypatch):
         yield running
 
 
-def spec_for(provider, server):
-    url = server.url if provider == "anthropic" else server.openai_url
-    return model_spec("m", provider=provider, base_url=url, api_key_env="K")
+@pytest.fixture
+def spec(provider, server):
+    return spec_for(provider, server, api_key_env="K")
 
 
 def requests_for(spec, count, text="Which port?"):
@@ -76,6 +75,11 @@ def states(store):
     return sorted(batch["state"] for batch in store.database["batches"].find())
 
 
+def sent(server, store):
+    """Return how many batches and how many single requests came, and what the batches are on record as."""
+    return len(server.batches), server.count, states(store)
+
+
 def left_by_a_killed_process(store, requests):
     """Leave the document of a process that died between the submission and the provider's id."""
     document = {"_id": NAME, "state": "submitting", "study": "s", "worst_aud": 0.5, "created": 1.0}
@@ -97,7 +101,7 @@ def submit(spec, requests, name):
 @pytest.mark.parametrize("limit", ["largest_bytes", "largest"])
 def test_a_full_batch_is_followed_by_another(store, server, monkeypatch, limit):
     """Neither the number of requests nor the bytes of a batch pass what the provider takes."""
-    spec = spec_for("openai", server)
+    spec = spec_for("openai", server, api_key_env="K")
     client = open_batch_client(spec, env=ENV)
     assert client is not None
     size = client.size("0" * 64, requests_for(spec, 1)[0])
@@ -110,7 +114,7 @@ def test_a_full_batch_is_followed_by_another(store, server, monkeypatch, limit):
 
 def test_a_batch_that_its_budget_does_not_hold_is_smaller(store, server):
     """Then the next one, and what does not fit at all meets the budget singly."""
-    spec = spec_for("openai", server)
+    spec = spec_for("openai", server, api_key_env="K")
     requests = requests_for(spec, 8)
     assert asked(store, spec, requests, budget_aud=1.0) == ["A stub's reply."] * 8
     worst = store.database["batches"].find_one({})["call_ids"]
@@ -124,20 +128,18 @@ def test_a_batch_that_its_budget_does_not_hold_is_smaller(store, server):
     assert max(len(batch.requests) for batch in server.batches[1:]) < 8
 
 
-def test_a_batch_whose_id_was_never_noted_is_found_at_the_provider(provider, store, server):
+def test_a_batch_whose_id_was_never_noted_is_found_at_the_provider(spec, store, server):
     """The process died between the two: what it paid for is not paid for again; another's batch is not ours."""
-    spec = spec_for(provider, server)
     requests = requests_for(spec, 3)
     submit(spec, requests, NAME)
     submit(spec, requests_for(spec, 3, "Somebody else's?"), "01BRZ3NDEKTSV4RRFFQ69G5FAV")
     left_by_a_killed_process(store, requests)
     assert asked(store, spec, requests) == ["A stub's reply."] * 3
-    assert (len(server.batches), server.count, states(store)) == (2, 0, ["ended"])
+    assert sent(server, store) == (2, 0, ["ended"])
 
 
-def test_a_batch_that_never_reached_the_provider_is_asked_singly(provider, store, server):
+def test_a_batch_that_never_reached_the_provider_is_asked_singly(spec, store, server):
     """Also when only some of its calls, and others beside them, are asked for now."""
-    spec = spec_for(provider, server)
     requests = requests_for(spec, 4)
     left_by_a_killed_process(store, requests[:3])
     assert asked(store, spec, requests[1:]) == ["A stub's reply."] * 3
@@ -148,7 +150,7 @@ def test_a_batch_that_never_reached_the_provider_is_asked_singly(provider, store
 @pytest.mark.parametrize(
     "fault", [Fault(status=503), *(Fault(kind) for kind in ("drop", "half", "html", "cut"))]
 )
-def test_polling_goes_on_through_errors(provider, fault, store, server):
+def test_polling_goes_on_through_errors(spec, fault, store, server):
     """A provider that cannot be asked for a while has the batch all the same."""
     seen = {"state": 0, "results": 0}
 
@@ -160,13 +162,12 @@ def test_polling_goes_on_through_errors(provider, fault, store, server):
         return fault if seen[step] <= 2 else None
 
     server.batch_polls, server.batch_http_fault = 2, faulty
-    spec = spec_for(provider, server)
     assert asked(store, spec, requests_for(spec, 3)) == ["A stub's reply."] * 3
-    assert (len(server.batches), server.count, states(store)) == (1, 0, ["ended"])
+    assert sent(server, store) == (1, 0, ["ended"])
 
 
 @pytest.mark.parametrize("fault", [Fault("drop"), Fault("half"), Fault(status=503), Fault(status=429)])
-def test_a_submission_whose_reply_is_lost_is_not_sent_twice(provider, fault, store, server):
+def test_a_submission_whose_reply_is_lost_is_not_sent_twice(spec, fault, store, server):
     """Before it is tried again the provider is asked whether it arrived."""
     failed = []
 
@@ -177,14 +178,12 @@ def test_a_submission_whose_reply_is_lost_is_not_sent_twice(provider, fault, sto
         return None
 
     server.batch_http_fault = faulty
-    spec = spec_for(provider, server)
     assert asked(store, spec, requests_for(spec, 3)) == ["A stub's reply."] * 3
-    assert (len(failed), len(server.batches), server.count, states(store)) == (1, 1, 0, ["ended"])
+    assert (len(failed), *sent(server, store)) == (1, 1, 0, ["ended"])
 
 
-def test_a_submission_that_may_have_arrived_is_never_called_a_failure(provider, store, server):
+def test_a_submission_that_may_have_arrived_is_never_called_a_failure(spec, store, server):
     """The line is cut after it arrived; the calls are neither asked singly nor submitted again, and come later."""
-    spec = spec_for(provider, server)
     requests = requests_for(spec, 3)
 
     def faulty(method, path):
@@ -192,10 +191,10 @@ def test_a_submission_that_may_have_arrived_is_never_called_a_failure(provider, 
 
     server.batch_http_fault = faulty
     assert asked(store, spec, requests) == ["batch_unknown"] * 3
-    assert (len(server.batches), server.count, states(store)) == (1, 0, ["submitting"])
+    assert sent(server, store) == (1, 0, ["submitting"])
     server.batch_http_fault = lambda method, path: None
     assert asked(store, spec, requests) == ["A stub's reply."] * 3
-    assert (len(server.batches), server.count, states(store)) == (1, 0, ["ended"])
+    assert sent(server, store) == (1, 0, ["ended"])
 
 
 def test_a_store_that_takes_no_batch_is_told_before_anything_is_submitted(store, server, monkeypatch):
@@ -205,7 +204,7 @@ def test_a_store_that_takes_no_batch_is_told_before_anything_is_submitted(store,
         raise StoreError("batches: the store did not take a write")
 
     monkeypatch.setattr(store.writer, "write", refuse)
-    spec = spec_for("openai", server)
+    spec = spec_for("openai", server, api_key_env="K")
     with pytest.raises(StoreError, match="did not take a write"):
         asked(store, spec, requests_for(spec, 1))
     assert (server.batch_requests, states(store)) == (0, [])

@@ -125,7 +125,6 @@ def test_what_cannot_be_used_is_said_in_one_line(simulated):
         ours.benchmark_designs(scores.assign(score=few), bank, DESIGNS, target_width=0.3)
 
 
-@pytest.mark.full
 def test_the_choice_does_not_bias_what_is_chosen():
     """Costs and scores go together and spreads are skewed; over seeds the mean is that of the bank to 4 errors."""
     dice = np.random.default_rng(5)
@@ -183,7 +182,6 @@ def test_bases_that_lack_a_score_are_left_out_and_named(simulated):
     assert sequential.differences[0].low < sequential.differences[0].high
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("bank", "most", "least"),
     [

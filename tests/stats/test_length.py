@@ -1,10 +1,10 @@
 import re
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from places import DOCS
 from scipy import stats
 from score_tables import check_shown, crossed, ends, named, width
 
@@ -171,7 +171,7 @@ def test_equivalence_is_tested_against_the_margin_of_the_study_only():
 
 def test_the_page_on_statistics_fits_a_mixed_model_to_the_joined_table(capsys):
     """The five lines of the page, on bases that react to models and lengths; each run stands there once a judge."""
-    page = (Path(__file__).parents[2] / "docs" / "explain" / "statistics.md").read_text("utf-8")
+    page = (DOCS / "explain" / "statistics.md").read_text("utf-8")
     (lines,) = re.findall(r"```python\n(import statsmodels.*?)```", page, re.DOTALL)
     runs, rng = study(bases=24, repeats=1).astype({"length_bin": str}), np.random.default_rng(2)
     base, model, place = (pd.factorize(runs[name])[0] for name in ("base", "model", "length_bin"))

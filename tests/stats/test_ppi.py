@@ -168,7 +168,6 @@ def test_a_difference_is_that_of_the_means_at_one_weight_of_all_rated_answers():
     }  # fmt: skip
 
 
-@pytest.mark.full
 def test_few_rated_bases_give_no_wider_interval_than_people_alone_and_say_that_they_are_few():
     """At 6 rated bases the published weight was wider than people alone; a weight above 1 is taken."""
     ratios = []

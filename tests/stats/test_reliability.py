@@ -361,7 +361,6 @@ def test_a_target_with_two_bases_leaves_bases_out_of_account():
     assert {one.method for one in result.icc["score"]} == {F_METHOD}
 
 
-@pytest.mark.full
 def test_memory_grows_with_the_answers_and_not_with_their_square():
     """25,000 answers by 4 judges once took more than 23 GB: a table of answers x answers is 32 MB at 2,000."""
     rng = np.random.default_rng(2)

@@ -38,7 +38,6 @@ def bases(study):
     return list(dict.fromkeys(runs["base"]))
 
 
-@pytest.mark.full
 def test_rounds_end_at_the_width_and_go_on_the_same_after_a_kill(tmp_path, monkeypatch):
     """Fewer bases than there are, all models on each, at the width; stopped between rounds it asks what is missing."""
     whole = study_in(tmp_path / "whole", NARROW.format(0.3))
@@ -71,7 +70,6 @@ def test_rounds_end_at_the_width_and_go_on_the_same_after_a_kill(tmp_path, monke
     assert set(bases(stopped)) == asked
 
 
-@pytest.mark.full
 def test_a_width_that_is_never_reached_asks_everything(tmp_path):
     """The whole bank has no error left: its interval is a point."""
     study = study_in(tmp_path / "wide", NARROW.format(0.001), scenario="CTI_ANALYSIS")

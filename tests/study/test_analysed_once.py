@@ -54,7 +54,6 @@ def test_figures_calculate_nothing_that_was_calculated_before(study, calls, tmp_
     assert calls["compare_lengths of clarity"] == 1
 
 
-@pytest.mark.full
 def test_what_has_changed_is_calculated_again(study, calls, monkeypatch):
     """Only analyses of the frame that changed, and those that rest on them."""
     first, lengths = study.reliability(), study.length()

@@ -12,8 +12,8 @@ from small_study import STUDY
 import toolkit
 
 ON_TOP = (
-    "adaptive", "audit", "authoring", "batch", "getting_started", "hallucination", "keyed", "people", "probes",
-    "scores", "thesis", "traffic", "viewer",
+    "traffic", "viewer", "adaptive", "audit", "authoring", "batch", "getting_started", "hallucination", "keyed",
+    "people", "probes", "scores", "thesis",
 )  # fmt: skip
 COMMANDS = {
     "audit": {"export", "register", "verify"}, "batch": {"batch", "demo"}, "people": {"ratings"}, "scores": {"analyse"},
@@ -84,49 +84,39 @@ print(*cli.commands)
 """
 
 
-def without(rooms, folder, program, *arguments):
-    """Run a program on a copy of the package without some rooms; return the process."""
+def without(rooms, folder, program):
+    """Run a program on a study and a copy of the package without some rooms; return what it printed."""
+    (folder / "study.toml").write_text(STUDY.format(settings="", judges=""))
     core = folder / "core"
     shutil.copytree(
         Path(toolkit.__file__).parent, core / "toolkit", ignore=shutil.ignore_patterns("__pycache__")
     )
     for room in rooms:
         shutil.rmtree(core / "toolkit" / room)
-    return subprocess.run(
-        [sys.executable, "-c", program, str(folder / "study.toml"), str(core), *arguments],
+    process = subprocess.run(
+        [sys.executable, "-c", program, str(folder / "study.toml"), str(core)],
         env={**os.environ, "PYTHONPATH": str(core)},
         cwd=folder,
         capture_output=True,
         text=True,
         timeout=300,
     )
+    assert process.returncode == 0, process.stderr[-3000:]
+    return process.stdout
 
 
-@pytest.mark.full
 def test_a_study_runs_without_the_rooms_on_top(tmp_path):
     """Run, judged, analysed and drawn; a method that needs a room on top names it in one line."""
-    (tmp_path / "study.toml").write_text(STUDY.format(settings="", judges=""))
-    process = without(ON_TOP, tmp_path, PROGRAM)
-    assert process.returncode == 0, process.stderr[-3000:]
-    assert process.stdout.splitlines() == [
+    assert without(ON_TOP, tmp_path, PROGRAM).splitlines() == [
         f"toolkit/{room} is not installed, and this needs it; install the whole toolkit"
         for room in ("thesis", "viewer")
     ]
 
 
-@pytest.mark.parametrize(
-    "room",
-    [
-        name if name in ("traffic", "viewer") else pytest.param(name, marks=pytest.mark.full)
-        for name in ON_TOP
-    ],
-)
+@pytest.mark.parametrize("room", ON_TOP)
 def test_any_one_room_on_top_can_be_taken_away(tmp_path, room):
     """What is left imports, runs a study, and lists its commands."""
-    (tmp_path / "study.toml").write_text(STUDY.format(settings="", judges=""))
-    process = without([room], tmp_path, ONE_ROOM)
-    assert process.returncode == 0, process.stderr[-3000:]
-    commands = {*process.stdout.split()}
+    commands = {*without([room], tmp_path, ONE_ROOM).split()}
     assert {"run", "status", "estimate", "figures"} <= commands
     assert commands.isdisjoint(COMMANDS.get(room, set()))
     assert {name for others in COMMANDS.values() for name in others} - COMMANDS.get(room, set()) <= commands

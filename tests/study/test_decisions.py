@@ -91,7 +91,6 @@ def test_each_deviation_is_listed_before_it_is_even_run(folder, name):
     assert (found["before"] != found["after"]).all()
 
 
-@pytest.mark.full
 def test_ten_deviations_are_all_in_the_bundle_with_their_time(folder, tmp_path):
     """After a run with all of them; those that are taken back later stay listed."""
     with load(folder, *TOGETHER) as study:

@@ -1,15 +1,13 @@
 """The demo within its time: the planted study first, then whole bases of the other; the same command goes on."""
 
-from pathlib import Path
-
 import pytest
+from places import PLANTED
 from small_study import STUDY
 
+from toolkit import batch
 from toolkit.getting_started import demo
 from toolkit.getting_started.demo import run_demo
 from toolkit.study import Study
-
-PLANTED = Path(__file__).parents[2] / "templates" / "planted.toml"
 
 
 @pytest.fixture
@@ -22,7 +20,7 @@ def home(tmp_path, monkeypatch, no_pictures, store_folder):
     planted = PLANTED.read_text().replace("bases = 36", "bases = 3").replace("repeats = 2", "repeats = 1")
     (templates / "planted.toml").write_text(planted)
     monkeypatch.setattr(demo, "workspace", lambda: tmp_path)
-    monkeypatch.setattr(demo, "run_templates", lambda given: [target for _, target, _ in given])
+    monkeypatch.setattr(batch, "run_templates", lambda given: [target for _, target, _ in given])
     return tmp_path
 
 
@@ -58,7 +56,6 @@ def _undrawn(monkeypatch):
     monkeypatch.setattr(Study, "figures", lambda study: [])
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("_undrawn")
 def test_the_time_is_kept_with_whole_bases_and_the_same_command_goes_on(home, passing, capsys):
     """A base is three runs and nine judgements, 120 seconds: two fit into five minutes; then the machine is quick."""
@@ -77,7 +74,6 @@ def test_the_time_is_kept_with_whole_bases_and_the_same_command_goes_on(home, pa
     assert run_demo(progress=False).fields["new_calls"] == 0
 
 
-@pytest.mark.full
 def test_one_base_is_asked_however_short_the_time_is_and_drawn(home, passing):
     passing[0] = 1000.0
     summary = run_demo(minutes=0.01, progress=False)
@@ -86,7 +82,6 @@ def test_one_base_is_asked_however_short_the_time_is_and_drawn(home, passing):
     assert whole_bases(home) == 1
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("_undrawn")
 def test_replies_of_a_study_that_was_stopped_are_judged_first(home, passing):
     """Seven replies without judgements: the first base has its nine judgements, and no more fits into the time."""

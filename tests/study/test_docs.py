@@ -20,6 +20,7 @@ import pytest
 from cases import cases
 from page_reader import ELSEWHERE, TUTORIALS, Reader
 from papermill.cli import papermill
+from places import ROOT, TEMPLATES
 from small_study import without_pictures
 
 import toolkit
@@ -28,7 +29,6 @@ from toolkit.cli import cli
 from toolkit.store import embedded
 from toolkit.study_file import StudyFile
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = {
     str(path.relative_to(ROOT)): path
     for path in (ROOT / "README.md", *ROOT.glob("docs/*/*.md"), ROOT / "docs" / "index.md")
@@ -53,7 +53,6 @@ def test_the_test_in_the_guide_is_the_one_that_ships():
     assert len([line for line in bare.splitlines() if line.strip()]) <= 50
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("no_pictures")
 def test_every_line_of_python_of_the_readme_runs(demo_like_study):
     """On a finished study; what the eleven lines promise to write is there."""
@@ -86,7 +85,7 @@ def test_every_method_that_a_page_names_is_there():
 def finished_desk(demo_like_study, tmp_path_factory):
     """A folder with what the commands of the pages name: a finished study, its ratings, a capture, templates."""
     folder = tmp_path_factory.mktemp("desk")
-    shutil.copytree(ROOT / "templates", folder / "templates")
+    shutil.copytree(TEMPLATES, folder / "templates")
     text = demo_like_study.read_text(encoding="utf-8")
     text = text.replace('"small"', '"small"\ndataset = "rq1_controlled"\nbases = 12')
     for name in ("my_study", "gpt4o", "claude"):  # each with a folder of its own
@@ -236,8 +235,8 @@ def test_every_command_that_is_named_can_be_called_so():
 
 def test_every_line_of_configuration_is_toml_that_a_study_takes(tmp_path):
     """Blocks of pages, and the lines of templates that wait behind a `#`."""
-    shutil.copy(ROOT / "templates" / "rubrics" / "example.toml", tmp_path / "incident.toml")
-    shutil.copytree(ROOT / "templates" / "my_prompts", tmp_path / "my_prompts")
+    shutil.copy(TEMPLATES / "rubrics" / "example.toml", tmp_path / "incident.toml")
+    shutil.copytree(TEMPLATES / "my_prompts", tmp_path / "my_prompts")
     for name, text in written_texts().items():
         for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL):
             table = tomllib.loads(block)
@@ -250,13 +249,12 @@ def test_every_line_of_configuration_is_toml_that_a_study_takes(tmp_path):
         for span in spans(text) if name.endswith((".md", ".ipynb")) else ():
             if re.match(r"\w+ = |\[\[?\w+\]", span) and span != "STUDY = ...":
                 tomllib.loads(re.sub(r"^(\[\w+\]) ", r"\1\n", span))
-    shutil.copytree(ROOT / "templates", tmp_path / "templates")
+    shutil.copytree(TEMPLATES, tmp_path / "templates")
     for path in tmp_path.glob("templates/*.toml"):
         path.write_text(re.sub(r"^# (?=\w+ = )", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE))
         assert Study.load(path).name
 
 
-@pytest.mark.full
 def test_the_shell_of_the_notebook_on_traffic_runs(tmp_path):
     """It records from a server of its own, and shares a table whose loopback addresses are named in a note."""
     text = written_texts()["05_samples_from_traffic.ipynb"]

@@ -1,12 +1,11 @@
 """The frames of a study: filtered by the store, described by the dictionary, all calls accounted for, exported."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from cases import cases
 from pandas.testing import assert_frame_equal
+from places import DOCS
 
 from toolkit.errors import InputError
 from toolkit.store import embedded
@@ -207,9 +206,7 @@ def test_the_dictionary_is_true_of_every_frame(study, one_shot):
 
 def test_the_page_of_the_dictionary_is_the_one_in_the_docs():
     """The page says what the tables say, each column on a line of its own."""
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "data_dictionary.md").read_text(
-        encoding="utf-8"
-    )
+    page = (DOCS / "reference" / "data_dictionary.md").read_text(encoding="utf-8")
     assert page == dictionary_text()
     for kind, columns in KINDS.items():
         part = page.split(f"## `study.{kind}()`")[1].split("\n## ")[0]

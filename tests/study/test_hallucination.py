@@ -318,7 +318,6 @@ def test_what_is_missing_is_missing_and_never_a_no(server, command, study_at):
     assert "\nno vote   2 x no verdict\n" in command(study, items(10), 2)[1] + "\n"
 
 
-@pytest.mark.full
 def test_a_reached_budget_leaves_what_was_judged_and_cost_is_confirmed_first(server, command, study_at):
     """Exit code 3, what is paid for counts wherever it stands, and a larger budget goes on without asking again."""
     code, out, err = command(study_at("budget = { confirm_above_aud = 0.0001 }"), items(40), 2)

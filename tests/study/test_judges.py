@@ -6,7 +6,6 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -34,11 +33,11 @@ def scored(score=4, **changes):
 class Asked:
     """An `ask` that answers by a function of the request: a text, or an error to raise; it keeps what it was asked."""
 
-    def __init__(self, answer: Callable[[ModelRequest], str | BaseException]) -> None:
+    def __init__(self, answer):
         self.answer = answer
         self.requests: list[ModelRequest] = []
 
-    async def __call__(self, request: ModelRequest) -> Answer:
+    async def __call__(self, request):
         self.requests.append(request)
         said = self.answer(request)
         if isinstance(said, BaseException):

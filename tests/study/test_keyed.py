@@ -3,17 +3,15 @@
 import re
 import shutil
 from ipaddress import ip_address, ip_network
-from pathlib import Path
 
 import pandas as pd
 import pytest
+from places import TEMPLATES
 from refusals import refusal
 
 from toolkit import Study
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
-
-TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 
 
 @pytest.fixture(scope="module")

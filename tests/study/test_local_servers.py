@@ -6,9 +6,9 @@ report (vllm-project/vllm, issue 20409). Nothing of the shipped files is changed
 
 import re
 from contextlib import contextmanager
-from pathlib import Path
 
 from cases import cases
+from places import TEMPLATES
 from stub_server import Fault, StubServer
 from stub_study import REASONED
 
@@ -16,7 +16,6 @@ from toolkit.audit.verify import verify_study
 from toolkit.store import embedded
 from toolkit.study import Study
 
-TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 SECRET = "The attacker is the auditor"
 OLLAMA_TAKES = {*cases(__file__)["ollama_takes"]}
 

@@ -37,7 +37,6 @@ def arguments(study, tmp_path):
     }
 
 
-@pytest.mark.full
 def test_every_public_member_of_a_study_works(study, tmp_path):
     """A finished study with three judges and one model; what it has no data for is refused in one line."""
     given, refused = arguments(study, tmp_path), {}
@@ -76,7 +75,6 @@ def test_a_study_says_what_it_can_answer(study):
     assert list(study.result_types()["name"]) == list(study.results()["name"])
 
 
-@pytest.mark.full
 def test_every_public_member_of_scores_works(tmp_path):
     """Scores of two models by three judges and a person; what they have no column for is refused by name."""
     ratings(people=12).to_csv(tmp_path / "scores.csv", index=False)

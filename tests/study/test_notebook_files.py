@@ -2,12 +2,11 @@
 
 import ast
 import json
-from pathlib import Path
 
 import nbformat
 import pytest
+from places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = sorted((ROOT / "templates").glob("*.ipynb"))
 NOTEBOOKS = [*TEMPLATES, *sorted((ROOT / "notebooks").glob("*.ipynb"))]
 LOGIC = (

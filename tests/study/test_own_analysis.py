@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from places import DOCS
 
 from tests.study.test_scores import ratings
 from toolkit import Scores, analyses, stats
@@ -98,7 +99,7 @@ def test_what_it_takes_for_independent_are_groups_of_bases():
 
 def test_the_page_on_analyses_adds_one():
     """Its block is run as it stands."""
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "analyses.md").read_text(encoding="utf-8")
+    page = (DOCS / "reference" / "analyses.md").read_text(encoding="utf-8")
     exec(page.split("```python\n")[1].split("```")[0], {})
     (share, _) = Scores(ratings(), name="mine").answer("high_scores").shares
     assert share.estimate > 0.5  # of scores of 4.5 and more

@@ -3,11 +3,11 @@
 import json
 import re
 import shutil
-from pathlib import Path
 
 import pandas as pd
 import pytest
 from cases import cases
+from places import TEMPLATES
 from small_study import executed
 
 from toolkit.audit.export import export_study
@@ -27,7 +27,7 @@ from toolkit.words import DIMENSIONS
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
-EXAMPLE = Path(__file__).parents[2] / "templates" / "rubrics" / "example.toml"
+EXAMPLE = TEMPLATES / "rubrics" / "example.toml"
 RUBRIC = load_rubric(EXAMPLE)
 NAMES = RUBRIC.names
 HEAD = ",".join(NAMES)
@@ -184,7 +184,6 @@ def test_probes_go_by_the_scale(study):
     assert result.frame()["original"].dropna().between(1, 10).all()
 
 
-@pytest.mark.full
 def test_what_is_exported_is_read_again_with_its_dimensions_and_scale(study, tmp_path):
     export_study(study, tmp_path / "out")
     back = pd.read_parquet(tmp_path / "out/judgements.parquet")

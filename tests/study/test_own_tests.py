@@ -6,9 +6,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from places import TEMPLATES
 
 from toolkit.analyses import QUESTIONS
 from toolkit.errors import InputError, StudyError
@@ -16,7 +16,6 @@ from toolkit.prompt_test import PromptWithContext, TestItem, find_test
 from toolkit.store.documents import Prompt, Run
 from toolkit.study import Study
 
-TEMPLATES = Path(__file__).parents[2] / "templates"
 OWN = '''
 """Does the model know its ports?"""
 from toolkit.prompt_test import Measurement, Prompt, PromptResponseTest, PromptWithContext

@@ -202,7 +202,6 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_asked(tmp_path, p
 # --- the whole of it, by the command line ----------------------------------------------------------------------------
 
 
-@pytest.mark.full
 def test_a_study_of_pairs_from_estimate_to_bundle(tmp_path, capsys, monkeypatch):
     study, path = study_in(tmp_path, top="bases = 6\n"), str(tmp_path / "p.toml")
 

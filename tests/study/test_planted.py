@@ -1,8 +1,7 @@
 """A study whose truth is in its file: what is found has it, and a truth that is not planted is found out."""
 
-from pathlib import Path
-
 import pytest
+from places import PLANTED
 from small_study import executed
 
 from toolkit.errors import StudyError
@@ -10,14 +9,12 @@ from toolkit.getting_started.demo import planted_and_found
 from toolkit.models.entries import ModelEntry
 from toolkit.study import Study
 
-TEMPLATE = Path(__file__).parents[2] / "templates" / "planted.toml"
-
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory):
     """The planted study of the demo, finished."""
     path = tmp_path_factory.mktemp("planted") / "planted.toml"
-    path.write_text(TEMPLATE.read_text(encoding="utf-8").replace("../results", "results"))
+    path.write_text(PLANTED.read_text(encoding="utf-8").replace("../results", "results"))
     with executed(path) as study:
         yield study
 
@@ -54,7 +51,7 @@ def test_bases_are_drawn_by_the_seed_and_too_many_are_refused(planted, tmp_path)
     assert len(bases) == 36
     for line, words in (("bases = 101", "have 100"), ("bases = 0", "bases")):
         path = tmp_path / "study.toml"
-        path.write_text(TEMPLATE.read_text(encoding="utf-8").replace("bases = 36", line))
+        path.write_text(PLANTED.read_text(encoding="utf-8").replace("bases = 36", line))
         with pytest.raises(StudyError, match=words):
             _ = Study.load(path).plan
 

@@ -53,7 +53,7 @@ class Place(NamedTuple):
     study: Study
     kept: Mapping[str, list[dict[str, Any]]]
 
-    def repair(self, name: str) -> None:
+    def repair(self, name):
         """Put the documents of a collection back as they were."""
         self.study.store.database[name].delete_many({})
         self.study.store.database[name].insert_many(self.kept[name])
@@ -181,9 +181,7 @@ def test_a_clean_study_has_no_difference(place):
     assert verify_study(place.study).fields["differences"] == []
 
 
-@pytest.mark.parametrize(
-    "fault", [fault if fault in QUICK else pytest.param(fault, marks=pytest.mark.full) for fault in IN_STORE]
-)
+@pytest.mark.parametrize("fault", dict.fromkeys([*QUICK, *IN_STORE]))
 def test_a_fault_in_the_store_is_named(place, fault):
     """One document is changed, taken away or doubled; the line says which and in what, and it is put back."""
     name, where, change, said = IN_STORE[fault]
@@ -236,7 +234,6 @@ IN_FILES = {
 }  # fmt: skip
 
 
-@pytest.mark.full
 def test_faults_in_files_are_named(place):
     """Figures, tables and bundle without a difference; then every fault at once, each with its own line."""
     study = place.study

@@ -3,9 +3,9 @@
 import asyncio
 import json
 import re
-from pathlib import Path
 
 import pytest
+from places import PLANTED
 
 from toolkit.errors import ModelError
 from toolkit.judges.request import JudgeSpec
@@ -17,7 +17,6 @@ from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
-TEMPLATE = Path(__file__).parents[2] / "templates" / "planted.toml"
 FOCUS = '[bias_controls]\nfsp_enabled = true\nfsp_mode = "{}"'
 PER_SENTENCE = FOCUS.format("per_sentence")
 MODES = {
@@ -46,7 +45,7 @@ def begin(tmp_path_factory):
     opened = []
 
     def begin(name, judges="", **changes):
-        text = TEMPLATE.read_text(encoding="utf-8")
+        text = PLANTED.read_text(encoding="utf-8")
         changes = {
             "name": f'"{name}"',
             "bases": "2",

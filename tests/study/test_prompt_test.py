@@ -23,7 +23,7 @@ class Annotated(PromptResponseTest):
 
     name = "annotated"
 
-    def __init__(self, error: BaseException | None = None) -> None:
+    def __init__(self, error=None):
         self.error = error
         self.heard: list[str] = []
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,8 +43,6 @@ from toolkit.models.tokens import ENCODINGS, count_tokens
 from toolkit.prompts.check import check_dataset
 from toolkit.prompts.dataset import compose, load_dataset
 from toolkit.words import LENGTH_BINS
-
-Toolkit = Callable[..., tuple[int, str, str]]
 
 
 def document(text, name="report.md"):

@@ -1,16 +1,14 @@
 """``toolkit prompts check``: a line for each flaw of a dataset, the counts in the last one, JSON on request."""
 
-import csv
 import json
 from dataclasses import replace
 
 import pytest
+from small_study import COLUMNS, write_prompts
 
 from toolkit.errors import InputError, StudyError
 from toolkit.prompts.dataset import load_dataset
 from toolkit.study import Study
-
-COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
 
 
 @pytest.fixture
@@ -22,14 +20,6 @@ def check(toolkit):
 @pytest.fixture(scope="module")
 def prompts():
     return load_dataset("demo").prompts[:6]
-
-
-def write_csv(path, prompts, encoding="utf-8"):
-    with path.open("w", newline="", encoding=encoding) as sink:
-        writer = csv.writer(sink)
-        writer.writerow(COLUMNS)
-        writer.writerows([getattr(prompt, column) for column in COLUMNS] for prompt in prompts)
-    return path
 
 
 def changed(prompts, number, **fields):
@@ -50,7 +40,7 @@ def test_the_demo_has_no_problem(check):
 
 def test_kinds_come_with_counts_and_examples_first(check, tmp_path, prompts):
     """A hundred lines say less than a kind and its count; all of them are one option away."""
-    path = write_csv(
+    path = write_prompts(
         tmp_path / "short.csv", tuple(replace(p, text=f"Isolate {p.prompt_id}.") for p in prompts)
     )
     code, out, _ = check(path)
@@ -71,7 +61,7 @@ def test_kinds_come_with_counts_and_examples_first(check, tmp_path, prompts):
 def test_a_line_of_text_is_cut_and_whole_in_json(check, tmp_path, prompts):
     """A prompt may be one line of 1,000 tokens, and what it holds does not act on the terminal."""
     lost = "Look \x1b[2J at it, " * 20 + "and end."
-    path = write_csv(tmp_path / "mine.csv", changed(prompts, 0, text=f"{prompts[0].text}\n{lost}"))
+    path = write_prompts(tmp_path / "mine.csv", changed(prompts, 0, text=f"{prompts[0].text}\n{lost}"))
     line = next(line for line in check(path)[1].splitlines() if "lacks this line" in line)
     assert "Look [U+001B][2J at it" in line
     assert "…; say it there too" in line
@@ -102,7 +92,7 @@ def test_each_text_of_a_large_dataset_is_counted_once(check, tmp_path, monkeypat
         for i in range(copies)
         for p in demo
     )
-    code, out, _ = check(write_csv(tmp_path / "many.csv", many), "--json")
+    code, out, _ = check(write_prompts(tmp_path / "many.csv", many), "--json")
     wrong = sum(p.length_bin != "S" for p in many)  # the counts are made up: 200 tokens fit S only
     found = json.loads(out)
     assert (code, found["bases"], found["prompts"]) == (1, 12 * copies, 36 * copies)
@@ -120,7 +110,7 @@ def test_a_study_goes_on_with_flaws_that_it_accepts_and_says_so(tmp_path, study_
         for p in load_dataset("demo").prompts
         if p.scenario == "CTI_ANALYSIS"
     )
-    write_csv(tmp_path / "short.csv", short)
+    write_prompts(tmp_path / "short.csv", short)
     path = study_file(settings='dataset = "short.csv"\n')
     with pytest.raises(InputError, match=r'accept_flaws = \["range"\]'):
         Study.load(path).estimate()

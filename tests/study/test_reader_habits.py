@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from places import DOCS
 
 from toolkit.errors import StudyError
 from toolkit.plan import make_plan
@@ -79,7 +80,7 @@ def test_a_key_in_the_wrong_table_says_where_it_belongs(tmp_path, text, says):
 TOOLKIT = Path(sys.executable).with_name("toolkit")
 LINES = re.findall(
     r"^(.*_TOOLKIT_COMPLETE=(\w+)_source toolkit.*?) +# \w+$",
-    (Path(__file__).parents[2] / "docs" / "how_to" / "completion.md").read_text(encoding="utf-8"),
+    (DOCS / "how_to" / "completion.md").read_text(encoding="utf-8"),
     flags=re.MULTILINE,
 )
 

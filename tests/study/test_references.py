@@ -2,9 +2,9 @@
 
 import csv
 import re
-from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from toolkit.errors import InputError, StudyError
 from toolkit.judges.judgement import judgement_requests
@@ -109,7 +109,7 @@ def test_studies_without_references_are_refused_before_anything_is_sent(begin, t
     half = begin("reference = true", **{bases[1]: ""})
     with pytest.raises(StudyError, match=rf"1 base of dataset own without one \({bases[1]}\)"):
         _ = half.plan
-    text = (Path(__file__).parents[2] / "toolkit/judges/data/default.toml").read_text()
+    text = (ROOT / "toolkit/judges/data/default.toml").read_text()
     (tmp_path / "own.toml").write_text(text.replace("<<<TASK {nonce}>>>", "{reference}<<<TASK {nonce}>>>"))
     none = begin('rubric = "own.toml"', **dict.fromkeys(bases, ""))
     with pytest.raises(

@@ -1,11 +1,10 @@
 """No page, template, notebook, message, table or help names what was taken out of the package."""
 
 import re
-from pathlib import Path
 
 import pytest
+from places import ROOT
 
-ROOT = Path(__file__).parents[2]
 REMOVED = """
 alternative_annotator_test AltTest alt_tests ratings_for_agreement ratings_for_mean RatingsNeeded corrected_prevalence
 lang_reiczigel Prevalence false_discovery BlandAltman bland_altman_between_judges clustered_icc incomplete_icc

@@ -41,7 +41,7 @@ JUDGES = [JudgeSpec(role, "demo", "scripted", "m", repeat=n) for n, role in enum
 class Script:
     """An `ask` that scores by the length bin in the task, plus a little for the base and the judge."""
 
-    def __init__(self, broken: tuple[int, ...] = (), down: tuple[int, ...] = ()) -> None:
+    def __init__(self, broken=(), down=()):
         self.broken, self.down = broken, down
         self.seen: list[str] = []
 

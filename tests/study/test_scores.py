@@ -135,7 +135,6 @@ def test_columns_are_chosen_by_name_and_in_any_order():
     refusal("'mood' is no column of ours", Scores, frame, columns={"mood": "item"})
 
 
-@pytest.mark.full
 def test_figures_and_bundle_are_written_and_the_same_twice(scores, tmp_path):
     """With the means of the models in place of prompt lengths, and every figure that is left out named."""
     once, again = (scores.bundle(tmp_path / name) for name in ("once", "again"))
@@ -187,7 +186,6 @@ def test_a_name_is_a_file_name_and_nothing_else(name):
         StudyFile(name=name, models=("gpt-4o",))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("judges", [("exact",), ("j1", "j2", "j3")])
 def test_two_hundred_thousand_rows_are_analysed_in_a_minute(tmp_path, judges):
     """Of four models, read from CSV, with every figure; by the processor's clock, whatever else the machine does."""

@@ -5,8 +5,6 @@ which run is read from requests and replies in the ledger, without the readers, 
 toolkit.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random
@@ -83,7 +81,7 @@ def study(request, tmp_path_factory):
 class Facts:
     """What the raw calls of a study say."""
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study):
         about = {prompt.text: prompt for prompt in study.plan.dataset.prompts}
         calls = list(study.store.database["calls"].find({"study": study.name, "state": "done"}))
         rate = float(re.search(r"aud_per_usd = ([\d.]+)", PRICES.read_text())[1])
@@ -106,11 +104,11 @@ class Facts:
                 role = call["model"].removeprefix("judge-")
                 self.said[*by_reply[reply], role] = (scores_of(call["text"]), self.aud[call["_id"]])
 
-    def of_run(self, run: tuple) -> list[dict[str, float]]:
+    def of_run(self, run):
         """Return the usable scores of a run, judge by judge."""
         return [found for role in ROLES if (found := self.said[*run, role][0]) is not None]
 
-    def composite(self, run: tuple) -> float | None:
+    def composite(self, run):
         """Return the mean over judges of their means, zeros counted; None with fewer than two."""
         given = [statistics.fmean(scores.values()) for scores in self.of_run(run)]
         return statistics.fmean(given) if len(given) >= 2 else None

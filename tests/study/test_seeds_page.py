@@ -3,17 +3,16 @@
 import importlib
 import re
 import tomllib
-from pathlib import Path
 
 import click
 import pytest
+from places import DOCS, ROOT
 
 from toolkit import Study
 from toolkit.cli import cli
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "explain" / "seeds.md"
-KEYS = tomllib.loads((ROOT / "docs" / "study_keys.toml").read_text(encoding="utf-8"))
+PAGE = DOCS / "explain" / "seeds.md"
+KEYS = tomllib.loads((DOCS / "study_keys.toml").read_text(encoding="utf-8"))
 
 
 def rows(page):

@@ -1,13 +1,12 @@
 """Bases that share a text are one independent unit, transitively: in every frame, interval, test and caption."""
 
-import csv
 import json
 from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 from methods_told import methods_of
-from small_study import CTI_ONLY, STUDY
+from small_study import CTI_ONLY, STUDY, write_prompts
 
 from toolkit import Study
 from toolkit.cli import cli
@@ -17,7 +16,6 @@ from toolkit.store import embedded
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
-COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
 GROUPS = "independent groups"
 SETTINGS = 'dataset = "mine.csv"\n[analysis]\nequivalence_margin = 0.25\n'
 
@@ -33,10 +31,7 @@ def with_texts_of(others):
 
 def written(folder, prompts):
     """A study of these prompts."""
-    with (folder / "mine.csv").open("w", newline="") as sink:
-        writer = csv.writer(sink)
-        writer.writerow(COLUMNS)
-        writer.writerows([getattr(prompt, column) for column in COLUMNS] for prompt in prompts)
+    write_prompts(folder / "mine.csv", prompts)
     path = folder / "small.toml"
     path.write_text(STUDY.format(settings=SETTINGS, judges="").replace(CTI_ONLY, ""))
     return path
@@ -122,7 +117,6 @@ def test_the_commands_captions_and_methods_say_so(shared, tmp_path):
     assert "12 bases in 9 independent groups" in told
 
 
-@pytest.mark.full
 def test_one_group_alone_has_no_interval_and_no_test(
     run,
 ):

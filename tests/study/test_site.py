@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 import pytest
 from cases import cases
+from places import ROOT
 from pydantic import BaseModel
 
 import toolkit
@@ -24,7 +25,6 @@ from toolkit.errors import InputError
 from toolkit.getting_started import doctor
 from toolkit.study_file import StudyFile
 
-ROOT = Path(__file__).resolve().parents[2]
 FOREIGN = re.compile(
     r"""<(?:script|img|iframe|source|video|audio|embed)\b[^>]*\bsrc=["']?(?:https?:)?//[^>]*"""
     r"""|<link\b[^>]*\bhref=["']?(?:https?:)?//[^>]*|url\(["']?(?:https?:)?//[^)]*|@import ["']https?:[^"']*"""
@@ -143,7 +143,6 @@ def site(tmp_path_factory):
     return tree / "build" / "docs"
 
 
-@pytest.mark.full
 @pytest.mark.timeout(1800)
 def test_the_site_builds_without_a_warning_and_needs_no_network(site):
     """No warning, no dead link, nothing of another host; a wheel takes every file; no folder of this machine."""
@@ -167,7 +166,6 @@ def test_the_site_builds_without_a_warning_and_needs_no_network(site):
     assert "<math" in texts[site / "generated" / "api_stats.html"]
 
 
-@pytest.mark.full
 @pytest.mark.browser
 @pytest.mark.timeout(1800)
 def test_search_works_without_a_network(site):

@@ -4,9 +4,9 @@ import json
 import re
 from datetime import date
 from importlib import resources
-from pathlib import Path
 
 import pytest
+from places import TEMPLATES
 
 from toolkit.errors import StudyError, ToolkitError
 from toolkit.hallucination.labelled import LabelledItem
@@ -25,7 +25,6 @@ from toolkit.study_file import (
     load_study_file,
 )
 
-TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 BEGIN = 'name = "p"\nmodels = ["gpt-4o"]\n'
 SERVER = 'name = "p"\nmodels = [{ name = "m", provider = "compatible", base_url = "http://me:s3cret@h/v1" }]'
 

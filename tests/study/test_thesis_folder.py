@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from toolkit import Study
 from toolkit.errors import InputError
@@ -15,8 +16,6 @@ from toolkit.files import shipped, workspace
 from toolkit.getting_started.folder import init_folder
 from toolkit.prompts.check import check_dataset
 from toolkit.prompts.dataset import _Base, load_dataset
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +90,6 @@ def test_shipped_studies_are_worked_on_where_their_templates_are(thesis, monkeyp
     assert workspace() == thesis
 
 
-@pytest.mark.full
 def test_an_installed_wheel_finds_what_it_carries(tmp_path):
     """Every template and notebook; without the source tree they are copied to where one works."""
     source = tmp_path / "source"

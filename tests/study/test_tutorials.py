@@ -26,7 +26,6 @@ def empty_folder(tmp_path, monkeypatch):
     shutil.rmtree(tmp_path, ignore_errors=True)
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("page", TUTORIALS)
 def test_a_newcomer_can_follow_the_page(page, empty_folder):
@@ -40,7 +39,6 @@ NUMBER = re.compile(r"\d+\.\d+")
 CLIP = re.compile(r"\bp[0-9a-f]{10}\b")  # a hash over coordinates
 
 
-@pytest.mark.full
 @pytest.mark.filterwarnings("ignore:The MLE may be on the boundary")  # a component of the planted study is 0
 def test_the_explanations_are_of_the_planted_study(empty_folder):
     """Sentences and pictures; where they differ, draw again and read the page: its prose names the same numbers."""

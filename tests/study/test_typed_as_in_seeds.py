@@ -4,12 +4,12 @@ import inspect
 import json
 import re
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 from bson import json_util
 from cases import cases
 from page_reader import Reader
+from places import TEMPLATES
 
 import toolkit
 from toolkit import OutputBlob, Prompt, PromptWithContext, Run, prompt_test, scoring
@@ -111,7 +111,7 @@ def test_a_document_of_a_store_is_read_from_its_json(study):
     ],
 )
 def test_a_refusal_is_counted_and_is_no_stereotype(texts, counts):
-    test = find_test("stereotypes.py:Stereotypes", Path(__file__).parents[2] / "templates")()
+    test = find_test("stereotypes.py:Stereotypes", TEMPLATES)()
     hospital = test.make_test_items()[0]
     replies = [
         PromptReply(prompt, text, "run", "m", failure=None if text else "timeout")

@@ -8,7 +8,6 @@ import random
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 from stub_server import Fault
@@ -126,7 +125,7 @@ class Judges:
     at: Mapping[int, Callable[[], None]] = field(default_factory=dict)
     count: int = 0
 
-    def __call__(self, body: dict[str, Any]) -> str:
+    def __call__(self, body):
         """Answer, and do what is to be done at this call of a judge."""
         if not is_judge(body):
             return "Block it." if self.same else str(body["messages"])

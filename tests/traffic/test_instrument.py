@@ -2,11 +2,11 @@
 
 import json
 import runpy
-from pathlib import Path
 
 import pytest
+from places import ROOT
 
-CARD = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "write_instrument_card.py"))
+CARD = runpy.run_path(str(ROOT / "scripts" / "write_instrument_card.py"))
 
 
 @pytest.fixture(scope="module")

@@ -23,9 +23,6 @@ CASES = cases(__file__)
 QUESTIONS = {question.id: question for question in load_questions()}
 POSTS = {"method": "POST"}
 SERVER = {"source": "198.51.100.40"}
-POLLS = {"host": "updates.example"}
-ANY = {"method": "*"}
-ANSWERED = {"status": "*"}
 
 
 @cache
