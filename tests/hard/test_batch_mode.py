@@ -66,6 +66,7 @@ def test_what_a_batch_does_not_answer_is_asked_singly(server, load):
     ("provider", "sent", "code"),
     [
         ("anthropic", signal.SIGKILL, -9),
+        ("openai", signal.SIGKILL, -9),
         ("openai", signal.SIGINT, 130),
     ],
 )
@@ -165,7 +166,7 @@ def test_collecting_an_open_batch_needs_no_new_budget(server, load, provider):
     collect(study, server)
 
 
-@pytest.mark.parametrize("provider", ["openai"])
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
 def test_an_open_batch_is_booked_once_however_often_its_study_is_started(
     server, load, store_folder, provider
 ):

@@ -357,27 +357,20 @@ class Gateway:
         self.note_reply(sending.request, reply, attempt, spent)
         # Before it is saved: from now on every request that is about to be sent knows.
         self._settle(sending, spent)
-        limiter = self._limiters[sending.endpoint.spec.room]
-        limiter.unsaved += 1
-        # Where as many are unsaved as may be under way, the next one waits: a slow disk slows down what is asked.
-        if limiter.unsaved <= limiter.at_once:
-            self._leave(sending, answered=True, tokens=reply.usage.total)
-        try:
-            # Shielded: once a reply is paid for, not even Ctrl-C keeps it from the ledger.
-            return await asyncio.shield(
-                self.ledger.complete(
-                    claim,
-                    reply,
-                    aud_cost=spent,
-                    aud_per_usd=price.aud_per_usd if spent else None,
-                    latency_ms=attempt["ms"],
-                    attempts=sending.attempts,
-                    unsure_aud=sending.unsure_aud,
-                )
+        # Shielded: once a reply is paid for, not even Ctrl-C keeps it from the ledger.
+        answer = await asyncio.shield(
+            self.ledger.complete(
+                claim,
+                reply,
+                aud_cost=spent,
+                aud_per_usd=price.aud_per_usd if spent else None,
+                latency_ms=attempt["ms"],
+                attempts=sending.attempts,
+                unsure_aud=sending.unsure_aud,
             )
-        finally:
-            limiter.unsaved -= 1
-            self._leave(sending, answered=True, tokens=reply.usage.total)
+        )
+        self._leave(sending, answered=True, tokens=reply.usage.total)
+        return answer
 
     async def _attempts(self, claim: Claim, sending: Sending) -> ModelReply:
         number, seconds = 1, 0.0  # attempts, and the seconds that they and the waits between them took
@@ -441,7 +434,7 @@ class Gateway:
                     sending.unsure_aud += self._worst(sending)
                     self._settle(sending, self._worst(sending))
         finally:
-            if "answered" not in came:  # else by whoever saves the reply
+            if "answered" not in came:  # else when the reply is saved: a slow disk slows down what is asked
                 self._leave(sending, **came)
 
     async def _note(self, claim: Claim, sending: Sending, *, sent: bool) -> None:

@@ -118,7 +118,6 @@ class Limiter:
         self._clock = clock
         self.active = 0
         self.open_calls = 0  # in flight or on their way there
-        self.unsaved = 0  # replies that are not in the ledger yet
         self.places = places or Places(most)
         self.places.limiters.append(self)
         self._refused = False
