@@ -1,0 +1,5 @@
+"""Runs the command line as ``python -m toolkit``."""
+
+from toolkit.cli import main
+
+main()
