@@ -1,6 +1,7 @@
 """The core runs a study, its judges and its figures without the rooms that stand on top of it."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -60,8 +61,7 @@ finally:
 
 
 ONE_ROOM = """
-import pkgutil, sys
-from importlib import import_module
+import sys
 
 sys.meta_path = [finder for finder in sys.meta_path if "editable" not in repr(finder).lower()]
 
@@ -70,9 +70,6 @@ from toolkit.cli import cli
 from toolkit.store import embedded
 from toolkit.study import Study
 
-for module in pkgutil.walk_packages(toolkit.__path__, "toolkit."):
-    if not module.name.endswith("__main__"):
-        import_module(module.name)
 study = Study.load(sys.argv[1])
 try:
     study.run(progress=False)
@@ -111,6 +108,13 @@ def test_a_study_runs_without_the_rooms_on_top(tmp_path):
         f"toolkit/{room} is not installed, and this needs it; install the whole toolkit"
         for room in ("thesis", "viewer")
     ]
+
+
+def test_no_room_on_top_needs_another_to_be_imported():
+    """Nor does the core: what a module imports at its top stays when a room is gone."""
+    top = re.compile(rf"^(?:from|import) toolkit\.(?:{'|'.join(ON_TOP)})\b", re.MULTILINE)
+    for path in Path(toolkit.__file__).parent.rglob("*.py"):
+        assert {*top.findall(path.read_text("utf-8"))} <= {f"from toolkit.{path.parent.name}"}, path
 
 
 @pytest.mark.parametrize("room", ON_TOP)
