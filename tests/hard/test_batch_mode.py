@@ -66,7 +66,6 @@ def test_what_a_batch_does_not_answer_is_asked_singly(server, load):
     ("provider", "sent", "code"),
     [
         ("anthropic", signal.SIGKILL, -9),
-        ("openai", signal.SIGKILL, -9),
         ("openai", signal.SIGINT, 130),
     ],
 )
