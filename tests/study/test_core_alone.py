@@ -112,7 +112,7 @@ def test_a_study_runs_without_the_rooms_on_top(tmp_path):
 
 def test_no_room_on_top_needs_another_to_be_imported():
     """Nor does the core: what a module imports at its top stays when a room is gone."""
-    top = re.compile(rf"^(?:from|import) toolkit\.(?:{'|'.join(ON_TOP)})\b", re.MULTILINE)
+    top = re.compile(rf"(?m)^(?:from|import) toolkit\.(?:{'|'.join(ON_TOP)})\b")
     for path in Path(toolkit.__file__).parent.rglob("*.py"):
         assert {*top.findall(path.read_text("utf-8"))} <= {f"from toolkit.{path.parent.name}"}, path
 

@@ -26,6 +26,7 @@ def arguments(study, tmp_path):
     runs = study.runs()
     return {
         "adaptive": (0.5,),
+        "answer": ("length",),
         "answers": ("length",),
         "bundle": (tmp_path / "bundle",),
         "figures": (tmp_path / "figures", ["missing_data"]),
@@ -79,7 +80,7 @@ def test_every_public_member_of_scores_works(tmp_path):
     """Scores of two models by three judges and a person; what they have no column for is refused by name."""
     ratings(people=12).to_csv(tmp_path / "scores.csv", index=False)
     scores = Scores.load(tmp_path / "scores.csv", output=tmp_path / "out")
-    given = {"answers": ("length",), "load": (tmp_path / "scores.csv",)}
+    given = {"answer": ("reliability",), "answers": ("length",), "load": (tmp_path / "scores.csv",)}
     refused = {}
     for name in (name for name in dir(scores) if not name.startswith("_")):
         member = getattr(scores, name)

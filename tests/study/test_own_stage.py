@@ -70,9 +70,11 @@ def test_a_stage_of_ones_own_is_estimated_capped_asked_resumed_counted_verified_
         study = Study.load(path)
         rows = study.estimate().set_index("who")
         assert [*rows["calls"]] == [6, 12, 6, 6]
-        worst = float(rows["worst_aud"].sum())
         path = stub_study(
-            tmp_path, server.openai_url, runs="concurrency = 1", more=f"[budget]\naud = {worst / 20:.4f}"
+            tmp_path,
+            server.openai_url,
+            runs="concurrency = 1",
+            more=f"[budget]\naud = {rows['worst_aud'].sum() / 20:.4f}",
         )
         assert Study.load(path).execute(progress=False).exit_code == 3
         assert Study.load(path).status()["stages"]["summaries"]["missing"] > 0
