@@ -42,10 +42,11 @@ def verify_study(study: Study) -> Summary:
     Nobody is asked and nothing is changed. The ledger is compared with itself, figures and tables are drawn again and
     compared byte by byte, and a bundle also with the SHA-256 of its manifest.
     """
-    own = {"study": study.name}
-    runs = len(study.store.find_where(documents.Run, own, only=("study",)))
+    query = {"study": study.name}
+    runs = len(study.store.find_where(documents.Run, query, only=("study",)))
     kinds = Counter(
-        annotation["kind"] for annotation in study.store.each_where(documents.Annotation, own, only=("kind",))
+        annotation["kind"]
+        for annotation in study.store.each_where(documents.Annotation, query, only=("kind",))
     )
     judgements = kinds.pop(documents.JUDGEMENT, 0)
     if not runs:

@@ -70,9 +70,8 @@ def pairs_frame(plan: Plan, store: Store) -> pd.DataFrame:
         prompt, choice = prompts[prompt_id], detail.get("vote")
         row = {name: getattr(prompt, name) for name in ("prompt_id", "base", "scenario", "length_bin")}
         row |= {
-            f"{place}_run_id": reply["run_id"] for place, reply in zip(_PLACES, vote["shown"], strict=True)
-        }
-        row |= {
+            "first_run_id": vote["shown"][0]["run_id"],
+            "second_run_id": vote["shown"][1]["run_id"],
             "repeat": repeat,
             "cluster": plan.clusters.get(prompt.base, prompt.base),
             "judge_model": vote["model"],
@@ -84,9 +83,6 @@ def pairs_frame(plan: Plan, store: Store) -> pd.DataFrame:
         }
         rows.append({**vote, **row})
     return typed(rows, types_of("pairs"))
-
-
-_PLACES = ("first", "second")
 
 
 # --- required elements ------------------------------------------------------------------------------------------------

@@ -212,9 +212,13 @@ def differences(stage: Stage, plan: Plan, store: Store, shared: Callable[[], set
     One that is not there may be missing where another study, or another record, paid for its calls (``shared``): a
     study that was stopped did not come to it.
     """
+    query = {"study": plan.study.name, "kind": stage.name}
+    if not (stage.automatic or store.has(Annotation, query)):
+        return  # nobody asked for it
     ledger = Ledger(store, plan.study.name)
     tasks = unpaid(stage, plan, store, plan.call_ids, again=True)
     answers = ledger.prefetch(task.requests[0].identity() for task in tasks)
+    tasks = [task for task in tasks if task.earlier or task.requests[0].identity() in answers]
 
     async def ask(request: ModelRequest) -> Answer:
         if (call_id := request.identity()) not in answers:

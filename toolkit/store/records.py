@@ -30,9 +30,6 @@ _FIELDS = tuple(
     field.name for field in fields(Judgement) if field.name not in ("rubric_digest", "interrupted")
 )
 MOMENTS = ("created_at", "updated_at")
-EVALUATION = {
-    "ensemble_evaluation", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "scores"
-}  # fmt: skip
 _STORED = (
     "study", "call_id", "run_id", "prompt_id", "model", "repeat", "status", "failure", "output_blob_id", "defect",
     "reply_policy", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "finish_reason", "tokens.output",
