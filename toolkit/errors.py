@@ -40,7 +40,8 @@ _LOOSE = (
     r"(?:api[-_]?key|key|token|secret|password|passwd|pwd|auth|signature|sig)=[^\s&\"',;]+)|(?<=://)[^/@\s\"']+(?=@)"
 )
 """What else is blacked out in messages of servers and libraries, where nothing is lost by it."""
-_FORM, _WORDS = re.compile(_FORMS), re.compile(f"{_FORMS}|{_LOOSE}", re.IGNORECASE)
+# Every reply is searched: a look at the first character halves the time.
+_FORM, _WORDS = re.compile(rf"(?=[-Aeghnprsxy])(?:{_FORMS})"), re.compile(f"{_FORMS}|{_LOOSE}", re.IGNORECASE)
 _AWS = re.compile(r"(?<![\w+/=])(?=[a-z0-9+/]*[A-Z])(?=[A-Z0-9+/]*[a-z])[A-Za-z0-9+/]{40}(?![\w+/=])")
 _MASKED = re.compile(r"\w*\*{3,}\w*")
 _IN_PATH = re.compile(
@@ -76,7 +77,12 @@ def _secrets_of(variables: Mapping[str, str], key: str = "") -> dict[str, str]:
 
 def variables() -> dict[str, str]:
     """Return the environment variables that hold a secret, by their values."""
-    return _REMEMBERED | _secrets_of(os.environ)
+    return _REMEMBERED | _secrets_of_environment(tuple(os.environ.items()))
+
+
+@lru_cache(maxsize=1)  # every reply is searched for them, and the environment seldom changes
+def _secrets_of_environment(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    return _secrets_of(dict(items))
 
 
 @lru_cache(maxsize=8)
@@ -92,7 +98,7 @@ def redacted(text: str, prompt: str = "", forms: re.Pattern[str] = _FORM) -> str
     def mark(match: re.Match[str]) -> str:
         return match[0] if match[0].replace("\\n", "\n") in prompt else MARK
 
-    has_id = re.search(_AWS_ID, text)
+    has_id = ("AKIA" in text or "ASIA" in text) and re.search(_AWS_ID, text)
     text = forms.sub(mark, _pattern(tuple(variables())).sub(MARK, text))
     return _AWS.sub(mark, text) if has_id else text
 

@@ -173,7 +173,7 @@ def test_a_call_that_is_cancelled_while_it_is_claimed_leaves_no_claim(store, mon
 
 
 def test_a_slow_disk_lets_no_more_paid_replies_wait_than_a_kill_may_lose(store, monkeypatch):
-    """Four requests at once: four are under way or waiting for the disk at most, however many are to be asked."""
+    """Four requests at once: eight are under way or waiting for the disk at most, however many are to be asked."""
     disk = asyncio.Event()
     complete = Ledger.complete
 
@@ -187,10 +187,10 @@ def test_a_slow_disk_lets_no_more_paid_replies_wait_than_a_kill_may_lose(store, 
     async def work(gateway):
         asked = [ask(gateway, n) for n in range(30)]
         answers = asyncio.gather(*asked)
-        while model.asked < 4:
+        while model.asked < 8:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.2)  # long enough for many more
-        assert model.asked == 4
+        assert model.asked == 8
         disk.set()
         return await answers
 

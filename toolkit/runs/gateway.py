@@ -65,7 +65,7 @@ def worst_aud(request: ModelRequest, endpoint: Endpoint) -> float:
 def limiters(endpoints: Iterable[Endpoint], concurrency: int) -> dict[Room, Limiter]:
     """Return one limiter for each provider at one address, with the narrowest limits of the models it serves.
 
-    Together they let ``concurrency`` calls go at once.
+    Together they let ``concurrency`` calls go at once; those that are answered in this process are apart.
     """
     places = Places(concurrency)
     rooms: dict[Room, list[Endpoint]] = {}
@@ -80,7 +80,7 @@ def limiters(endpoints: Iterable[Endpoint], concurrency: int) -> dict[Room, Limi
     return {
         room: Limiter(
             min(endpoint.concurrency for endpoint in sharing),
-            places=places,
+            places=None if room[0] == "scripted" else places,
             requests_per_minute=least(sharing, "requests_per_minute"),
             tokens_per_minute=least(sharing, "tokens_per_minute"),
         )
@@ -88,6 +88,8 @@ def limiters(endpoints: Iterable[Endpoint], concurrency: int) -> dict[Room, Limi
     }
 
 
+AT_HAND = 64
+"""Scripted calls at once: none is in flight, so only the store is waited for, which writes many as fast as a few."""
 REFUSED_FOR_RATE = ("rate_limited", "overloaded")
 REFUSALS = 10  # connections refused in a row after which an address is called unreachable
 
@@ -205,10 +207,15 @@ class Gateway:
         endpoint = self.endpoints[_key_of(request)]
         return worst_aud(request, endpoint) * self._overrun.get(endpoint.key[:2], 1.0)
 
-    def note_reply(self, request: ModelRequest, reply: ModelReply, attempt: Document, spent: float) -> None:
-        """Count a reply and its cost; note a count of tokens that no call can have, and a bill above the worst case."""
+    def note_reply(
+        self, request: ModelRequest, reply: ModelReply, attempt: Document, spent: float, base: float
+    ) -> None:
+        """Count a reply and its cost; note a count of tokens that no call can have, and a bill above the worst case.
+
+        ``base`` is that worst case by the tokens of the request, in AUD.
+        """
         endpoint = self.endpoints[_key_of(request)]
-        if (base := worst_aud(request, endpoint)) > 0:
+        if base > 0:
             billed = aud_cost(reply.usage, endpoint.price, attempt["at"].date())  # singly, also of a batch
             model = endpoint.key[:2]
             self._overrun[model] = max(self._overrun.get(model, 1.0), billed / base)
@@ -354,23 +361,23 @@ class Gateway:
             raise
         price, attempt = sending.endpoint.price, sending.attempts[-1]
         spent = aud_cost(reply.usage, price, attempt["at"].date())
-        self.note_reply(sending.request, reply, attempt, spent)
+        self.note_reply(sending.request, reply, attempt, spent, sending.base_aud)
         # Before it is saved: from now on every request that is about to be sent knows.
         self._settle(sending, spent)
-        # Shielded: once a reply is paid for, not even Ctrl-C keeps it from the ledger.
-        answer = await asyncio.shield(
-            self.ledger.complete(
-                claim,
-                reply,
-                aud_cost=spent,
-                aud_per_usd=price.aud_per_usd if spent else None,
-                latency_ms=attempt["ms"],
-                attempts=sending.attempts,
-                unsure_aud=sending.unsure_aud,
+        with self._limiters[sending.endpoint.spec.room].places.saving():
+            self._leave(sending, answered=True, tokens=reply.usage.total)
+            # Shielded: once a reply is paid for, not even Ctrl-C keeps it from the ledger.
+            return await asyncio.shield(
+                self.ledger.complete(
+                    claim,
+                    reply,
+                    aud_cost=spent,
+                    aud_per_usd=price.aud_per_usd if spent else None,
+                    latency_ms=attempt["ms"],
+                    attempts=sending.attempts,
+                    unsure_aud=sending.unsure_aud,
+                )
             )
-        )
-        self._leave(sending, answered=True, tokens=reply.usage.total)
-        return answer
 
     async def _attempts(self, claim: Claim, sending: Sending) -> ModelReply:
         number, seconds = 1, 0.0  # attempts, and the seconds that they and the waits between them took
@@ -434,7 +441,7 @@ class Gateway:
                     sending.unsure_aud += self._worst(sending)
                     self._settle(sending, self._worst(sending))
         finally:
-            if "answered" not in came:  # else when the reply is saved: a slow disk slows down what is asked
+            if "answered" not in came:  # else when it counts as one that is saved
                 self._leave(sending, **came)
 
     async def _note(self, claim: Claim, sending: Sending, *, sent: bool) -> None:
@@ -572,12 +579,13 @@ def endpoints_of(plan: Plan) -> list[Endpoint]:
         }
         named = f"concurrency of {entry.name}" if entry.concurrency else f"{table}.concurrency"
         own_limit = entry.concurrency or limit.concurrency
+        at_once = share_of(at_once_of(plan, entry, spec), named if own_limit else None)
         endpoints.append(
             Endpoint(
                 spec=spec,
                 price=price_of(spec),
                 open=partial(open_model, spec, folder=plan.folder, seconds=plan.study.timeout_seconds),
-                concurrency=int(share_of(at_once_of(plan, entry, spec), named if own_limit else None)),
+                concurrency=int(at_once) if own_limit or spec.provider != "scripted" else AT_HAND,
                 batch=plan.study.mode == "batch" and has_batches(spec.provider),
                 **rates,
             )

@@ -19,11 +19,12 @@ any         the study is stopped           closed      none; who waits for a pla
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -71,18 +72,30 @@ class Places:
     A place that becomes free goes to the waiting provider with the fewest calls in flight, so that all that wait have
     equal shares. No provider takes the last place of another that has calls to make: one that hangs slows the others
     down until its calls time out, and stops none that had begun. A place is taken together with the provider's own, so
-    that nobody has one and waits for the other.
+    that nobody has one and waits for the other. A place is free again when its reply has come; where the disk is slow,
+    as many replies at most wait to be saved as calls go at once, so that a kill loses no more.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
+        self.unsaved = 0  # replies
         self.limiters: list[Limiter] = []
 
     def are_free_for(self, limiter: Limiter) -> bool:
         """Return whether a provider may take a place."""
-        free = self._most - sum(each.active for each in self.limiters)
+        free = self._most - sum(each.active for each in self.limiters) - max(0, self.unsaved - self._most)
         reserved = [each for each in self.limiters if each.open_calls and not each.active]
         return free > (len(reserved) if limiter.active else 0)
+
+    @contextlib.contextmanager
+    def saving(self) -> Iterator[None]:
+        """Count a reply that is being saved."""
+        self.unsaved += 1
+        try:
+            yield
+        finally:
+            self.unsaved -= 1
+            self.hand_out()
 
     def hand_out(self) -> None:
         """Let requests go as long as there are places, and requests that may take them."""

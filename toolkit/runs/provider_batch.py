@@ -24,7 +24,7 @@ from toolkit.errors import ModelError
 from toolkit.models.base import BatchResult, ModelRequest, add_result, is_unreadable
 from toolkit.models.catalogue import Key, ModelSpec
 from toolkit.models.prices import aud_cost, batch_price
-from toolkit.runs.gateway import REFUSALS, Gateway
+from toolkit.runs.gateway import REFUSALS, Gateway, worst_aud
 from toolkit.runs.ledger import Claim, OpenBatch, open_batches
 from toolkit.runs.limits import UNREACHABLE, UNSURE, RetryPolicy, pause
 from toolkit.runs.progress import Progress
@@ -287,9 +287,10 @@ class Batches:
                 claim, reason=error.reason, message=str(error), attempts=[attempt], unsure_aud=unsure
             )
             return unsure
-        price = batch_price(self._gateway.endpoints[batch.key].price, request.provider)
+        endpoint = self._gateway.endpoints[batch.key]
+        price = batch_price(endpoint.price, request.provider)
         spent = aud_cost(reply.usage, price, attempt["at"].date())
-        self._gateway.note_reply(request, reply, attempt, spent)
+        self._gateway.note_reply(request, reply, attempt, spent, worst_aud(request, endpoint))
         await self._ledger.complete(
             claim,
             reply,

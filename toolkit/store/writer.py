@@ -1,4 +1,4 @@
-"""One thread that writes what has arrived in one bulk, and only then tells the writers.
+"""Two threads, each of which writes what has arrived in one bulk, and only then tells the writers.
 
 A reply must be on disk before anyone hears of it, and one bulk of many costs less than many writes: the operations are
 raw, because mongoengine has no bulk of inserts and updates, and checking each document takes four times as long.
@@ -43,9 +43,10 @@ JSON = json_util.RELAXED_JSON_OPTIONS.with_options(tz_aware=True, tzinfo=UTC)
 """Documents as text: whole numbers, floats and moments come back as they were, moments as a store gives them."""
 DUPLICATE_KEY = 11000
 LARGEST_BULK = 500
-BETWEEN_BULKS = 0.02
-"""Seconds from the beginning of one bulk to the next, at least. Nobody notices, because claims are made ahead and
-places given back before replies are kept; and a bulk of five costs little more than one of one."""
+BETWEEN_CLAIMS, BETWEEN_BULKS = 0.002, 0.02
+"""Seconds from the beginning of one bulk to the next, at least: of claims, each of which has the place of its call, and
+of the rest. Nobody notices the second, because a reply gives its place back before it is saved; and a bulk of five costs
+little more than one of one."""
 POSTED_SECONDS = 0.1
 """How long a record that nobody waits for may gather others, in seconds: written with every claim, such records took
 half of the store's time. They can all be made again from the ledger, and `settled` and `close` do not wait for it."""
@@ -147,6 +148,27 @@ class _Entry:
         return 2 * (self.collection == "annotations"), self.collection, self.flush
 
 
+class _Lane:
+    """A queue of entries, and the thread that writes them in bulks."""
+
+    def __init__(self, work: Callable[["_Lane"], None], pause: float) -> None:
+        self._pause = pause
+        self.queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
+        self.thread = threading.Thread(target=work, args=(self,), name="store-writer", daemon=True)
+        self.thread.start()
+
+    def arrived(self, began: float, due: float | None) -> list[_Entry | None]:
+        """Return what is in the queue, as soon as there is something and it is time; nothing when ``due`` has come."""
+        try:
+            batch = [self.queue.get(timeout=None if due is None else max(0.0, due - time.monotonic()))]
+        except queue.Empty:
+            return []
+        time.sleep(max(0.0, began + self._pause - time.monotonic()))
+        while len(batch) < LARGEST_BULK and not self.queue.empty():
+            batch.append(self.queue.get())
+        return batch
+
+
 class BulkWriter:
     """Gathers operations from any thread or loop and writes them in bulks; what is acknowledged survives our death.
 
@@ -159,10 +181,9 @@ class BulkWriter:
         self._revive = revive
         self._is_away = False
         self._unsaved = set[Path]()  # files of replies that the store did not take
-        self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._broken: Exception | None = None
-        self._thread = threading.Thread(target=self._work, name="store-writer", daemon=True)
-        self._thread.start()
+        # A claim is waited for in a place of its provider: it must not wait for a flush or for records.
+        self._lanes = _Lane(self._work, BETWEEN_CLAIMS), _Lane(self._work, BETWEEN_BULKS)
 
     def submit(
         self, collection: str, operation: Operation, *, flush: bool = False, unsaved: Path | None = None
@@ -174,7 +195,7 @@ class BulkWriter:
         return self._put(_Entry(collection, operation, Future(), flush=flush, unsaved=unsaved))
 
     def _put(self, entry: _Entry) -> Future[Any]:
-        self._queue.put(entry)
+        self._lanes[entry.flush or entry.operation is None].queue.put(entry)
         assert entry.future is not None
         return entry.future
 
@@ -187,7 +208,7 @@ class BulkWriter:
         operation: Operation = InsertOne(record.document)
         if known is not None:
             operation = UpdateOne({"_id": known["_id"]}, dict(record.change or {}))
-        self._queue.put(_Entry(record.collection, operation, record=record))
+        self._lanes[True].queue.put(_Entry(record.collection, operation, record=record))
 
     async def settled(self) -> None:
         """Return when everything that was posted is kept."""
@@ -200,9 +221,10 @@ class BulkWriter:
             raise self._broken
 
     def close(self) -> None:
-        """Write what is queued and end the thread."""
-        self._queue.put(None)
-        self._thread.join()
+        """Write what is queued and end the threads."""
+        for lane in self._lanes:
+            lane.queue.put(None)
+            lane.thread.join()
 
     def retried(self, work: Callable[[bool], T]) -> T:
         """Return what ``work`` returns, which asks the store, and once more where the connection broke.
@@ -225,12 +247,12 @@ class BulkWriter:
                 break
         return result
 
-    def _work(self) -> None:
+    def _work(self, lane: "_Lane") -> None:
         closing = False
         began = due = 0.0
         posted: list[_Entry] = []
         while not closing:
-            arrived = self._arrived(began, due if posted else None)
+            arrived = lane.arrived(began, due if posted else None)
             began = time.monotonic()
             closing = None in arrived
             entries = [entry for entry in arrived if entry is not None]
@@ -252,17 +274,6 @@ class BulkWriter:
                     failure = self._broken = _lost(name, error)
                     _settle(bulks[turn], dict.fromkeys(range(len(bulks[turn])), failure))
             _settle(marks, {})
-
-    def _arrived(self, began: float, due: float | None) -> list[_Entry | None]:
-        """Return what is in the queue, as soon as there is something and it is time; nothing when ``due`` has come."""
-        try:
-            batch = [self._queue.get(timeout=None if due is None else max(0.0, due - time.monotonic()))]
-        except queue.Empty:
-            return []
-        time.sleep(max(0.0, began + BETWEEN_BULKS - time.monotonic()))
-        while len(batch) < LARGEST_BULK and not self._queue.empty():
-            batch.append(self._queue.get())
-        return batch
 
     def _write_entries(self, name: str, flush: bool, entries: list[_Entry]) -> None:
         if self._broken is not None:
