@@ -113,7 +113,8 @@ def others_lines(rows: Iterable[Fields]) -> list[str]:
 
 def shared_replies(plan: Plan, store: Store) -> dict[str, int]:
     """Return how many runs of a plan have a reply that another study paid for, by the name of that study."""
-    calls = store.find_by(Call, "_id", plan.call_ids, only=("study", "state"))
+    by_others = {"study": {"$ne": plan.study.name}}
+    calls = store.find_by(Call, "_id", plan.call_ids, only=("study", "state"), query=by_others)
     payers = {call["_id"]: call["study"] for call in calls if call["state"] == "done"}
     names = (payers.get(call_id, plan.study.name) for call_id in plan.call_ids)
     return dict(Counter(name for name in names if name != plan.study.name))

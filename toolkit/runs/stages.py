@@ -176,7 +176,8 @@ def unpaid_by_role(
 
 def count(stage: Stage, plan: Plan, store: Store) -> dict[str, Any]:
     """Return how many tasks are planned, left out with a reply that does not count, answered, read and missing."""
-    replies = stored_runs(store, plan.study.name, plan.call_ids)
+    tasks = [*stage.tasks(plan, store)]
+    replies = stored_runs(store, plan.study.name, plan.call_ids) if tasks else {}
     present = annotations(stage, plan, store, replies)
     planned = Counter(
         "left_out"
@@ -184,7 +185,7 @@ def count(stage: Stage, plan: Plan, store: Store) -> dict[str, Any]:
         else "answered"
         if task.name in present and present[task.name]["answered"]
         else "missing"
-        for task in stage.tasks(plan, store)
+        for task in tasks
     )
     answered = [document for document in present.values() if document["answered"]]
     unread = (document["reason"] for document in answered if document["reason"])

@@ -68,7 +68,7 @@ class _Tally:
 class _EndedCalls:
     """Which models the ended calls of a study asked and were answered by, and how many ended lately."""
 
-    FIELDS: ClassVar = ("provider", "model", "answered_by", "updated_at", "latency_ms", "aud_per_usd")
+    FIELDS: ClassVar = ("model", "answered_by", "updated_at", "latency_ms", "aud_per_usd")
     now: datetime = field(default_factory=utc_now)
     # Of a model asked and the one that answered.
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)

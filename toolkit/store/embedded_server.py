@@ -59,7 +59,7 @@ _FIND_OPTIONS = frozenset(
     ("find", "filter", "projection", "sort", "skip", "limit", "batchSize", "singleBatch", "comment", "lsid")
 )
 _FIELD = re.compile(r"\w+(\.\w+)*")
-_ROWS = 200  # documents that are read at once
+_ROWS = 1000  # documents that are read at once
 
 
 class Rows:
@@ -324,8 +324,8 @@ def _changed(document: Document, change: Document, *, new: bool) -> Document:
 
 def _encoded(document: Document) -> bytes:
     """Return a document as it goes over the wire; the store's own ids are no type of BSON."""
-    if "_id" in document:  # where nearly all of them stand
-        document = {**document, "_id": convert_neo_to_bson_objectids(document["_id"])}
+    if not isinstance(identity := document.get("_id"), str | None):  # where nearly all of them stand
+        document = {**document, "_id": convert_neo_to_bson_objectids(identity)}
     try:
         return bson.encode(document)
     except BSONError:

@@ -45,8 +45,8 @@ DUPLICATE_KEY = 11000
 LARGEST_BULK = 500
 BETWEEN_CLAIMS, BETWEEN_BULKS = 0.002, 0.02
 """Seconds from the beginning of one bulk to the next, at least: of claims, each of which has the place of its call, and
-of the rest. Nobody notices the second, because a reply gives its place back before it is saved; and a bulk of five costs
-little more than one of one."""
+of the rest. Nobody notices the second, because a reply gives its place back before it is saved; and a bulk of five
+costs little more than one of one."""
 POSTED_SECONDS = 0.1
 """How long a record that nobody waits for may gather others, in seconds: written with every claim, such records took
 half of the store's time. They can all be made again from the ledger, and `settled` and `close` do not wait for it."""
@@ -183,7 +183,7 @@ class BulkWriter:
         self._unsaved = set[Path]()  # files of replies that the store did not take
         self._broken: Exception | None = None
         # A claim is waited for in a place of its provider: it must not wait for a flush or for records.
-        self._lanes = _Lane(self._work, BETWEEN_CLAIMS), _Lane(self._work, BETWEEN_BULKS)
+        self._claims, self._rest = _Lane(self._work, BETWEEN_CLAIMS), _Lane(self._work, BETWEEN_BULKS)
 
     def submit(
         self, collection: str, operation: Operation, *, flush: bool = False, unsaved: Path | None = None
@@ -195,7 +195,8 @@ class BulkWriter:
         return self._put(_Entry(collection, operation, Future(), flush=flush, unsaved=unsaved))
 
     def _put(self, entry: _Entry) -> Future[Any]:
-        self._lanes[entry.flush or entry.operation is None].queue.put(entry)
+        lane = self._rest if entry.flush or entry.operation is None else self._claims
+        lane.queue.put(entry)
         assert entry.future is not None
         return entry.future
 
@@ -208,7 +209,7 @@ class BulkWriter:
         operation: Operation = InsertOne(record.document)
         if known is not None:
             operation = UpdateOne({"_id": known["_id"]}, dict(record.change or {}))
-        self._lanes[True].queue.put(_Entry(record.collection, operation, record=record))
+        self._rest.queue.put(_Entry(record.collection, operation, record=record))
 
     async def settled(self) -> None:
         """Return when everything that was posted is kept."""
@@ -222,7 +223,7 @@ class BulkWriter:
 
     def close(self) -> None:
         """Write what is queued and end the threads."""
-        for lane in self._lanes:
+        for lane in (self._claims, self._rest):
             lane.queue.put(None)
             lane.thread.join()
 
