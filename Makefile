@@ -47,7 +47,7 @@ test-full:
 test-all: test test-full
 
 test-servers: setup
-	@$(BIN)/python tests/servers.py
+	@$(BIN)/python tests/helpers/servers.py
 
 STUDIES ?= 1000
 SEED ?= 20261121
@@ -55,7 +55,7 @@ coverage: setup
 	@$(BIN)/python tests/coverage/run.py --studies $(STUDIES) --seed $(SEED)
 
 mutations: setup
-	@$(BIN)/python tests/broken_guarantees.py
+	@$(BIN)/python tests/helpers/broken_guarantees.py
 
 lab: setup
 	@$(BIN)/toolkit lab

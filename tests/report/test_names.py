@@ -11,8 +11,8 @@ import matplotlib.text
 import numpy as np
 import pandas as pd
 import pytest
+from whole_study import make_study
 
-from tests.whole_study import make_study
 from toolkit import Scores
 from toolkit.analyses import Analyses
 from toolkit.report import figure as figures

@@ -13,7 +13,7 @@ from toolkit.stats.agreement.icc import rating_matrix
 
 def golden(name):
     """Return the published numbers of a file in tests/golden."""
-    return json.loads((Path(__file__).parent / "golden" / f"{name}.json").read_text("utf-8"))
+    return json.loads((Path(__file__).parents[1] / "golden" / f"{name}.json").read_text("utf-8"))
 
 
 def crossed(**levels):

@@ -1,6 +1,6 @@
 """The main job once by scripted models, on a bad day, and which lines of some files of the toolkit it runs.
 
-``python tests/main_job.py FILE ...`` prints JSON: each file with the numbers of the lines that ran in this process. The
+``python tests/helpers/main_job.py FILE ...`` prints JSON: each file with the lines that ran in this process. The
 study is killed and taken over, stopped by Ctrl-C, refused, misunderstood by judges, sent in batches, compared in pairs,
 analysed, exported, imported and verified.
 """

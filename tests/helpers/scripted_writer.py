@@ -22,7 +22,7 @@ DATA = Path(toolkit.prompts.__file__).parent / "data"
 DOCUMENTS, BASES = DATA / "documents", DATA / "from_documents"
 WRITER = JudgeSpec("writer", "scripted", "scripted", "scripted", max_tokens=8000)
 
-SHIPPED = tomllib.loads((Path(__file__).parent / "study" / "data" / "scripted_writer.toml").read_text())
+SHIPPED = tomllib.loads((Path(__file__).parents[1] / "study" / "data" / "scripted_writer.toml").read_text())
 SENTENCE_END = re.compile(r"(?<!\s[A-Z])[.!?](?=\s|$)")
 PLAIN = {
     "scenario": "SOC_INCIDENT",

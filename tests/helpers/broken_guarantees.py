@@ -1,6 +1,6 @@
 """Break each guarantee on purpose, in a copy of the checkout, and see the test that is to notice turn red.
 
-`make mutations` runs all of ``broken_guarantees.toml``, or ``python tests/broken_guarantees.py NAME ...`` some. A
+`make mutations` runs all of ``broken_guarantees.toml``, ``python tests/helpers/broken_guarantees.py NAME ...`` some. A
 change that does not apply any more, one of a line that the main job (``main_job.py``) does not run, a named test that
 is red without it, and one that stays green with it are failures of this list.
 """
@@ -52,7 +52,7 @@ def outside_main_job(mutations, executed, root=ROOT):
 
 def main_job_lines(files):
     """Run the main job by scripted models and return which lines of some files it ran."""
-    command = [sys.executable, "tests/main_job.py", *sorted(set(files))]
+    command = [sys.executable, "tests/helpers/main_job.py", *sorted(set(files))]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
