@@ -77,12 +77,14 @@ def _secrets_of(variables: Mapping[str, str], key: str = "") -> dict[str, str]:
 
 def variables() -> dict[str, str]:
     """Return the environment variables that hold a secret, by their values."""
-    return _REMEMBERED | _secrets_of_environment(tuple(os.environ.items()))
+    # Every reply is searched for them, and to decode the environment takes longer than that.
+    raw = getattr(os.environ, "_data", os.environ)
+    return _REMEMBERED | _secrets_of_environment(tuple(raw.items()))
 
 
-@lru_cache(maxsize=1)  # every reply is searched for them, and the environment seldom changes
-def _secrets_of_environment(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    return _secrets_of(dict(items))
+@lru_cache(maxsize=1)
+def _secrets_of_environment(_items: tuple[tuple[Any, Any], ...]) -> dict[str, str]:
+    return _secrets_of(os.environ)
 
 
 @lru_cache(maxsize=8)
