@@ -78,9 +78,13 @@ def planned_judgements(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame
     }
     if "failed" in filters:
         where["failed"] = _yes_or_no("failed", filters["failed"])
-    runs = planned_runs(plan, store, **{name: filters[name] for name in OF_RUNS if name in filters})
     return judgements_frame(
-        store, runs, rubric_hash=plan.rubric.digest, judges=judges, where=where, scheme=plan.rubric.scheme
+        store,
+        planned_runs(plan, store, **{name: filters[name] for name in OF_RUNS if name in filters}),
+        rubric_hash=plan.rubric.digest,
+        judges=judges,
+        where=where,
+        scheme=plan.rubric.scheme,
     )
 
 

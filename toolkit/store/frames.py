@@ -42,6 +42,7 @@ _HISTORY: Mapping[str, str] = {
 }  # fmt: skip
 _OF_RATING = ("rater", "reasons", "source", "version", "created_at")
 _OF_JUDGEMENT = ("failed", "composite", "composite_strict", "zeros")
+_ORDER = ("model", "prompt_id", "repeat")
 _Documents = Sequence[Fields]
 
 
@@ -66,24 +67,30 @@ def runs_frame(
         computed = _run_columns(store, runs, prompts, clusters or {}, scheme)
         return {name: computed[name] if name in computed else _each(runs, name) for name in types}
 
-    frame = _of_scheme(_in_windows(dict.fromkeys(call_ids), columns, types), scheme)
+    frame = _of_scheme(_in_windows(dict.fromkeys(call_ids), columns, types, list(_ORDER)), scheme)
     if judged is not None:
         # Whether a judgement is about the present text compares two fields, which no query does on every server.
         frame = frame[frame["judged"] == judged]
-    return frame.sort_values(["model", "prompt_id", "repeat"], ignore_index=True)
+    return frame.sort_values(list(_ORDER), ignore_index=True)
 
 
 def _in_windows(
-    names: Iterable[str], columns: Callable[[Sequence[str]], Fields], types: Mapping[str, str]
+    names: Iterable[str],
+    columns: Callable[[Sequence[str]], Fields],
+    types: Mapping[str, str],
+    order: list[str],
 ) -> pd.DataFrame:
-    """Return the rows of a thousand names after the other as one frame: documents are ten times as large as rows."""
+    """Return the rows of a thousand names after the other as one frame: documents are ten times as large as rows.
+
+    Each part is in order, so that what comes in order need not be copied whole to be sorted.
+    """
     parts = []
     with ThreadPoolExecutor(1) as beside:  # the store reads while this process sorts into columns
         reading = None
         for some in chain(windows(names), [None]):
             ahead = beside.submit(columns, some) if some else None
             if reading is not None:
-                parts.append(typed_columns(reading.result(), types))
+                parts.append(typed_columns(reading.result(), types).sort_values(order))
             reading = ahead
     return pd.concat(parts or [typed((), types)], ignore_index=True)
 
@@ -159,7 +166,9 @@ def judgements_frame(
     query = {"rubric_hash": rubric_hash, **(where or {})}
     unread = [name for name in _NOT_OF_JUDGEMENT if counting_only or name != "updated_at"]
     counting = ("run_id", "judge_calls", "judged_blob_id", "output_blob_id")
-    of_run, types = runs.set_index("run_id")[list(_OF_RUN)], types_of("judgements", scheme)
+    of_run = runs.loc[~runs["excluded"]].sort_values(list(_ORDER)).set_index("run_id")[list(_OF_RUN)]
+    types = types_of("judgements", scheme)
+    del runs  # of a large study it is as large as what follows
 
     def columns(ids: Sequence[str]) -> dict[str, Any]:
         judgements = judgements_of(store, ids, unread, query=query)
@@ -175,8 +184,7 @@ def judgements_frame(
         computed = _judgement_columns(rows, of_run.loc[_each(rows, "run_id")], scheme)
         return {name: computed[name] if name in computed else _each(rows, name) for name in types}
 
-    frame = _of_scheme(_in_windows(runs.loc[~runs["excluded"], "run_id"], columns, types), scheme)
-    return frame.sort_values(["model", "prompt_id", "repeat", "judge", "judge_repeat"], ignore_index=True)
+    return _of_scheme(_in_windows(of_run.index, columns, types, [*_ORDER, "judge", "judge_repeat"]), scheme)
 
 
 def _label(judgement: Fields) -> str:
