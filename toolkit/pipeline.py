@@ -25,14 +25,14 @@ from toolkit.runs.decisions import keep_decision
 from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, share_of, worst_aud
-from toolkit.runs.instruments import automatic_stages
+from toolkit.runs.instruments import JUDGEMENTS, automatic_stages
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.limits import UNREACHABLE
 from toolkit.runs.measure import Outcome, annotated_by, measure
 from toolkit.runs.progress import Progress
 from toolkit.runs.provider_batch import Batches
-from toolkit.runs.run_state import is_answered, judge_calls, states_ahead, stored_by_index
-from toolkit.runs.stages import Pending, Stage, unpaid
+from toolkit.runs.run_state import is_answered, states_ahead, stored_by_index
+from toolkit.runs.stages import Pending, Stage, requests_ahead, unpaid
 from toolkit.runs.unsaved import take_up
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
@@ -101,7 +101,8 @@ def run_plan(
                 asking = execution(only_judge=False, only_ask=True)
                 reached, failed_before = await asking.run(shown=progress), asking.failed_before
             if batches and plan.scored:
-                await batches.fill(judge_calls(plan, store, states_ahead(plan, store)[: len(runs)]), "judge")
+                states = states_ahead(plan, store)[: len(runs)]
+                await batches.fill(requests_ahead(JUDGEMENTS, plan, store, states), "judge")
             work = execution(only_judge=only_judge or bool(batches))
             if reached:  # what batches brought of judges
                 await _write_free(free())

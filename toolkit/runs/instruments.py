@@ -1,4 +1,4 @@
-"""The stages that ship: votes on pairs of replies, required elements, and judgements that are asked anew later."""
+"""The stages that ship: judgements, asked first and anew later, votes on pairs of replies, and required elements."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,9 +10,11 @@ import pandas as pd
 from toolkit.judges.elements import elements_request, find_elements
 from toolkit.judges.judgement import Judgement, judge, judgement_requests
 from toolkit.judges.pairs import compare, pair_request
-from toolkit.judges.request import DAY_STRIDE
+from toolkit.judges.per_sentence import estimate_segments
+from toolkit.judges.request import AGAIN_STRIDE, DAY_STRIDE, RUN_STRIDE, shown_before
 from toolkit.models.base import Ask, ModelRequest
 from toolkit.plan import Plan, RunKey
+from toolkit.runs.run_state import score_requests
 from toolkit.runs.stages import Replies, Stage, Task, annotations, is_usable
 from toolkit.store.connection import Store
 from toolkit.store.documents import Annotation
@@ -157,9 +159,8 @@ def _drift_tasks(plan: Plan, store: Store) -> Iterator[Task]:
 
 
 def _score_requests(plan: Plan, task: Task, texts: _Texts) -> list[ModelRequest]:
-    prompt, (text,) = plan.prompts[task.runs[0][0]], texts
-    reference = str(prompt.context or "")
-    requests = judgement_requests(task.judge, plan.rubric, prompt.text, text, plan.manner, reference)
+    ((prompt_id, _, _),), (text,) = task.runs, texts
+    requests = score_requests(plan, task.judge, prompt_id, text)
     return [*{request.identity(): on_day(request, task.day) for request in requests}.values()]
 
 
@@ -172,6 +173,7 @@ async def _score(plan: Plan, task: Task, texts: _Texts, ask: Ask) -> Judgement:
         rubric=plan.rubric,
         ask=lambda request: ask(on_day(request, task.day)),
         manner=plan.manner,
+        judge_repeat=task.judge.repeat % RUN_STRIDE // AGAIN_STRIDE,
         related=task.related,
         reference=str(prompt.context or ""),
     )
@@ -181,12 +183,40 @@ async def _score(plan: Plan, task: Task, texts: _Texts, ask: Ask) -> Judgement:
 DRIFT = Stage("drift", _drift_tasks, _score_requests, _score, automatic=False, purpose="drift")
 
 
-def judge_tasks(plan: Plan, key: RunKey) -> Iterator[Task]:
-    """Yield a task about the reply to one run for each of its judges, as it is asked first."""
+# --- judgements of runs -----------------------------------------------------------------------------------------------
+
+
+def judge_tasks(plan: Plan, key: RunKey, times: int = 1) -> Iterator[Task]:
+    """Yield a task about the reply to one run for each of its judges, as it is asked first, or each time."""
     _, model, repeat = key
     for spec in plan.judges_of(model).values():
-        yield Task(spec.of_run(repeat), (key,))
+        for again in range(times):
+            yield Task(spec.of_run(repeat, again), (key,))
 
+
+def _judgement_tasks(plan: Plan, store: Store) -> Iterator[Task]:
+    """Yield what judges score, or what a test of another kind may ask them."""
+    for run in () if plan.compared and not plan.scored else plan.runs:
+        yield from judge_tasks(plan, run.key, plan.manner.repeats)
+
+
+def _blank_judgement(plan: Plan, task: Task) -> tuple[ModelRequest, str]:
+    prompt = plan.prompts[task.runs[0][0]]
+    shown = shown_before(plan.rubric, plan.manner, prompt.text, prompt.context or "")
+    return judgement_requests(task.judge, plan.rubric, "", "", plan.manner)[0], shown
+
+
+JUDGEMENTS = Stage(
+    "judgements",
+    _judgement_tasks,
+    # What another test than that of a rubric asks only its annotators know.
+    lambda plan, task, texts: _score_requests(plan, task, texts) if plan.test.judged else [],
+    _score,
+    parts=lambda plan, tokens: 1 + estimate_segments(tokens) * (plan.manner.focus == "per_sentence"),
+    blank=_blank_judgement,
+    answered=lambda state, task: state.calls_of(task.judge.role),
+)
+"""Asked run by run, each as soon as its reply is there, by the annotators of the test (`toolkit.pipeline`)."""
 
 STAGES = [VOTES, ELEMENTS, DRIFT]
 """Every stage that studies know; one of your own is added to it."""

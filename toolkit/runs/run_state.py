@@ -3,13 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any
 
 from toolkit.judges.judgement import judge_label, judgement_requests
-from toolkit.judges.per_sentence import estimate_segments
+from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import ModelRequest
-from toolkit.plan import Plan, PlannedRun, PlannedRuns, RunKey
+from toolkit.plan import Plan, PlannedRun, PlannedRuns
 from toolkit.runs.ledger import Ledger
 from toolkit.store.connection import Store
 from toolkit.store.documents import JUDGEMENT, Annotation, Run
@@ -59,6 +58,16 @@ class RunState:
     def answered_by(self, role: str) -> bool:
         """Return whether a judge has said all it will be asked for."""
         return role in self.judged_by and self.judged_by[role].answered
+
+    def calls_of(self, role: str) -> tuple[str, ...]:
+        """Return the calls of a judge that has said all it will be asked for."""
+        return self.judged_by[role].calls if self.answered_by(role) else ()
+
+    def reply(self, texts: Mapping[str, str]) -> str | None:
+        """Return its reply, from those in the store by the id of their text; ``None`` where it is still to come."""
+        if self.request is not None or self.text is not None or self.stored is None:
+            return self.text
+        return texts.get(self.stored.blob_id or "")
 
 
 def is_answered(stored: Stored | None, policies: Mapping[str, str]) -> bool:
@@ -164,74 +173,11 @@ def states_ahead(plan: Plan, store: Store) -> tuple[RunState, ...]:
     return states
 
 
-def distinct(states: Iterable[RunState]) -> list[RunState]:
-    """Return each call of some runs once: equal requests are paid once."""
-    return list({state.run.call_id: state for state in states}.values())
-
-
-def states_of_judge(plan: Plan, states: Iterable[RunState], role: str) -> list[RunState]:
-    """Return the runs that a judge scores, or that a test of another kind shows it."""
-    if plan.compared and not plan.scored:
-        return []
-    return [state for state in states if state.to_judge and role in plan.judges_of(state.run.model)]
-
-
-def judge_shares(
-    plan: Plan, store: Store, role: str, seen: Iterable[RunState]
-) -> tuple[list[tuple[RunState, float]], set[str]]:
-    """Return what share of one judge's calls about each run is still to be paid, and those that are paid.
-
-    Equal requests are one call. Of a reply that is still to come nobody knows whether it will equal another.
-    """
-    states = distinct(state for state in seen if not state.answered_by(role))
-    answered = [state for state in states if state.request is None]
-    texts = reply_texts(store, (state.stored for state in answered if state.text is None and state.stored))
-    call_ids: dict[RunKey, list[str]] = {}
-    for state in answered:
-        blob_id = state.stored.blob_id if state.stored else None
-        text = state.text if state.text is not None else texts.get(blob_id or "")
-        if text is not None and plan.test.judged:
-            run = state.run
-            requests_each = judge_requests(plan, role, run=run, response=text)
-            call_ids[run.key] = [request.identity() for requests in requests_each for request in requests]
-    paid = set(Ledger(store, plan.study.name).prefetch(call for ids in call_ids.values() for call in ids))
-    counted, unpaid = set(paid), []
-    for state in states:
-        ids = call_ids.get(state.run.key)
-        new = set(ids or ()) - counted
-        counted |= new
-        if ids is None or new:
-            unpaid.append((state, 1.0 if ids is None else len(new) / len(ids)))
-    return unpaid, paid
-
-
-def judge_calls(plan: Plan, store: Store, states: Sequence[RunState]) -> Iterator[ModelRequest]:
-    """Yield what judges will be asked of the replies that are there, repairs left out."""
-    texts = reply_texts(store, (state.stored for state in states if state.stored))
-    for role in plan.judges:
-        for state in states_of_judge(plan, states, role):
-            text = texts.get(state.stored.blob_id or "") if state.stored else None
-            if text is not None and state.request is None and not state.answered_by(role):
-                yield from chain.from_iterable(judge_requests(plan, role, run=state.run, response=text))
-
-
-def judge_requests(
-    plan: Plan, role: str, *, run: PlannedRun | None = None, response: str = ""
-) -> list[Sequence[ModelRequest]]:
-    """Return the requests of each time that one judge judges a run, repairs left out; the first names the judgement."""
-    repeat = run.repeat if run else 0
-    judges = [plan.judges[role].of_run(repeat, again) for again in range(plan.manner.repeats)]
-    material = {"task": run.prompt.text, "reference": run.prompt.context or ""} if run else {"task": ""}
-    return [
-        judgement_requests(judge, plan.rubric, response=response, manner=plan.manner, **material)
-        for judge in judges
-    ]
-
-
-def calls_of_judge(plan: Plan, tokens: float) -> float:
-    """Return how many calls one judge makes about one reply, as far as its length tells, repairs left out."""
-    segments = estimate_segments(tokens) if plan.manner.focus == "per_sentence" else 0.0
-    return plan.manner.repeats * (1 + segments)
+def score_requests(plan: Plan, judge: JudgeSpec, prompt_id: str, text: str) -> Sequence[ModelRequest]:
+    """Return the requests of one judgement of a reply to a prompt, repairs left out; the first one names it."""
+    prompt = plan.prompts[prompt_id]
+    reference = str(prompt.context or "")
+    return judgement_requests(judge, plan.rubric, prompt.text, text, plan.manner, reference)
 
 
 def _failure_reasons(plan: Plan, store: Store) -> dict[str, dict[str, str]]:
@@ -270,8 +216,9 @@ def _judge_states(
         run = states[run_id].run
         text, by_run[run_id] = texts.get(answered[run_id].blob_id or "", ""), {}
         for role in plan.judges_of(run.model):
-            requests_by_turn = judge_requests(plan, role, run=run, response=text)
-            judgements = [documents.get(requests[0].identity()) for requests in requests_by_turn]
+            judges = (plan.judges[role].of_run(run.repeat, again) for again in range(plan.manner.repeats))
+            firsts = (score_requests(plan, judge, run.prompt.prompt_id, text)[0] for judge in judges)
+            judgements = [documents.get(request.identity()) for request in firsts]
             present = [judgement for judgement in judgements if judgement is not None]
             if present:
                 whole = len(present) == len(judgements) and all(

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from toolkit.errors import ModelError
@@ -30,6 +31,8 @@ from toolkit.words import reason_key
 Replies = Mapping[RunKey, Stored]
 """How runs stand in the store, by prompt, model and repeat."""
 _SHOWN = "Reply."
+Unpaid = tuple["Task", tuple[RunState, ...], float]
+"""A task, how its runs stand, and what share of its calls is still to be paid."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Task:
     @property
     def name(self) -> tuple[Any, ...]:
         """What names the task within its stage."""
-        return self.judge.role, self.runs, self.context, self.day
+        return self.judge.role, self.judge.repeat, self.runs, self.context, self.day
 
     @property
     def related(self) -> bool:
@@ -70,6 +73,12 @@ class Stage:
     work: Callable[[Plan, Task, Sequence[str], Ask], Awaitable[Judgement]]
     automatic: bool = True  # a part of `toolkit run`; others have a command of their own
     purpose: str = "judge"  # of its calls in the ledger
+    parts: Callable[[Plan, float], float] = lambda plan, tokens: 1.0
+    """How many requests a task makes about a reply of so many tokens, as far as its length tells, repairs aside."""
+    blank: Callable[[Plan, Task], tuple[ModelRequest, str]] | None = None
+    """A request without prompt and replies, and what is shown of a prompt: for estimates that count them apart."""
+    answered: Callable[[RunState, Task], Collection[str]] | None = None
+    """The calls that have answered a task, where the states of its runs say it and not its annotations."""
 
 
 @dataclass(frozen=True)
@@ -151,27 +160,75 @@ def unpaid(
 
 
 def unpaid_by_role(
-    stage: Stage, plan: Plan, store: Store, states: Iterable[RunState]
-) -> tuple[dict[str, list[tuple[Task, tuple[RunState, ...]]]], Counter[str]]:
-    """Return what each judge will have to be paid for, replies to come included, and how many tasks are paid."""
+    stage: Stage, plan: Plan, store: Store, states: Sequence[RunState]
+) -> tuple[dict[str, list[Unpaid]], dict[str, set[str]]]:
+    """Return what each judge will have to be paid for, replies to come included, and the calls that are paid.
+
+    Equal requests are one call. Of a reply that is still to come nobody knows whether it will equal another.
+    """
+    tasks, paid = _unanswered(stage, plan, store, states)
+    calls = {
+        task.name: [request.identity() for request in requests]
+        for task, requests in _ready(stage, plan, store, tasks)
+    }
+    # A process that was killed may have left answers in the ledger of which the store has no annotation.
+    in_ledger = set(Ledger(store, plan.study.name).prefetch(chain.from_iterable(calls.values())))
+    unpaid_tasks: dict[str, list[Unpaid]] = defaultdict(list)
+    counted = set(in_ledger)
+    for task, shown in tasks:
+        ids = set(calls.get(task.name, ()))
+        new = ids - counted
+        counted |= new
+        paid[task.judge.role] |= ids & in_ledger
+        if new or not ids:
+            unpaid_tasks[task.judge.role].append((task, shown, len(new) / len(ids) if ids else 1.0))
+    return unpaid_tasks, paid
+
+
+def requests_ahead(
+    stage: Stage, plan: Plan, store: Store, states: Sequence[RunState]
+) -> Iterator[ModelRequest]:
+    """Yield what judges will be asked of the replies that are there, repairs left out."""
+    for _, requests in _ready(stage, plan, store, _unanswered(stage, plan, store, states)[0]):
+        yield from requests
+
+
+def _unanswered(
+    stage: Stage, plan: Plan, store: Store, states: Sequence[RunState]
+) -> tuple[list[tuple[Task, tuple[RunState, ...]]], dict[str, set[str]]]:
+    """Return the tasks about some runs that have no answer, and the calls of those that have one, by role."""
     by_key = {state.run.key: state for state in states}
     replies = {key: state.stored for key, state in by_key.items() if state.stored and not state.request}
-    present = annotations(stage, plan, store, replies)
-    pending = {task.task.name: task for task in unpaid(stage, plan, store, plan.call_ids)}
-    # A process that was killed may have left answers in the ledger of which the store has no annotation.
-    first = {name: task.requests[0].identity() for name, task in pending.items()}
-    in_ledger = Ledger(store, plan.study.name).prefetch(first.values())
-    ahead: dict[str, list[tuple[Task, tuple[RunState, ...]]]] = defaultdict(list)
-    paid: Counter[str] = Counter()
+    present = {} if stage.answered else annotations(stage, plan, store, replies)
+    tasks: dict[tuple[Any, ...], tuple[Task, tuple[RunState, ...]]] = {}
+    answered: dict[str, set[str]] = defaultdict(set)
     for task in stage.tasks(plan, store):
-        shown = tuple(by_key[key] for key in task.runs)
-        if all(state.to_judge for state in shown):
-            annotation = present.get(task.name)
-            if (annotation and annotation["answered"]) or first.get(task.name) in in_ledger:
-                paid[task.judge.role] += 1
-            else:
-                ahead[task.judge.role].append((task, shown))
-    return ahead, paid
+        shown = tuple(by_key[key] for key in task.runs if key in by_key)
+        if len(shown) < len(task.runs) or not all(state.to_judge for state in shown):
+            continue
+        annotation = present.get(task.name)
+        if stage.answered:
+            calls = stage.answered(shown[0], task)
+        else:
+            calls = [annotation["call_id"]] if annotation and annotation["answered"] else []
+        if calls:
+            answered[task.judge.role].update(calls)
+        else:  # runs of one call have one reply
+            name = (task.judge.role, task.judge.repeat, *(state.run.call_id for state in shown))
+            tasks.setdefault(name, (task, shown))
+    return [*tasks.values()], answered
+
+
+def _ready(
+    stage: Stage, plan: Plan, store: Store, tasks: Sequence[tuple[Task, tuple[RunState, ...]]]
+) -> Iterator[tuple[Task, Sequence[ModelRequest]]]:
+    """Yield the tasks whose replies are there, with their requests."""
+    stored = (state.stored for _, shown in tasks for state in shown if not (state.request or state.text))
+    texts = reply_texts(store, filter(None, stored))
+    for task, shown in tasks:
+        replies = [text for state in shown if (text := state.reply(texts)) is not None]
+        if len(replies) == len(shown):
+            yield task, stage.requests(plan, task, replies)
 
 
 def count(stage: Stage, plan: Plan, store: Store) -> dict[str, Any]:
