@@ -159,6 +159,12 @@ def unpaid(
     return result
 
 
+def stage_requests(stage: Stage, plan: Plan, store: Store) -> list[ModelRequest]:
+    """Return every request of a stage about the replies that are there, repairs aside, to estimate the cost."""
+    tasks = unpaid(stage, plan, store, plan.call_ids, again=True)
+    return [request for task in tasks for request in task.requests]
+
+
 def unpaid_by_role(
     stage: Stage, plan: Plan, store: Store, states: Sequence[RunState]
 ) -> tuple[dict[str, list[Unpaid]], dict[str, set[str]]]:
