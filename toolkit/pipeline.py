@@ -25,7 +25,7 @@ from toolkit.runs.decisions import keep_decision
 from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, share_of, worst_aud
-from toolkit.runs.instruments import JUDGEMENTS, automatic_stages
+from toolkit.runs.instruments import JUDGEMENTS, STAGES, automatic_stages
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.limits import UNREACHABLE
 from toolkit.runs.measure import Outcome, annotated_by, measure
@@ -35,7 +35,7 @@ from toolkit.runs.run_state import is_answered, states_ahead, stored_by_index
 from toolkit.runs.stages import Pending, Stage, requests_ahead, unpaid
 from toolkit.runs.unsaved import take_up
 from toolkit.store.connection import Store
-from toolkit.store.documents import Call
+from toolkit.store.documents import Annotation, Call
 from toolkit.store.records import (
     NO_RECORDS,
     Stored,
@@ -142,7 +142,7 @@ class Changes:
 def replay_changes(
     plan: Plan, store: Store, excused: Callable[[Stored, Judgement], bool]
 ) -> tuple[list[tuple[Record, Fields | None]], StoredRecords]:
-    """Return what a replay would write of runs and judgements, and what is stored of them; nothing is written.
+    """Return what a replay would write, and what is stored of runs and judgements; nothing is written.
 
     A judgement that is missing and excused counts as one that is still to be asked.
     """
@@ -162,6 +162,10 @@ def replay_changes(
             excused=excused,
         )
         await execution.run(shown=False)
+        for stage in STAGES:
+            query = {"study": plan.study.name, "kind": stage.name}
+            if stage.automatic or store.has(Annotation, query):  # somebody asked for it
+                await _ask_stage(stage, execution, None, shown=False)
         await gateway.close()
         return execution.documents
 
@@ -434,7 +438,7 @@ async def _ask_stage(
     stage: Stage, execution: _Execution, batches: Batches | None, *, shown: bool
 ) -> BudgetReached | None:
     """Have judges answer what a stage has still to ask of the replies that are there, and save each answer."""
-    plan, store, gateway = execution.plan, execution.store, execution.gateway
+    plan, store, gateway, writer = execution.plan, execution.store, execution.gateway, execution.writer
     tasks = unpaid(stage, plan, store, execution.runs.call_ids, again=execution.replay)
     if not tasks:
         return None
@@ -449,8 +453,8 @@ async def _ask_stage(
         groups[task.task.judge.provider, task.task.judge.endpoint].append(task)
 
     async def work(task: Pending) -> None:
-        judgement = await task.answered(plan, store, partial(gateway.ask, purpose=stage.purpose))
-        store.writer.check()
+        judgement = await task.answered(plan, writer, partial(gateway.ask, purpose=stage.purpose))
+        writer.check()
         bar.fail(stage.name, int(judgement.failed and not judgement.interrupted))
         if judgement.answered or not execution.stop.is_set():
             bar.step(gateway.counters)
@@ -459,7 +463,7 @@ async def _ask_stage(
         return await each(groups.values(), work, at_once=execution.at_once, stop=execution.stop)
     finally:
         bar.close()
-        await store.writer.settled()
+        await writer.settled()
 
 
 def ask_stage(
@@ -472,7 +476,7 @@ def ask_stage(
     tasks = unpaid(stage, plan, store, plan.call_ids, again=True)
 
     async def work(ask: Ask, stop: threading.Event) -> list[Judgement]:
-        return await all_of(task.answered(plan, store, ask) for task in tasks)
+        return await all_of(task.answered(plan, store.writer, ask) for task in tasks)
 
     requests = [request for task in tasks for request in task.requests]
     label = "judge calls" if stage.purpose == "judge" else stage.name

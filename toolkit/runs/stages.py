@@ -5,7 +5,6 @@ batches, status, resume and verify go over stages with the functions below, whic
 cannot be forgotten by any of them.
 """
 
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +12,11 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-from toolkit.errors import ModelError
 from toolkit.files import digest
 from toolkit.judges.judgement import Judgement
 from toolkit.judges.request import JudgeSpec
-from toolkit.models.base import Answer, Ask, ModelRequest
+from toolkit.models.base import Ask, ModelRequest
 from toolkit.plan import Plan, RunKey
-from toolkit.runs.execution import run_anywhere
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.run_state import RunState
 from toolkit.store.connection import Store
@@ -93,13 +90,14 @@ class Pending:
     question: str
     earlier: Document | None
 
-    async def answered(self, plan: Plan, store: Store, ask: Ask) -> Judgement:
+    async def answered(self, plan: Plan, writer: Any, ask: Ask) -> Judgement:
         """Have the judge answer, and save what the store does not have of it yet."""
         judgement = await self.stage.work(plan, self.task, self.texts, ask)
         if not judgement.interrupted:
             record = self.record(plan, judgement)
-            if self.earlier is None or record.changes(self.earlier):
-                store.writer.post(record, self.earlier)
+            expected = dict.fromkeys(self.earlier or ()) | dict(record.document)
+            if self.earlier is None or {*differing(self.earlier, expected)} - {"_id", *MOMENTS}:
+                writer.post(record, self.earlier)
         return judgement
 
     def record(self, plan: Plan, judgement: Judgement) -> Record:
@@ -267,46 +265,6 @@ def count_line(counts: Mapping[str, Any]) -> str:
     if counts["left_out"]:
         line += f", {counts['left_out']} left out"
     return line + "".join(f", {number} x {reason}" for reason, number in counts["unread"].items())
-
-
-def differences(stage: Stage, plan: Plan, store: Store, shared: Callable[[], set[str]]) -> Iterator[str]:
-    """Yield a line for each annotation that is not what the ledger gives; nobody is asked.
-
-    One that is not there may be missing where another study, or another record, paid for its calls (``shared``): a
-    study that was stopped did not come to it.
-    """
-    query = {"study": plan.study.name, "kind": stage.name}
-    if not (stage.automatic or store.has(Annotation, query)):
-        return  # nobody asked for it
-    ledger = Ledger(store, plan.study.name)
-    tasks = unpaid(stage, plan, store, plan.call_ids, again=True)
-    answers = ledger.prefetch(task.requests[0].identity() for task in tasks)
-    tasks = [task for task in tasks if task.earlier or task.requests[0].identity() in answers]
-
-    async def ask(request: ModelRequest) -> Answer:
-        if (call_id := request.identity()) not in answers:
-            answers.update(ledger.prefetch([call_id]))  # a repair
-        if call_id not in answers:
-            raise ModelError("not in the ledger", reason="absent")
-        return ledger.whole(call_id) if request.top_logprobs else answers[call_id]
-
-    async def answered_anew() -> list[tuple[Pending, Judgement]]:
-        return [(task, await stage.work(plan, task.task, task.texts, ask)) for task in tasks]
-
-    for pending, judgement in run_anywhere(answered_anew, threading.Event()):
-        stored, task = pending.earlier, pending.task
-        (prompt_id, _, repeat), models = task.runs[0], " and ".join(model for _, model, _ in task.runs)
-        name = f"{stage.name} of {task.judge.role} on {prompt_id} by {models}, repeat {repeat}"
-        name += f", {task.day}" if task.day else ""
-        if stored is None:
-            if stage.automatic and judgement.answered and not shared().issuperset(judgement.call_ids):
-                yield f"{name}: is missing, and the ledger gives it"
-        elif stored["answered"] and pending.requests[0].identity() not in answers:
-            yield f"{name}: the ledger does not give it"
-        elif stored["answered"]:
-            expected = dict.fromkeys(stored) | dict(pending.record(plan, judgement).document)
-            if parts := set(differing(stored, expected)) - {"_id", *MOMENTS}:
-                yield f"{name}: {', '.join(sorted(parts))} differ from what the ledger gives"
 
 
 def _questions(stage: Stage, plan: Plan) -> Callable[[Task], str]:
