@@ -23,7 +23,7 @@ from toolkit.runs.stages import Stage
 from toolkit.store.connection import Store
 from toolkit.store.documents import Anchor
 from toolkit.store.drifts import anchor_document, anchor_label, anchors_of
-from toolkit.store.records import stored_judgements, stored_runs
+from toolkit.store.records import stored_judgements
 from toolkit.store.writer import Duplicate, utc_now
 from toolkit.words import Summary, money, total_aud
 
@@ -54,15 +54,12 @@ def drift_job(plan: Plan, store: Store, size: int, day: date | None = None) -> J
     for anchor in anchors_of(store, name):
         if anchor["size"] == size and anchor_tasks(plan, store, anchor, today):
             return Job(anchor, today)
-    replies = {reply.run_id: reply for reply in usable_replies(plan, store)}
-    runs = [run for run in stored_runs(store, name, plan.call_ids).values() if run.run_id in replies]
-    complete = [run for run in runs if run.ensemble_key == plan.ensemble_key]
-    judged = stored_judgements(store, complete, plan.rubric.digest)
-    scored = [
-        reply
-        for run_id, reply in replies.items()
-        if run_id in judged and not any(judgement.failed for judgement in judged[run_id].values())
+    replies = [
+        reply for reply in usable_replies(plan, store) if reply.stored.ensemble_key == plan.ensemble_key
     ]
+    judged = stored_judgements(store, (reply.stored for reply in replies), plan.rubric.digest)
+    judgements = [(reply, judged.get(reply.run_id, {}).values()) for reply in replies]
+    scored = [reply for reply, each in judgements if each and not any(judgement.failed for judgement in each)]
     chosen = balanced_sample(scored, size, plan.study.seed)
     if not chosen:
         raise InputError(

@@ -23,9 +23,9 @@ from toolkit.pipeline import ask_stage, ask_study
 from toolkit.plan import Plan, PlannedRun
 from toolkit.probes.alterations import Altering, Probe, deal, probes_of, shipped_attacks
 from toolkit.runs.instruments import ELEMENTS, JUDGEMENTS
-from toolkit.runs.stages import Task, stage_requests
+from toolkit.runs.stages import Task, is_usable, stage_requests
 from toolkit.stats.agreement.drift import CONTROL, ProbeShifts, probe_shifts
-from toolkit.store.records import reply_texts, stored_runs
+from toolkit.store.records import Stored, reply_texts, stored_runs
 from toolkit.words import SCORE, Summary, counted, money, total_aud
 
 if TYPE_CHECKING:
@@ -38,11 +38,16 @@ ATTACKS = 3  # attacks for each reply by default: with 12 replies they are 36 di
 
 @dataclass(frozen=True)
 class Reply:
-    """A stored reply: its run, the id of the run's record, and its text."""
+    """A stored reply: its run, as it was planned and as it stands in the store, and its text."""
 
     run: PlannedRun
-    run_id: str
+    stored: Stored
     text: str
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run's record."""
+        return self.stored.run_id
 
     @property
     def base(self) -> str:
@@ -73,10 +78,9 @@ def outcome_counts(judgements: Sequence[Judgement]) -> tuple[dict[str, int], str
 def usable_replies(plan: Plan, store: Store) -> list[Reply]:
     """Return every stored reply that the study counts, in the order of its runs."""
     stored = stored_runs(store, plan.study.name, plan.call_ids)
-    usable = {key: run for key, run in stored.items() if not (run.failure or run.excluded)}
-    texts = reply_texts(store, usable.values())
-    runs = [(run, usable[run.key]) for run in plan.runs if run.key in usable]
-    return [Reply(run, record.run_id, texts.get(record.blob_id or "", "")) for run, record in runs]
+    usable = [(run, stored[run.key]) for run in plan.runs if is_usable(stored.get(run.key))]
+    texts = reply_texts(store, (record for _, record in usable))
+    return [Reply(run, record, texts.get(record.blob_id or "", "")) for run, record in usable]
 
 
 def probe_targets(
@@ -130,8 +134,8 @@ def balanced_sample(replies: Sequence[Reply], size: int, seed: int) -> tuple[Rep
 
 def probe_requests(plan: Plan, targets: Sequence[Target]) -> list[ModelRequest]:
     """Return every request of a probe, repairs aside, to estimate its cost; of equal ones the last."""
-    judged = (item for target in targets for item in _tasks(plan, target))
-    requests = (request for _, task, text in judged for request in JUDGEMENTS.requests(plan, task, [text]))
+    tasks = (item for target in targets for item in _tasks(plan, target))
+    requests = (request for _, task, text in tasks for request in JUDGEMENTS.requests(plan, task, [text]))
     return list({request.identity(): request for request in requests}.values())
 
 
