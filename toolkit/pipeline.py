@@ -32,7 +32,7 @@ from toolkit.runs.measure import Outcome, annotated_by, measure
 from toolkit.runs.progress import Progress
 from toolkit.runs.provider_batch import Batches
 from toolkit.runs.run_state import is_answered, states_ahead, stored_by_index
-from toolkit.runs.stages import Pending, Stage, requests_ahead, unpaid
+from toolkit.runs.stages import Pending, Stage, pending_tasks, unpaid
 from toolkit.runs.unsaved import take_up
 from toolkit.store.connection import Store
 from toolkit.store.documents import Annotation, Call
@@ -101,8 +101,8 @@ def run_plan(
                 asking = execution(only_judge=False, only_ask=True)
                 reached, failed_before = await asking.run(shown=progress), asking.failed_before
             if batches and plan.scored:
-                states = states_ahead(plan, store)[: len(runs)]
-                await batches.fill(requests_ahead(JUDGEMENTS, plan, store, states), "judge")
+                tasks, _ = pending_tasks(JUDGEMENTS, plan, store, states_ahead(plan, store)[: len(runs)])
+                await batches.fill((request for task in tasks for request in task.requests), "judge")
             work = execution(only_judge=only_judge or bool(batches))
             if reached:  # what batches brought of judges
                 await _write_free(free())
@@ -453,7 +453,7 @@ async def _ask_stage(
         groups[task.task.judge.provider, task.task.judge.endpoint].append(task)
 
     async def work(task: Pending) -> None:
-        judgement = await task.answered(plan, writer, partial(gateway.ask, purpose=stage.purpose))
+        judgement = await task.answered(writer, partial(gateway.ask, purpose=stage.purpose))
         writer.check()
         bar.fail(stage.name, int(judgement.failed and not judgement.interrupted))
         if judgement.answered or not execution.stop.is_set():
@@ -476,7 +476,7 @@ def ask_stage(
     tasks = unpaid(stage, plan, store, plan.call_ids, again=True)
 
     async def work(ask: Ask, stop: threading.Event) -> list[Judgement]:
-        return await all_of(task.answered(plan, store.writer, ask) for task in tasks)
+        return await all_of(task.answered(store.writer, ask) for task in tasks)
 
     requests = [request for task in tasks for request in task.requests]
     label = "judge calls" if stage.purpose == "judge" else stage.name

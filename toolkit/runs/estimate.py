@@ -27,7 +27,7 @@ from toolkit.runs.instruments import JUDGEMENTS, automatic_stages
 from toolkit.runs.progress import duration
 from toolkit.runs.provenance import shared_lines, shared_replies
 from toolkit.runs.run_state import RunState, states_ahead
-from toolkit.runs.stages import Stage, Task, Unpaid, unpaid_by_role
+from toolkit.runs.stages import Pending, Stage, Task, unpaid_by_role
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.writer import utc_now
@@ -119,7 +119,7 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
                 tokens += task_tokens(plan, stage, role, tasks[role], experiences, experience, count)
             needs |= _too_long(judge.name, spec, tokens, plan.judges[role].max_tokens)
             # What a judge will read is a part of the basis too.
-            shown = (state for _, tasks, _ in stages for _, states, _ in tasks[role] for state in states)
+            shown = (state for _, tasks, _ in stages for task, _ in tasks[role] for state in task.shown)
             unread = {state.run.model for state in shown if state.request is not None}
             read = all(experiences[name].measured for name in unread)
             experience = replace(experience, measured=experience.measured and read)
@@ -367,7 +367,7 @@ def task_tokens(
     plan: Plan,
     stage: Stage,
     role: str,
-    tasks: Iterable[Unpaid],
+    tasks: Iterable[tuple[Pending, float]],
     replies: Mapping[str, Experience],
     experience: Experience,
     count: Callable[[str, str], int],
@@ -386,12 +386,12 @@ def task_tokens(
         words, extra = _fixed_tokens(request, spec, count)
         return request, (words + (times * count(prompt, encoding) if prompt else 0), extra)
 
-    for task, states, share in tasks:
-        request, fixed = without_replies(tuple(prompt_id for prompt_id, _, _ in task.runs))
-        shown = [_reply_tokens(plan, state, replies, spec) for state in states]
+    for pending, share in tasks:
+        request, fixed = without_replies(tuple(prompt_id for prompt_id, _, _ in pending.task.runs))
+        shown = [_reply_tokens(plan, state, replies, spec) for state in pending.shown]
         # How many pieces a reply has is a matter of its words, whoever counts them.
         reply = [tokens / times for tokens in shown[0]]
-        pieces = (reply[0], reply[1], max(_longest(states[0]), reply[2]))
+        pieces = (reply[0], reply[1], max(_longest(pending.shown[0]), reply[2]))
         low, expected, worst = (share * stage.parts(plan, tokens) for tokens in pieces)
         yield _of_judge(plan, request, spec, experience, fixed, shown, (low, expected, worst))
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -11,7 +12,7 @@ from toolkit.judges.elements import elements_request, find_elements
 from toolkit.judges.judgement import Judgement, judge, judgement_requests
 from toolkit.judges.pairs import compare, pair_request
 from toolkit.judges.per_sentence import estimate_segments
-from toolkit.judges.request import AGAIN_STRIDE, DAY_STRIDE, RUN_STRIDE, shown_before
+from toolkit.judges.request import AGAIN_STRIDE, DAY_STRIDE, RUN_STRIDE, JudgeSpec, shown_before
 from toolkit.models.base import Ask, ModelRequest
 from toolkit.plan import Plan, RunKey
 from toolkit.runs.run_state import score_requests
@@ -62,10 +63,11 @@ VOTES = Stage("votes", _ballots, lambda *question: [_pair_request(*question)], _
 def pairs_frame(plan: Plan, store: Store) -> pd.DataFrame:
     """Return one row a vote, in the order in which the pairs were drawn."""
     replies: Replies = stored_runs(store, plan.study.name, plan.call_ids) if plan.pairs else {}
-    votes = annotations(VOTES, plan, store, replies)
+    tasks = [*VOTES.tasks(plan, store)]
+    votes = annotations(VOTES, plan, store, tasks, replies)
     prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}
     order, rows = [*plan.models], []
-    for task in VOTES.tasks(plan, store):
+    for task in tasks:
         if (vote := votes.get(task.name)) is None:
             continue
         ((prompt_id, first, repeat), (_, second, _)), detail = task.runs, vote["detail"] or {}
@@ -186,12 +188,15 @@ DRIFT = Stage("drift", _drift_tasks, _score_requests, _score, automatic=False, p
 # --- judgements of runs -----------------------------------------------------------------------------------------------
 
 
+_of_run = cache(JudgeSpec.of_run)  # one object for all runs of a repeat
+
+
 def judge_tasks(plan: Plan, key: RunKey, times: int = 1) -> Iterator[Task]:
     """Yield a task about the reply to one run for each of its judges, as it is asked first, or each time."""
     _, model, repeat = key
     for spec in plan.judges_of(model).values():
         for again in range(times):
-            yield Task(spec.of_run(repeat, again), (key,))
+            yield Task(_of_run(spec, repeat, again), (key,))
 
 
 def _judgement_tasks(plan: Plan, store: Store) -> Iterator[Task]:

@@ -1,7 +1,7 @@
 """How every planned run stands: its reply, what judges said of it, and what is still to be asked."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -141,6 +141,13 @@ def _with_judgements(
     for run_id, (index, state) in states.items():
         state.judged_by = by_run.get(run_id, {})
         yield index, state
+
+
+def stored_states(plan: Plan, store: Store, call_ids: Collection[str]) -> Iterator[RunState]:
+    """Yield the states of the runs in the store that some calls answer, without what judges said of them."""
+    documents = run_documents(store, plan.study.name, call_ids)
+    for index, run in stored_by_index(plan.runs, documents):
+        yield RunState(plan.runs[index], run, to_judge=not (run.failure or run.excluded))
 
 
 def states_ahead(plan: Plan, store: Store) -> tuple[RunState, ...]:

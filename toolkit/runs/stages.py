@@ -6,7 +6,7 @@ cannot be forgotten by any of them.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -18,7 +18,7 @@ from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Ask, ModelRequest
 from toolkit.plan import Plan, RunKey
 from toolkit.runs.ledger import Ledger
-from toolkit.runs.run_state import RunState
+from toolkit.runs.run_state import RunState, stored_states
 from toolkit.store.connection import Store
 from toolkit.store.documents import Annotation
 from toolkit.store.records import MOMENTS, Stored, annotation_record, reply_texts, stored_runs
@@ -28,8 +28,6 @@ from toolkit.words import reason_key
 Replies = Mapping[RunKey, Stored]
 """How runs stand in the store, by prompt, model and repeat."""
 _SHOWN = "Reply."
-Unpaid = tuple["Task", tuple[RunState, ...], float]
-"""A task, how its runs stand, and what share of its calls is still to be paid."""
 
 
 @dataclass(frozen=True)
@@ -80,39 +78,42 @@ class Stage:
 
 @dataclass(frozen=True)
 class Pending:
-    """A task whose replies are there, with its requests; ``earlier`` is its annotation in the store, if any."""
+    """A task about some runs with their replies; ``earlier`` is its annotation in the store, if any."""
 
     stage: Stage
+    plan: Plan
     task: Task
-    shown: tuple[Stored, ...]
-    texts: tuple[str, ...]
-    requests: Sequence[ModelRequest]
-    question: str
+    shown: tuple[RunState, ...]
+    texts: tuple[str, ...]  # fewer than runs where a reply is still to come
+    question: Callable[[Task], str]
     earlier: Document | None
 
-    async def answered(self, plan: Plan, writer: Any, ask: Ask) -> Judgement:
+    @property
+    def is_ready(self) -> bool:
+        """Whether all replies are there."""
+        return len(self.texts) == len(self.shown)
+
+    @property
+    def requests(self) -> Sequence[ModelRequest]:
+        """All requests, repairs aside; none where a reply is still to come."""
+        return self.stage.requests(self.plan, self.task, self.texts) if self.is_ready else ()
+
+    async def answered(self, writer: Any, ask: Ask) -> Judgement:
         """Have the judge answer, and save what the store does not have of it yet."""
-        judgement = await self.stage.work(plan, self.task, self.texts, ask)
+        judgement = await self.stage.work(self.plan, self.task, self.texts, ask)
         if not judgement.interrupted:
-            record = self.record(plan, judgement)
+            record = self.record(judgement)
             expected = dict.fromkeys(self.earlier or ()) | dict(record.document)
             if self.earlier is None or {*differing(self.earlier, expected)} - {"_id", *MOMENTS}:
                 writer.post(record, self.earlier)
         return judgement
 
-    def record(self, plan: Plan, judgement: Judgement) -> Record:
+    def record(self, judgement: Judgement) -> Record:
         """Return the record of the answer."""
-        shown = [{"run_id": run.run_id, "blob_id": run.blob_id} for run in self.shown]
-        fields = {"kind": self.stage.name, "context": _context(self.task, self.shown)}
-        fields |= {"day": self.task.day} if self.task.day else {}
-        return annotation_record(
-            self.shown[0].run_id,
-            plan.study.name,
-            judgement,
-            **fields,
-            shown=shown,
-            question=self.question,
-        )
+        shown = tuple(state.stored for state in self.shown if state.stored)
+        fields = {"kind": self.stage.name} | ({"day": self.task.day} if self.task.day else {})
+        fields |= _identity(self.task, shown, self.question(self.task))
+        return annotation_record(shown[0].run_id, self.plan.study.name, judgement, **fields)
 
 
 def is_usable(run: Stored | None) -> bool:
@@ -120,41 +121,61 @@ def is_usable(run: Stored | None) -> bool:
     return run is not None and not (run.failure or run.excluded)
 
 
-def annotations(stage: Stage, plan: Plan, store: Store, replies: Replies) -> dict[tuple[Any, ...], Document]:
+def annotations(
+    stage: Stage, plan: Plan, store: Store, tasks: Sequence[Task], replies: Replies
+) -> dict[tuple[Any, ...], Document]:
     """Return the annotations of a stage that answer what would be asked now about the replies of now, by task."""
-    tasks = [*stage.tasks(plan, store)]
     if not tasks:
         return {}
     question = _questions(stage, plan)
     query = {"study": plan.study.name, "kind": stage.name}
-    stored = {_address(document): document for document in store.each_where(Annotation, query)}
+    stored = {_address(row["judge"], row): row for row in store.each_where(Annotation, query)}
     present = {}
     for task in tasks:
         if shown := task.shown(replies):
-            document = stored.get(_address(_identity(task, shown, question(task))))
+            document = stored.get(_address(task.judge.role, _identity(task, shown, question(task))))
             if document is not None:
                 present[task.name] = document
     return present
 
 
+def pending_tasks(
+    stage: Stage, plan: Plan, store: Store, states: Iterable[RunState], *, again: bool = False
+) -> tuple[list[Pending], dict[str, set[str]]]:
+    """Return the tasks about some runs that have no answer, with ``again`` all, and the calls of answers by role."""
+    if not (tasks := [*stage.tasks(plan, store)]):
+        return [], defaultdict(set)
+    by_key = {state.run.key: state for state in states}
+    replies = {key: state.stored for key, state in by_key.items() if state.stored and not state.request}
+    present = {} if stage.answered else annotations(stage, plan, store, tasks, replies)
+    wanted: list[tuple[Task, tuple[RunState, ...]]] = []
+    answered: dict[str, set[str]] = defaultdict(set)
+    for task in tasks:
+        shown = tuple(by_key[key] for key in task.runs if key in by_key)
+        if len(shown) < len(task.runs) or not all(state.to_judge for state in shown):
+            continue
+        earlier = present.get(task.name)
+        if stage.answered:
+            calls = stage.answered(shown[0], task)
+        else:
+            calls = [earlier["call_id"]] if earlier and earlier["answered"] else []
+        answered[task.judge.role].update(calls)
+        if again or not calls:
+            wanted.append((task, shown))
+    texts = reply_texts(store, (state.stored for _, shown in wanted for state in shown if state.stored))
+    pending, question = [], _questions(stage, plan)
+    for task, shown in wanted:
+        seen = tuple(text for state in shown if (text := state.reply(texts)) is not None)
+        pending.append(Pending(stage, plan, task, shown, seen, question, present.get(task.name)))
+    return pending, answered
+
+
 def unpaid(
     stage: Stage, plan: Plan, store: Store, call_ids: Collection[str], *, again: bool = False
 ) -> list[Pending]:
-    """Return what has still to be asked about the replies that are there; with ``again`` all of it."""
-    replies = stored_runs(store, plan.study.name, call_ids)
-    present, question = annotations(stage, plan, store, replies), _questions(stage, plan)
-    pending: list[tuple[Task, tuple[Stored, ...]]] = []
-    for task in stage.tasks(plan, store):
-        earlier = present.get(task.name)
-        if (shown := task.shown(replies)) and (again or not (earlier and earlier["answered"])):
-            pending.append((task, shown))
-    texts = reply_texts(store, (run for _, shown in pending for run in shown))
-    result = []
-    for task, shown in pending:
-        seen = tuple(texts.get(run.blob_id or "", "") for run in shown)
-        requests = stage.requests(plan, task, seen)
-        result.append(Pending(stage, task, shown, seen, requests, question(task), present.get(task.name)))
-    return result
+    """Return what has still to be asked about the replies that are in the store; with ``again`` all of it."""
+    tasks, _ = pending_tasks(stage, plan, store, stored_states(plan, store, call_ids), again=again)
+    return [task for task in tasks if task.is_ready]
 
 
 def stage_requests(stage: Stage, plan: Plan, store: Store) -> list[ModelRequest]:
@@ -165,87 +186,40 @@ def stage_requests(stage: Stage, plan: Plan, store: Store) -> list[ModelRequest]
 
 def unpaid_by_role(
     stage: Stage, plan: Plan, store: Store, states: Sequence[RunState]
-) -> tuple[dict[str, list[Unpaid]], dict[str, set[str]]]:
-    """Return what each judge will have to be paid for, replies to come included, and the calls that are paid.
+) -> tuple[dict[str, list[tuple[Pending, float]]], dict[str, set[str]]]:
+    """Return what each judge will have to be paid for, with the share of its calls, and the calls that are paid.
 
     Equal requests are one call. Of a reply that is still to come nobody knows whether it will equal another.
     """
-    tasks, paid = _unanswered(stage, plan, store, states)
-    calls = {
-        task.name: [request.identity() for request in requests]
-        for task, requests in _ready(stage, plan, store, tasks)
-    }
+    tasks, paid = pending_tasks(stage, plan, store, states)
+    calls: list[set[Any]] = [{request.identity() for request in pending.requests} for pending in tasks]
     # A process that was killed may have left answers in the ledger of which the store has no annotation.
-    in_ledger = set(Ledger(store, plan.study.name).prefetch(chain.from_iterable(calls.values())))
-    unpaid_tasks: dict[str, list[Unpaid]] = defaultdict(list)
+    in_ledger = set(Ledger(store, plan.study.name).prefetch(chain.from_iterable(calls)))
+    unpaid_tasks: dict[str, list[tuple[Pending, float]]] = defaultdict(list)
     counted = set(in_ledger)
-    for task, shown in tasks:
-        ids = set(calls.get(task.name, ()))
-        new = ids - counted
+    for pending, ids in zip(tasks, calls, strict=True):
+        judge = pending.task.judge
+        # Runs of one call will have one reply.
+        ids = ids or {(judge.role, judge.repeat, *(state.run.call_id for state in pending.shown))}
+        if new := ids - counted:
+            unpaid_tasks[judge.role].append((pending, len(new) / len(ids)))
         counted |= new
-        paid[task.judge.role] |= ids & in_ledger
-        if new or not ids:
-            unpaid_tasks[task.judge.role].append((task, shown, len(new) / len(ids) if ids else 1.0))
+        paid[judge.role] |= ids & in_ledger
     return unpaid_tasks, paid
-
-
-def requests_ahead(
-    stage: Stage, plan: Plan, store: Store, states: Sequence[RunState]
-) -> Iterator[ModelRequest]:
-    """Yield what judges will be asked of the replies that are there, repairs left out."""
-    for _, requests in _ready(stage, plan, store, _unanswered(stage, plan, store, states)[0]):
-        yield from requests
-
-
-def _unanswered(
-    stage: Stage, plan: Plan, store: Store, states: Sequence[RunState]
-) -> tuple[list[tuple[Task, tuple[RunState, ...]]], dict[str, set[str]]]:
-    """Return the tasks about some runs that have no answer, and the calls of those that have one, by role."""
-    by_key = {state.run.key: state for state in states}
-    replies = {key: state.stored for key, state in by_key.items() if state.stored and not state.request}
-    present = {} if stage.answered else annotations(stage, plan, store, replies)
-    tasks: dict[tuple[Any, ...], tuple[Task, tuple[RunState, ...]]] = {}
-    answered: dict[str, set[str]] = defaultdict(set)
-    for task in stage.tasks(plan, store):
-        shown = tuple(by_key[key] for key in task.runs if key in by_key)
-        if len(shown) < len(task.runs) or not all(state.to_judge for state in shown):
-            continue
-        annotation = present.get(task.name)
-        if stage.answered:
-            calls = stage.answered(shown[0], task)
-        else:
-            calls = [annotation["call_id"]] if annotation and annotation["answered"] else []
-        if calls:
-            answered[task.judge.role].update(calls)
-        else:  # runs of one call have one reply
-            name = (task.judge.role, task.judge.repeat, *(state.run.call_id for state in shown))
-            tasks.setdefault(name, (task, shown))
-    return [*tasks.values()], answered
-
-
-def _ready(
-    stage: Stage, plan: Plan, store: Store, tasks: Sequence[tuple[Task, tuple[RunState, ...]]]
-) -> Iterator[tuple[Task, Sequence[ModelRequest]]]:
-    """Yield the tasks whose replies are there, with their requests."""
-    stored = (state.stored for _, shown in tasks for state in shown if not (state.request or state.text))
-    texts = reply_texts(store, filter(None, stored))
-    for task, shown in tasks:
-        replies = [text for state in shown if (text := state.reply(texts)) is not None]
-        if len(replies) == len(shown):
-            yield task, stage.requests(plan, task, replies)
 
 
 def count(stage: Stage, plan: Plan, store: Store) -> dict[str, Any]:
     """Return how many tasks are planned, left out with a reply that does not count, answered, read and missing."""
-    replies = stored_runs(store, plan.study.name, plan.call_ids)
-    present = annotations(stage, plan, store, replies)
+    tasks = [*stage.tasks(plan, store)]
+    replies = stored_runs(store, plan.study.name, plan.call_ids) if tasks else {}
+    present = annotations(stage, plan, store, tasks, replies)
     planned = Counter(
         "left_out"
         if any(run is not None and run.excluded for run in map(replies.get, task.runs))
         else "answered"
         if task.name in present and present[task.name]["answered"]
         else "missing"
-        for task in stage.tasks(plan, store)
+        for task in tasks
     )
     answered = [document for document in present.values() if document["answered"]]
     unread = (document["reason"] for document in answered if document["reason"])
@@ -280,20 +254,15 @@ def _questions(stage: Stage, plan: Plan) -> Callable[[Task], str]:
     return lambda task: of(task.judge.role, tuple(key[0] for key in task.runs), task.day)
 
 
-def _context(task: Task, shown: Sequence[Stored]) -> str:
-    return task.context or "".join(run.run_id for run in shown[1:])
-
-
-def _identity(task: Task, shown: Sequence[Stored], question: str) -> Fields:
-    """Return the fields by which the annotation of a task is found in the store."""
+def _identity(task: Task, shown: Sequence[Stored], question: str) -> Document:
+    """Return the fields by which the annotation of a task of a judge is found in the store."""
     return {
-        "judge": task.judge.role,
-        "context": _context(task, shown),
-        "question": question,
+        "context": task.context or "".join(run.run_id for run in shown[1:]),
         "shown": [{"run_id": run.run_id, "blob_id": run.blob_id} for run in shown],
+        "question": question,
     }
 
 
-def _address(fields: Fields) -> tuple[Any, ...]:
+def _address(judge: str, fields: Fields) -> tuple[Any, ...]:
     shown = tuple((reply["run_id"], reply["blob_id"]) for reply in fields["shown"])
-    return fields["judge"], fields["context"], fields["question"], shown
+    return judge, fields["context"], fields["question"], shown
