@@ -80,10 +80,8 @@ def run_plan(
 
     async def execute() -> Outcome:
         gateway, batches = _gateway(plan, store, endpoints, stop, replay=replay), None
-        execution = partial(
-            _Execution, plan=plan, runs=runs, store=store, gateway=gateway, stop=stop, replay=replay
-        )
-        free = partial(execution, runs=plan.runs, only_judge=False, free=len(runs))
+        execution = partial(_Execution, plan, store=store, gateway=gateway, stop=stop, replay=replay)
+        free = partial(execution, plan.runs, free=len(runs))
         reached, failed_before = None, {}
         try:
             gateway.open()
@@ -98,12 +96,12 @@ def run_plan(
                 await _write_free(free())
             if batches and not only_judge:
                 await _ask_in_batches(plan, runs, store, batches)
-                asking = execution(only_judge=False, only_ask=True)
+                asking = execution(runs, only_ask=True)
                 reached, failed_before = await asking.run(shown=progress), asking.failed_before
             if batches and plan.scored:
                 tasks, _ = pending_tasks(JUDGEMENTS, plan, store, states_ahead(plan, store)[: len(runs)])
                 await batches.fill((request for task in tasks for request in task.requests), "judge")
-            work = execution(only_judge=only_judge or bool(batches))
+            work = execution(runs, only_judge=only_judge or bool(batches))
             if reached:  # what batches brought of judges
                 await _write_free(free())
             reached = reached or await work.run(shown=progress)
@@ -151,15 +149,7 @@ def replay_changes(
     async def execute() -> StoredRecords:
         gateway = _gateway(plan, store, endpoints_of(plan), stop, replay=True)
         execution = _Execution(
-            plan,
-            plan.runs,
-            store,
-            gateway,
-            stop,
-            only_judge=False,
-            replay=True,
-            writer=changes,
-            excused=excused,
+            plan, plan.runs, store, gateway, stop, replay=True, writer=changes, excused=excused
         )
         await execution.run(shown=False)
         for stage in STAGES:
@@ -185,8 +175,8 @@ class _Execution:
     store: Store
     gateway: Gateway
     stop: threading.Event
-    only_judge: bool
     replay: bool
+    only_judge: bool = False
     only_ask: bool = False
     free: int | None = None
     """Where only what the ledger has is written: how many of the runs the study is to ask for."""

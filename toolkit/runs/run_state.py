@@ -1,6 +1,5 @@
 """How every planned run stands: its reply, what judges said of it, and what is still to be asked."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -137,10 +136,32 @@ def _is_settled(plan: Plan, state: RunState, reasons: Mapping[str, str]) -> bool
 def _with_judgements(
     plan: Plan, store: Store, states: Mapping[str, tuple[int, RunState]]
 ) -> Iterator[tuple[int, RunState]]:
-    by_run = _judge_states(plan, store, {run_id: state for run_id, (_, state) in states.items()})
-    for run_id, (index, state) in states.items():
-        state.judged_by = by_run.get(run_id, {})
-        yield index, state
+    """Yield states by run id, each with its index, with what single judges said of their runs."""
+    # A judgement counts when its call is the one that would be asked now: under another temperature or seed it would be
+    # asked, and paid for, again.
+    names = {role: judge.name for role, judge in plan.judges.items()}
+    documents = {
+        (document["run_id"], document["call_id"]): document
+        for document in judgements_of(store, states, only=_OF_JUDGEMENT)
+        if document["rubric_hash"] == plan.rubric.digest and names.get(document["judge"]) == document["model"]
+    }
+    judged = {run_id: states[run_id][1] for run_id, _ in documents}
+    texts = reply_texts(store, (state.stored for state in judged.values() if state.stored))
+    for run_id, state in judged.items():
+        run, text = state.run, state.reply(texts) or ""
+        for role in plan.judges_of(run.model):
+            judges = (plan.judges[role].of_run(run.repeat, again) for again in range(plan.manner.repeats))
+            firsts = (score_requests(plan, judge, run.prompt.prompt_id, text)[0] for judge in judges)
+            judgements = [documents.get((run_id, request.identity())) for request in firsts]
+            if present := [judgement for judgement in judgements if judgement]:
+                reasons = [judgement["reason"] or "unknown" for judgement in present if judgement["failed"]]
+                state.judged_by[role] = JudgeState(
+                    all(judgement and judgement["answered"] for judgement in judgements),
+                    # One repeat that can be read is enough, as in the ensemble.
+                    reasons[0] if len(reasons) == len(present) else None,
+                    tuple(judgement["call_id"] for judgement in present),
+                )
+    yield from states.values()
 
 
 def stored_states(plan: Plan, store: Store, call_ids: Collection[str]) -> Iterator[RunState]:
@@ -202,39 +223,3 @@ def _failure_reasons(plan: Plan, store: Store) -> dict[str, dict[str, str]]:
         }
         for run in store.find_by(Run, "run_id", ids, only=("run_id", "ensemble_evaluation"))
     }
-
-
-def _judge_states(
-    plan: Plan, store: Store, states: Mapping[str, RunState]
-) -> dict[str, dict[str, JudgeState]]:
-    """Return what single judges said of runs, by run id and role."""
-    # A judgement counts when its call is the one that would be asked now: under another temperature or seed it would be
-    # asked, and paid for, again.
-    names = {role: judge.name for role, judge in plan.judges.items()}
-    documents_by_run: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
-    for document in judgements_of(store, states, only=_OF_JUDGEMENT):
-        same = document["rubric_hash"] == plan.rubric.digest
-        if same and names.get(document["judge"]) == document["model"]:
-            documents_by_run[document["run_id"]][document["call_id"]] = document
-    answered = {run_id: stored for run_id in documents_by_run if (stored := states[run_id].stored)}
-    texts = reply_texts(store, answered.values())
-    by_run: dict[str, dict[str, JudgeState]] = {}
-    for run_id, documents in documents_by_run.items():
-        run = states[run_id].run
-        text, by_run[run_id] = texts.get(answered[run_id].blob_id or "", ""), {}
-        for role in plan.judges_of(run.model):
-            judges = (plan.judges[role].of_run(run.repeat, again) for again in range(plan.manner.repeats))
-            firsts = (score_requests(plan, judge, run.prompt.prompt_id, text)[0] for judge in judges)
-            judgements = [documents.get(request.identity()) for request in firsts]
-            present = [judgement for judgement in judgements if judgement is not None]
-            if present:
-                whole = len(present) == len(judgements) and all(
-                    judgement["answered"] for judgement in present
-                )
-                reasons = [judgement["reason"] or "unknown" for judgement in present if judgement["failed"]]
-                calls = tuple(judgement["call_id"] for judgement in present)
-                # One repeat that can be read is enough, as in the ensemble.
-                by_run[run_id][role] = JudgeState(
-                    whole, reasons[0] if len(reasons) == len(present) else None, calls
-                )
-    return by_run

@@ -1,8 +1,8 @@
-"""What judges are asked beside the scores of a study, said once for each kind of question.
+"""What judges are asked, said once for each kind of question.
 
 A `Stage` says which tasks a study has, what each asks, and what is made of the reply. Estimate, execution, provider
 batches, status, resume and verify go over stages with the functions below, which know no stage by name; so a new one
-cannot be forgotten by any of them.
+cannot be forgotten by any of them. Judgements of runs are a stage too; they are asked and counted with their runs.
 """
 
 from collections import Counter, defaultdict
