@@ -85,28 +85,19 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
     experiences: dict[str, Experience] = {}
     rows, specs = [], [*plan.models.values(), *plan.judge_models.values()]
     needs: dict[str, tuple[int, int]] = {}
-    counted_already: set[str] = set()  # two names of one model share their calls
+    counted: set[str] = set()
     for name, spec in plan.models.items():
-        # Equal requests are paid once.
-        states = list({state.run.call_id: state for state in ahead if state.run.model == name}.values())
+        states = [state for state in ahead if state.run.model == name]
         if any(state.request for state in states):
             experiences[name] = experience_of(plan, store, spec, "run")
-        uncounted = [state for state in states if state.run.call_id not in counted_already]
-        counted_already.update(state.run.call_id for state in uncounted)
-        to_ask = [state for state in uncounted if state.request is not None]
-        tokens = list(run_tokens(to_ask, spec, experiences[name], count)) if to_ask else []
+        # Equal requests are paid once, and two names of one model share their calls.
+        by_call = {state.run.call_id: state for state in states if state.run.call_id not in counted}
+        counted |= by_call.keys()
+        to_ask = [state for state in by_call.values() if state.request]
+        experience = experiences[name] if to_ask else None
+        tokens = list(run_tokens(to_ask, spec, experience, count)) if experience else []
         needs |= _too_long(name, spec, tokens, plan.study.sampling.max_tokens)
-        rows.append(
-            _row(
-                plan,
-                "model",
-                name,
-                spec,
-                tokens,
-                len(uncounted) - len(to_ask),
-                experiences[name] if to_ask else None,
-            )
-        )
+        rows.append(_row(plan, "model", name, spec, tokens, len(by_call) - len(to_ask), experience))
     stages = [
         (stage, *unpaid_by_role(stage, plan, store, ahead)) for stage in (JUDGEMENTS, *automatic_stages())
     ]

@@ -3,16 +3,15 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pandas as pd
 
-from toolkit.judges.elements import elements_request, find_elements
-from toolkit.judges.judgement import Judgement, judge, judgement_requests
-from toolkit.judges.pairs import compare, pair_request
+from toolkit.judges import elements, pairs
+from toolkit.judges.judgement import Judgement, judge, judgement_of, judgement_requests
 from toolkit.judges.per_sentence import estimate_segments
-from toolkit.judges.request import AGAIN_STRIDE, DAY_STRIDE, RUN_STRIDE, JudgeSpec, shown_before
+from toolkit.judges.request import AGAIN_STRIDE, DAY_STRIDE, RUN_STRIDE, JudgeSpec, ask_and_read, shown_before
 from toolkit.models.base import Ask, ModelRequest
 from toolkit.plan import Plan, RunKey
 from toolkit.runs.run_state import score_requests
@@ -43,18 +42,12 @@ def _ballots(plan: Plan, store: Store) -> Iterator[Task]:
 
 
 def _pair_request(plan: Plan, task: Task, texts: _Texts) -> ModelRequest:
-    return pair_request(task.judge, plan.rubric, plan.prompts[task.runs[0][0]].text, *texts)
+    return pairs.pair_request(task.judge, plan.rubric, plan.prompts[task.runs[0][0]].text, *texts)
 
 
 async def _vote(plan: Plan, task: Task, texts: _Texts, ask: Ask) -> Judgement:
-    vote = await compare(
-        _pair_request(plan, task, texts),
-        judge=task.judge,
-        ask=ask,
-        repair=plan.manner.repair,
-        related=task.related,
-    )
-    return replace(vote, rubric_digest=plan.rubric.digest)
+    reply = await ask_and_read(_pair_request(plan, task, texts), pairs.parse_vote, ask, plan.manner.repair)
+    return judgement_of(task.judge, reply, pairs.INSTRUMENT, plan.rubric.digest, task.related)
 
 
 VOTES = Stage("votes", _ballots, lambda *question: [_pair_request(*question)], _vote)
@@ -65,13 +58,12 @@ def pairs_frame(plan: Plan, store: Store) -> pd.DataFrame:
     replies: Replies = stored_runs(store, plan.study.name, plan.call_ids) if plan.pairs else {}
     tasks = [*VOTES.tasks(plan, store)]
     votes = annotations(VOTES, plan, store, tasks, replies)
-    prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}
     order, rows = [*plan.models], []
     for task in tasks:
-        if (vote := votes.get(task.name)) is None:
+        if (vote := votes.get(task)) is None:
             continue
         ((prompt_id, first, repeat), (_, second, _)), detail = task.runs, vote["detail"] or {}
-        prompt, choice = prompts[prompt_id], detail.get("vote")
+        prompt, choice = plan.sources[prompt_id], detail.get("vote")
         row = {name: getattr(prompt, name) for name in ("prompt_id", "base", "scenario", "length_bin")}
         row |= {
             "first_run_id": vote["shown"][0]["run_id"],
@@ -103,19 +95,19 @@ def _element_tasks(plan: Plan, store: Store) -> Iterator[Task]:
             yield from judge_tasks(plan, run.key)
 
 
-def _elements_request(plan: Plan, task: Task, texts: _Texts) -> list[ModelRequest]:
+def _elements_requests(plan: Plan, task: Task, texts: _Texts) -> list[ModelRequest]:
     (prompt_id, _, _), (text,) = task.runs[0], texts
-    elements = required_elements(plan, prompt_id)
-    return [elements_request(task.judge, elements, plan.prompts[prompt_id].text, text)]
+    required = required_elements(plan, prompt_id)
+    return [elements.elements_request(task.judge, required, plan.prompts[prompt_id].text, text)]
 
 
 async def _elements(plan: Plan, task: Task, texts: _Texts, ask: Ask) -> Judgement:
-    (prompt_id, _, _), (text,) = task.runs[0], texts
-    elements, prompt = required_elements(plan, prompt_id), plan.prompts[prompt_id]
-    return await find_elements(text, prompt.text, elements, judge=task.judge, ask=ask, related=task.related)
+    read = partial(elements.parse_elements, elements=required_elements(plan, task.runs[0][0]))
+    reply = await ask_and_read(_elements_requests(plan, task, texts)[0], read, ask)
+    return judgement_of(task.judge, reply, elements.INSTRUMENT, elements.DIGEST, task.related)
 
 
-ELEMENTS = Stage("elements", _element_tasks, _elements_request, _elements, automatic=False)
+ELEMENTS = Stage("elements", _element_tasks, _elements_requests, _elements, automatic=False)
 
 
 # --- judgements that are asked anew -----------------------------------------------------------------------------------

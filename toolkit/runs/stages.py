@@ -41,11 +41,6 @@ class Task:
     day: str = ""  # UTC, where the same is asked on several days
 
     @property
-    def name(self) -> tuple[Any, ...]:
-        """What names the task within its stage."""
-        return self.judge.role, self.judge.repeat, self.runs, self.context, self.day
-
-    @property
     def related(self) -> bool:
         """Whether the judge shares a family with a model that is shown."""
         return any(model in self.judge.related for _, model, _ in self.runs)
@@ -123,7 +118,7 @@ def is_usable(run: Stored | None) -> bool:
 
 def annotations(
     stage: Stage, plan: Plan, store: Store, tasks: Sequence[Task], replies: Replies
-) -> dict[tuple[Any, ...], Document]:
+) -> dict[Task, Document]:
     """Return the annotations of a stage that answer what would be asked now about the replies of now, by task."""
     if not tasks:
         return {}
@@ -135,7 +130,7 @@ def annotations(
         if shown := task.shown(replies):
             document = stored.get(_address(task.judge.role, _identity(task, shown, question(task))))
             if document is not None:
-                present[task.name] = document
+                present[task] = document
     return present
 
 
@@ -154,7 +149,7 @@ def pending_tasks(
         shown = tuple(by_key[key] for key in task.runs if key in by_key)
         if len(shown) < len(task.runs) or not all(state.to_judge for state in shown):
             continue
-        earlier = present.get(task.name)
+        earlier = present.get(task)
         if stage.answered:
             calls = stage.answered(shown[0], task)
         else:
@@ -166,7 +161,7 @@ def pending_tasks(
     pending, question = [], _questions(stage, plan)
     for task, shown in wanted:
         seen = tuple(text for state in shown if (text := state.reply(texts)) is not None)
-        pending.append(Pending(stage, plan, task, shown, seen, question, present.get(task.name)))
+        pending.append(Pending(stage, plan, task, shown, seen, question, present.get(task)))
     return pending, answered
 
 
@@ -217,7 +212,7 @@ def count(stage: Stage, plan: Plan, store: Store) -> dict[str, Any]:
         "left_out"
         if any(run is not None and run.excluded for run in map(replies.get, task.runs))
         else "answered"
-        if task.name in present and present[task.name]["answered"]
+        if task in present and present[task]["answered"]
         else "missing"
         for task in tasks
     )
