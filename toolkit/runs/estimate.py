@@ -363,63 +363,45 @@ def task_tokens(
     experience: Experience,
     count: Callable[[str, str], int],
 ) -> Iterator[Expected]:
-    """Yield the same of what a stage asks one judge about replies."""
-    spec = plan.judge_models[role]
+    """Yield the same of what a stage asks one judge about replies.
+
+    At worst each question is asked once more, with all that the judge said before.
+    """
+    spec, repair = plan.judge_models[role], int(plan.manner.repair)
     encoding, times = spec.counted_by
 
     @cache
-    def without_replies(prompts: tuple[str, ...]) -> tuple[ModelRequest, tuple[float, float]]:
-        task, prompt = Task(plan.judges[role], tuple((prompt_id, "", 0) for prompt_id in prompts)), ""
+    def without_replies(prompt_ids: tuple[str, ...]) -> tuple[ModelRequest, float, float]:
+        task, prompt = Task(plan.judges[role], tuple((prompt_id, "", 0) for prompt_id in prompt_ids)), ""
         if stage.blank:
             request, prompt = stage.blank(plan, task)
         else:
-            request = stage.requests(plan, task, [""] * len(prompts))[0]
-        words, extra = _fixed_tokens(request, spec, count)
-        return request, (words + (times * count(prompt, encoding) if prompt else 0), extra)
+            request = stage.requests(plan, task, [""] * len(prompt_ids))[0]
+        words = times * sum(count(message.content, encoding) for message in request.messages)
+        # A provider may bill the schema, and not all do.
+        schema = times * count(request.response_schema or "", encoding)
+        extra = MESSAGE_TOKENS * len(request.messages) + schema
+        return request, words + times * count(prompt, encoding), extra
 
     for pending, share in tasks:
-        request, fixed = without_replies(tuple(prompt_id for prompt_id, _, _ in pending.task.runs))
+        request, text, extra = without_replies(tuple(prompt_id for prompt_id, _, _ in pending.task.runs))
         shown = [_reply_tokens(plan, state, replies, spec) for state in pending.shown]
         # How many pieces a reply has is a matter of its words, whoever counts them.
         reply = [tokens / times for tokens in shown[0]]
         pieces = (reply[0], reply[1], max(_longest(pending.shown[0]), reply[2]))
-        low, expected, worst = (share * stage.parts(plan, tokens) for tokens in pieces)
-        yield _of_judge(plan, request, spec, experience, fixed, shown, (low, expected, worst))
+        calls = [share * stage.parts(plan, tokens) for tokens in pieces]
+        got = (*experience.limited(request.max_tokens), request.max_tokens * (1.0 + repair))
+        again = repair * (request.max_tokens + REPAIR_TOKENS)
+        low, likely, longest = (text + sum(tokens[at] for tokens in shown) for at in range(3))
+        once = longest + extra
+        sent = (low, likely, (once * (1 + repair) + again) * spec.doubt)
+        prompts = (low, likely, (once + again) * spec.doubt)
+        yield calls[1], _times(calls, sent), _times(calls, got), prompts
 
 
-def _of_judge(
-    plan: Plan,
-    request: ModelRequest,
-    spec: ModelSpec,
-    experience: Experience,
-    fixed: tuple[float, float],
-    shown: Sequence[Three],
-    calls: Three,
-) -> Expected:
-    """Return calls and tokens of questions to a judge; at worst each is asked once more, with all it said before."""
-    (text, extra), repair = fixed, int(plan.manner.repair)
-    got = (*experience.limited(request.max_tokens), request.max_tokens * (1.0 + repair))
-    again = repair * (request.max_tokens + REPAIR_TOKENS)
-    low, likely, longest = (text + sum(tokens[at] for tokens in shown) for at in range(3))
-    once = longest + extra
-    prompts = (low, likely, (once + again) * spec.doubt)
-    sent = (low, likely, (once * (1 + repair) + again) * spec.doubt)
-    return calls[1], _times(calls, sent), _times(calls, got), prompts
-
-
-def _times(calls: Three, tokens: Three) -> Three:
+def _times(calls: Iterable[float], tokens: Three) -> Three:
     low, expected, worst = map(mul, calls, tokens)
     return low, expected, worst
-
-
-def _fixed_tokens(
-    request: ModelRequest, spec: ModelSpec, count: Callable[[str, str], int]
-) -> tuple[float, float]:
-    """Return the tokens of a request's words, and those that a provider may bill besides: the schema, not by all."""
-    encoding, times = spec.counted_by
-    words = times * sum(count(message.content, encoding) for message in request.messages)
-    schema = times * count(request.response_schema or "", encoding)
-    return words, MESSAGE_TOKENS * len(request.messages) + schema
 
 
 def _reply_tokens(plan: Plan, state: RunState, replies: Mapping[str, Experience], judge: ModelSpec) -> Three:
