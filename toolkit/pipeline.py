@@ -34,7 +34,7 @@ from toolkit.runs.provider_batch import Batches
 from toolkit.runs.run_state import is_answered, states_ahead, stored_by_index
 from toolkit.runs.stages import Pending, Stage, pending_tasks, unpaid
 from toolkit.runs.unsaved import take_up
-from toolkit.store.connection import Store
+from toolkit.store.connection import Store, windows
 from toolkit.store.documents import Annotation, Call
 from toolkit.store.records import (
     NO_RECORDS,
@@ -59,8 +59,6 @@ _Texts = asyncio.Future[dict[str, str]]
 
 AHEAD = 20
 """Runs that may wait for the store beside those that wait for a model."""
-WINDOW = 1000
-"""Runs for which the ledger and the replies in the store are read together."""
 
 
 def run_plan(
@@ -258,15 +256,13 @@ class _Execution:
         """Return whether a reply is shown to annotators: judges of the study judge what they have not judged yet."""
         if stored.failure or stored.excluded or not self.has_annotators:
             return False
+        # What judges scored before they compared pairs is in the ledger, and a replay gives it.
         if self.plan.compared and not (self.plan.scored or self.replay):
-            return (
-                False  # what judges scored before they compared pairs is in the ledger, and a replay gives it
-            )
+            return False
         return self.replay or not self.plan.test.judged or stored.ensemble_key != self.plan.ensemble_key
 
     def _with_reading(self, indices: Sequence[int]) -> Iterator[tuple[int, Callable[[], _Texts]]]:
-        for start in range(0, len(indices), WINDOW):
-            window = indices[start : start + WINDOW]
+        for window in windows(indices):
             # When the first of them needs it.
             reading = cache(lambda window=window: asyncio.ensure_future(self._read(window)))
             for index in window:

@@ -9,11 +9,10 @@ from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import ModelRequest
 from toolkit.plan import Plan, PlannedRun, PlannedRuns
 from toolkit.runs.ledger import Ledger
-from toolkit.store.connection import Store
+from toolkit.store.connection import WINDOW, Store
 from toolkit.store.documents import JUDGEMENT, Annotation, Run
 from toolkit.store.records import Stored, judgements_of, reply_texts, run_documents, stored_run
 
-WINDOW = 1000  # runs whose judgements are read together
 _OF_JUDGEMENT = ("run_id", "judge", "model", "rubric_hash", "call_id", "answered", "failed", "reason")
 
 
@@ -43,16 +42,6 @@ class RunState:
     text: str | None = None
     tokens: int | None = None
     to_judge: bool = True
-
-    @property
-    def failure(self) -> str | None:
-        """Why it failed; ``None`` where it did not, or nothing came yet."""
-        return self.stored.failure if self.stored else None
-
-    @property
-    def status(self) -> str | None:
-        """``succeeded``, ``failed``, or ``None`` before anything came."""
-        return None if self.stored is None else "failed" if self.stored.failure else "succeeded"
 
     def answered_by(self, role: str) -> bool:
         """Return whether a judge has said all it will be asked for."""
