@@ -25,17 +25,17 @@ from toolkit.runs.decisions import keep_decision
 from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, share_of, worst_aud
-from toolkit.runs.instruments import JUDGEMENTS, STAGES, automatic_stages
+from toolkit.runs.instruments import JUDGEMENTS, automatic_stages, stages_of
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.limits import UNREACHABLE
 from toolkit.runs.measure import Outcome, annotated_by, measure
 from toolkit.runs.progress import Progress
 from toolkit.runs.provider_batch import Batches
 from toolkit.runs.run_state import is_answered, states_ahead, stored_by_index
-from toolkit.runs.stages import Pending, Stage, pending_tasks, unpaid
+from toolkit.runs.stages import Pending, Stage, pending_tasks, requests_of, unpaid
 from toolkit.runs.unsaved import take_up
 from toolkit.store.connection import Store, windows
-from toolkit.store.documents import Annotation, Call
+from toolkit.store.documents import Call
 from toolkit.store.records import (
     NO_RECORDS,
     Stored,
@@ -98,7 +98,7 @@ def run_plan(
                 reached, failed_before = await asking.run(shown=progress), asking.failed_before
             if batches and plan.scored:
                 tasks, _ = pending_tasks(JUDGEMENTS, plan, store, states_ahead(plan, store)[: len(runs)])
-                await batches.fill((request for task in tasks for request in task.requests), "judge")
+                await batches.fill(requests_of(tasks), "judge")
             work = execution(runs, only_judge=only_judge or bool(batches))
             if reached:  # what batches brought of judges
                 await _write_free(free())
@@ -150,10 +150,8 @@ def replay_changes(
             plan, plan.runs, store, gateway, stop, replay=True, writer=changes, excused=excused
         )
         await execution.run(shown=False)
-        for stage in STAGES:
-            query = {"study": plan.study.name, "kind": stage.name}
-            if stage.automatic or store.has(Annotation, query):  # somebody asked for it
-                await _ask_stage(stage, execution, None, shown=False)
+        for stage in stages_of(plan, store):
+            await _ask_stage(stage, execution, None, shown=False)
         await gateway.close()
         return execution.documents
 
@@ -246,8 +244,11 @@ class _Execution:
         ids = self.runs.call_ids
         calls = self.store.find_by(Call, "_id", (ids[index] for index in unfinished), only=("study", "state"))
         is_own = {call["_id"]: call["study"] == name for call in calls if call["state"] == "done"}
-        free, most = self.stored, self.free
-        return [n for n in unfinished if n in free or is_own.get(ids[n]) or (n < most and ids[n] in is_own)]
+        return [
+            index
+            for index in unfinished
+            if index in self.stored or is_own.get(ids[index]) or (index < self.free and ids[index] in is_own)
+        ]
 
     def _is_to_ask(self, stored: Stored | None) -> bool:
         return not self.only_judge and (self.replay or not is_answered(stored, self.policies))
@@ -428,11 +429,10 @@ async def _ask_stage(
     tasks = unpaid(stage, plan, store, execution.runs.call_ids, again=execution.replay)
     if not tasks:
         return None
-    requests = [request for task in tasks for request in task.requests]
     if batches:
-        await batches.fill(requests, stage.purpose)
+        await batches.fill(requests_of(tasks), stage.purpose)
     if batches or gateway.free:
-        await gateway.prefetch(requests)
+        await gateway.prefetch(requests_of(tasks))
     bar = Progress(stage.name, len(tasks), shown=shown, since=gateway.counters, waiting=gateway.waiting)
     groups: dict[Any, list[Pending]] = defaultdict(list)
     for task in tasks:
@@ -464,10 +464,10 @@ def ask_stage(
     async def work(ask: Ask, stop: threading.Event) -> list[Judgement]:
         return await all_of(task.answered(store.writer, ask) for task in tasks)
 
-    requests = [request for task in tasks for request in task.requests]
-    label = "judge calls" if stage.purpose == "judge" else stage.name
+    purpose = stage.purpose
+    label = "judge calls" if purpose == "judge" else stage.name
     return ask_study(
-        plan, store, work, requests=requests, label=label, purpose=stage.purpose, progress=progress
+        plan, store, work, requests=requests_of(tasks), label=label, purpose=purpose, progress=progress
     )
 
 
@@ -578,5 +578,5 @@ def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -
 
 def _unpaid(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> list[ModelRequest]:
     by_id = {request.identity(): request for request in requests}
-    paid = Ledger(store, plan.study.name).prefetch(list(by_id))
+    paid = Ledger(store, plan.study.name).prefetch(by_id)
     return [request for call_id, request in by_id.items() if call_id not in paid]

@@ -222,3 +222,9 @@ STAGES = [VOTES, ELEMENTS, DRIFT]
 def automatic_stages() -> list[Stage]:
     """Return the stages that are a part of `toolkit run`."""
     return [stage for stage in STAGES if stage.automatic]
+
+
+def stages_of(plan: Plan, store: Store) -> list[Stage]:
+    """Return the stages of a study: those of every run, and those that somebody asked for."""
+    study = plan.study.name
+    return [s for s in STAGES if s.automatic or store.has(Annotation, {"study": study, "kind": s.name})]

@@ -173,10 +173,14 @@ def unpaid(
     return [task for task in tasks if task.is_ready]
 
 
-def stage_requests(stage: Stage, plan: Plan, store: Store) -> list[ModelRequest]:
-    """Return every request of a stage about the replies that are there, repairs aside, to estimate the cost."""
-    tasks = unpaid(stage, plan, store, plan.call_ids, again=True)
+def requests_of(tasks: Iterable[Pending]) -> list[ModelRequest]:
+    """Return the requests of some tasks, repairs aside."""
     return [request for task in tasks for request in task.requests]
+
+
+def stage_requests(stage: Stage, plan: Plan, store: Store) -> list[ModelRequest]:
+    """Return every request of a stage about the replies that are there, to estimate the cost."""
+    return requests_of(unpaid(stage, plan, store, plan.call_ids, again=True))
 
 
 def unpaid_by_role(
