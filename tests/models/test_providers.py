@@ -276,7 +276,7 @@ def asked(folder, chosen):
     for run in plan.runs:
         yield plan.models[run.model], run.request
     for role, spec in plan.judge_models.items():
-        for request in score_requests(plan, plan.judges[role], next(iter(plan.prompts)), "Reply."):
+        for request in score_requests(plan, plan.judges[role], run.prompt, "Reply."):
             yield spec, request
 
 

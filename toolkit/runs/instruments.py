@@ -154,7 +154,7 @@ def _drift_tasks(plan: Plan, store: Store) -> Iterator[Task]:
 
 def _score_requests(plan: Plan, task: Task, texts: _Texts) -> list[ModelRequest]:
     ((prompt_id, _, _),), (text,) = task.runs, texts
-    requests = score_requests(plan, task.judge, prompt_id, text)
+    requests = score_requests(plan, task.judge, plan.prompts[prompt_id], text)
     return [*{request.identity(): on_day(request, task.day) for request in requests}.values()]
 
 

@@ -8,6 +8,7 @@ from toolkit.judges.judgement import judge_label, judgement_requests
 from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import ModelRequest
 from toolkit.plan import Plan, PlannedRun, PlannedRuns
+from toolkit.prompt_test import PromptWithContext
 from toolkit.runs.ledger import Ledger
 from toolkit.store.connection import WINDOW, Store
 from toolkit.store.documents import JUDGEMENT, Annotation, Run
@@ -140,7 +141,7 @@ def _with_judgements(
         run, text = state.run, state.reply(texts) or ""
         for role in plan.judges_of(run.model):
             judges = (plan.judges[role].of_run(run.repeat, again) for again in range(plan.manner.repeats))
-            firsts = (score_requests(plan, judge, run.prompt.prompt_id, text)[0] for judge in judges)
+            firsts = (score_requests(plan, judge, run.prompt, text)[0] for judge in judges)
             judgements = [documents.get((run_id, request.identity())) for request in firsts]
             if present := [judgement for judgement in judgements if judgement]:
                 reasons = [judgement["reason"] or "unknown" for judgement in present if judgement["failed"]]
@@ -190,9 +191,10 @@ def states_ahead(plan: Plan, store: Store) -> tuple[RunState, ...]:
     return states
 
 
-def score_requests(plan: Plan, judge: JudgeSpec, prompt_id: str, text: str) -> Sequence[ModelRequest]:
+def score_requests(
+    plan: Plan, judge: JudgeSpec, prompt: PromptWithContext, text: str
+) -> Sequence[ModelRequest]:
     """Return the requests of one judgement of a reply to a prompt, repairs left out; the first one names it."""
-    prompt = plan.prompts[prompt_id]
     reference = str(prompt.context or "")
     return judgement_requests(judge, plan.rubric, prompt.text, text, plan.manner, reference)
 
