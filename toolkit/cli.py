@@ -518,9 +518,10 @@ def drift(study: Study, size: int, yes: bool) -> Summary:
     Exit code 1 where a composite is not shown to be within judges.drift_tolerance.
     """
     from toolkit.probes.drift import drift_job, measure_drift
+    from toolkit.runs.stages import stage_requests
 
     job = drift_job(study.plan, study.store, size)
-    _confirm(study, yes, job.requests)
+    _confirm(study, yes, lambda: stage_requests(job.stage, study.plan, study.store))
     return measure_drift(study, job)
 
 

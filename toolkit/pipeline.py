@@ -25,16 +25,16 @@ from toolkit.runs.decisions import keep_decision
 from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, share_of, worst_aud
-from toolkit.runs.instruments import automatic_stages
+from toolkit.runs.instruments import JUDGEMENTS, automatic_stages, stages_of
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.limits import UNREACHABLE
 from toolkit.runs.measure import Outcome, annotated_by, measure
 from toolkit.runs.progress import Progress
 from toolkit.runs.provider_batch import Batches
-from toolkit.runs.run_state import is_answered, judge_calls, states_ahead, stored_by_index
-from toolkit.runs.stages import Pending, Stage, unpaid
+from toolkit.runs.run_state import is_answered, states_ahead, stored_by_index
+from toolkit.runs.stages import Pending, Stage, pending_tasks, requests_of, unpaid
 from toolkit.runs.unsaved import take_up
-from toolkit.store.connection import Store
+from toolkit.store.connection import Store, windows
 from toolkit.store.documents import Call
 from toolkit.store.records import (
     NO_RECORDS,
@@ -59,8 +59,6 @@ _Texts = asyncio.Future[dict[str, str]]
 
 AHEAD = 20
 """Runs that may wait for the store beside those that wait for a model."""
-WINDOW = 1000
-"""Runs for which the ledger and the replies in the store are read together."""
 
 
 def run_plan(
@@ -80,10 +78,8 @@ def run_plan(
 
     async def execute() -> Outcome:
         gateway, batches = _gateway(plan, store, endpoints, stop, replay=replay), None
-        execution = partial(
-            _Execution, plan=plan, runs=runs, store=store, gateway=gateway, stop=stop, replay=replay
-        )
-        free = partial(execution, runs=plan.runs, only_judge=False, free=len(runs))
+        execution = partial(_Execution, plan, store=store, gateway=gateway, stop=stop, replay=replay)
+        free = partial(execution, plan.runs, free=len(runs))
         reached, failed_before = None, {}
         try:
             gateway.open()
@@ -98,11 +94,12 @@ def run_plan(
                 await _write_free(free())
             if batches and not only_judge:
                 await _ask_in_batches(plan, runs, store, batches)
-                asking = execution(only_judge=False, only_ask=True)
+                asking = execution(runs, only_ask=True)
                 reached, failed_before = await asking.run(shown=progress), asking.failed_before
             if batches and plan.scored:
-                await batches.fill(judge_calls(plan, store, states_ahead(plan, store)[: len(runs)]), "judge")
-            work = execution(only_judge=only_judge or bool(batches))
+                tasks, _ = pending_tasks(JUDGEMENTS, plan, store, states_ahead(plan, store)[: len(runs)])
+                await batches.fill(requests_of(tasks), "judge")
+            work = execution(runs, only_judge=only_judge or bool(batches))
             if reached:  # what batches brought of judges
                 await _write_free(free())
             reached = reached or await work.run(shown=progress)
@@ -141,7 +138,7 @@ class Changes:
 def replay_changes(
     plan: Plan, store: Store, excused: Callable[[Stored, Judgement], bool]
 ) -> tuple[list[tuple[Record, Fields | None]], StoredRecords]:
-    """Return what a replay would write of runs and judgements, and what is stored of them; nothing is written.
+    """Return what a replay would write, and what is stored of runs and judgements; nothing is written.
 
     A judgement that is missing and excused counts as one that is still to be asked.
     """
@@ -150,17 +147,11 @@ def replay_changes(
     async def execute() -> StoredRecords:
         gateway = _gateway(plan, store, endpoints_of(plan), stop, replay=True)
         execution = _Execution(
-            plan,
-            plan.runs,
-            store,
-            gateway,
-            stop,
-            only_judge=False,
-            replay=True,
-            writer=changes,
-            excused=excused,
+            plan, plan.runs, store, gateway, stop, replay=True, writer=changes, excused=excused
         )
         await execution.run(shown=False)
+        for stage in stages_of(plan, store):
+            await _ask_stage(stage, execution, None, shown=False)
         await gateway.close()
         return execution.documents
 
@@ -180,8 +171,8 @@ class _Execution:
     store: Store
     gateway: Gateway
     stop: threading.Event
-    only_judge: bool
     replay: bool
+    only_judge: bool = False
     only_ask: bool = False
     free: int | None = None
     """Where only what the ledger has is written: how many of the runs the study is to ask for."""
@@ -253,8 +244,11 @@ class _Execution:
         ids = self.runs.call_ids
         calls = self.store.find_by(Call, "_id", (ids[index] for index in unfinished), only=("study", "state"))
         is_own = {call["_id"]: call["study"] == name for call in calls if call["state"] == "done"}
-        free, most = self.stored, self.free
-        return [n for n in unfinished if n in free or is_own.get(ids[n]) or (n < most and ids[n] in is_own)]
+        return [
+            index
+            for index in unfinished
+            if index in self.stored or is_own.get(ids[index]) or (index < self.free and ids[index] in is_own)
+        ]
 
     def _is_to_ask(self, stored: Stored | None) -> bool:
         return not self.only_judge and (self.replay or not is_answered(stored, self.policies))
@@ -263,15 +257,13 @@ class _Execution:
         """Return whether a reply is shown to annotators: judges of the study judge what they have not judged yet."""
         if stored.failure or stored.excluded or not self.has_annotators:
             return False
+        # What judges scored before they compared pairs is in the ledger, and a replay gives it.
         if self.plan.compared and not (self.plan.scored or self.replay):
-            return (
-                False  # what judges scored before they compared pairs is in the ledger, and a replay gives it
-            )
+            return False
         return self.replay or not self.plan.test.judged or stored.ensemble_key != self.plan.ensemble_key
 
     def _with_reading(self, indices: Sequence[int]) -> Iterator[tuple[int, Callable[[], _Texts]]]:
-        for start in range(0, len(indices), WINDOW):
-            window = indices[start : start + WINDOW]
+        for window in windows(indices):
             # When the first of them needs it.
             reading = cache(lambda window=window: asyncio.ensure_future(self._read(window)))
             for index in window:
@@ -433,23 +425,22 @@ async def _ask_stage(
     stage: Stage, execution: _Execution, batches: Batches | None, *, shown: bool
 ) -> BudgetReached | None:
     """Have judges answer what a stage has still to ask of the replies that are there, and save each answer."""
-    plan, store, gateway = execution.plan, execution.store, execution.gateway
+    plan, store, gateway, writer = execution.plan, execution.store, execution.gateway, execution.writer
     tasks = unpaid(stage, plan, store, execution.runs.call_ids, again=execution.replay)
     if not tasks:
         return None
-    requests = [request for task in tasks for request in task.requests]
     if batches:
-        await batches.fill(requests, stage.purpose)
+        await batches.fill(requests_of(tasks), stage.purpose)
     if batches or gateway.free:
-        await gateway.prefetch(requests)
+        await gateway.prefetch(requests_of(tasks))
     bar = Progress(stage.name, len(tasks), shown=shown, since=gateway.counters, waiting=gateway.waiting)
     groups: dict[Any, list[Pending]] = defaultdict(list)
     for task in tasks:
         groups[task.task.judge.provider, task.task.judge.endpoint].append(task)
 
     async def work(task: Pending) -> None:
-        judgement = await task.answered(plan, store, partial(gateway.ask, purpose=stage.purpose))
-        store.writer.check()
+        judgement = await task.answered(writer, partial(gateway.ask, purpose=stage.purpose))
+        writer.check()
         bar.fail(stage.name, int(judgement.failed and not judgement.interrupted))
         if judgement.answered or not execution.stop.is_set():
             bar.step(gateway.counters)
@@ -458,7 +449,7 @@ async def _ask_stage(
         return await each(groups.values(), work, at_once=execution.at_once, stop=execution.stop)
     finally:
         bar.close()
-        await store.writer.settled()
+        await writer.settled()
 
 
 def ask_stage(
@@ -471,12 +462,12 @@ def ask_stage(
     tasks = unpaid(stage, plan, store, plan.call_ids, again=True)
 
     async def work(ask: Ask, stop: threading.Event) -> list[Judgement]:
-        return await all_of(task.answered(plan, store, ask) for task in tasks)
+        return await all_of(task.answered(store.writer, ask) for task in tasks)
 
-    requests = [request for task in tasks for request in task.requests]
-    label = "judge calls" if stage.purpose == "judge" else stage.name
+    purpose = stage.purpose
+    label = "judge calls" if purpose == "judge" else stage.name
     return ask_study(
-        plan, store, work, requests=requests, label=label, purpose=stage.purpose, progress=progress
+        plan, store, work, requests=requests_of(tasks), label=label, purpose=purpose, progress=progress
     )
 
 
@@ -587,5 +578,5 @@ def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -
 
 def _unpaid(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> list[ModelRequest]:
     by_id = {request.identity(): request for request in requests}
-    paid = Ledger(store, plan.study.name).prefetch(list(by_id))
+    paid = Ledger(store, plan.study.name).prefetch(by_id)
     return [request for call_id, request in by_id.items() if call_id not in paid]

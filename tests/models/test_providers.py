@@ -15,7 +15,7 @@ from toolkit.models.catalogue import PROVIDERS, model_names, model_spec
 from toolkit.models.registry import open_model
 from toolkit.models.thoughts import written_in
 from toolkit.plan import make_plan
-from toolkit.runs.run_state import judge_requests
+from toolkit.runs.run_state import score_requests
 from toolkit.study_file import load_study_file
 from toolkit.words import JUDGE_ROLES
 
@@ -276,7 +276,7 @@ def asked(folder, chosen):
     for run in plan.runs:
         yield plan.models[run.model], run.request
     for role, spec in plan.judge_models.items():
-        for request in judge_requests(plan, role, response="Reply.")[0]:
+        for request in score_requests(plan, plan.judges[role], run.prompt, "Reply."):
             yield spec, request
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from operator import itemgetter
@@ -19,8 +19,7 @@ from toolkit.pipeline import replay_changes
 from toolkit.plan import Plan
 from toolkit.report.manifest import MANIFEST, differing_files
 from toolkit.report.show import NothingToShow
-from toolkit.runs.instruments import STAGES
-from toolkit.runs.stages import differences as stage_differences
+from toolkit.runs.instruments import automatic_stages
 from toolkit.store import documents
 from toolkit.store.connection import Store, prompt_document
 from toolkit.store.records import MOMENTS, Stored
@@ -83,10 +82,7 @@ def verify_study(study: Study) -> Summary:
 def record_differences(study: Study) -> list[str]:
     """Return a line for all in the store of a study that its ledger does not give, or that contradicts itself."""
     plan, store = study.plan, study.store
-    lines = [*_differing_records(plan, store)]
-    for stage in STAGES:
-        lines += stage_differences(stage, plan, store, cache(partial(_shared_calls, plan, store)))
-    return [*lines, *contradictions(plan, store)]
+    return [*_differing_records(plan, store), *contradictions(plan, store)]
 
 
 def _output_folders(study: Study) -> list[Path]:
@@ -134,7 +130,7 @@ def _differing_inputs(study: Study, path: Path) -> Iterator[str]:
 
 
 def _differing_records(plan: Plan, store: Store) -> Iterator[str]:
-    """Yield a line for each run, judgement and reply that a replay would write anew."""
+    """Yield a line for each run, reply and annotation that a replay would write anew."""
     shared = cache(partial(_shared_calls, plan, store))
 
     def excused(run: Stored, judgement: Judgement) -> bool:
@@ -145,10 +141,12 @@ def _differing_records(plan: Plan, store: Store) -> Iterator[str]:
 
     changes, stored = replay_changes(plan, store, excused)
     runs = {run["run_id"]: run for run in stored.runs.values()}
-    missing, lines = set[str](), list[str]()
+    missing, lines, annotations = set[str](), list[str](), list[str]()
     for record, known in changes:
         content = record.document
-        if record.collection == "annotations" and content["run_id"] not in missing:
+        if content.get("kind", documents.JUDGEMENT) != documents.JUDGEMENT:
+            annotations += _differing_annotation(known, content, runs, shared)
+        elif record.collection == "annotations" and content["run_id"] not in missing:
             label = judge_label(content["judge"], content["judge_repeat"])
             run = _RUN.format_map(runs[content["run_id"]])
             lines += _difference(f"judgement by {label} of {run}", known, content)
@@ -171,13 +169,41 @@ def _differing_records(plan: Plan, store: Store) -> Iterator[str]:
             remedy = "`toolkit run STUDY --replay` restores it"
             yield f"reply of run {run_id}: its text was changed or is missing; {remedy}"
     yield from _differing_material(plan, store, {run["prompt_id"] for run in runs.values()})
+    yield from annotations
+
+
+def _differing_annotation(
+    stored: _Document | None,
+    expected: _Document,
+    runs: Mapping[str, _Document],
+    shared: Callable[[], set[str]],
+) -> Iterator[str]:
+    """Yield a line where an annotation is not what the ledger gives.
+
+    One that is not there may be missing where another study, or another record, paid for its calls: a study that was
+    stopped did not come to it.
+    """
+    shown = [runs[reply["run_id"]] for reply in expected["shown"]]
+    models, day = " and ".join(run["model"] for run in shown), expected.get("day")
+    name = f"{expected['kind']} of {expected['judge']} on {shown[0]['prompt_id']} by {models}"
+    name += f", repeat {shown[0]['repeat']}" + (f", {day}" if day else "")
+    if stored is None:
+        is_expected = expected["answered"] and expected["kind"] in {
+            stage.name for stage in automatic_stages()
+        }
+        if is_expected and not shared().issuperset(expected["call_ids"]):
+            yield from _difference(name, None, expected)
+    elif stored["answered"] and not expected["call_ids"]:
+        yield f"{name}: the ledger does not give it"
+    elif stored["answered"]:
+        yield from _difference(name, stored, expected)
 
 
 def _difference(name: str, stored: _Document | None, expected: _Document) -> Iterator[str]:
     if stored is None:
         yield f"{name}: is missing, and the ledger gives it"
     # Those are given when a record is written.
-    elif parts := {*differing(stored, dict.fromkeys(stored) | dict(expected))} - {"_id", "run_id", *MOMENTS}:
+    elif parts := {*differing(stored, dict.fromkeys(stored) | dict(expected))} - {"_id", *MOMENTS}:
         yield f"{name}: {', '.join(sorted(parts))} differ from what the ledger gives"
 
 

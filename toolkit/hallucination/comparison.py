@@ -68,10 +68,9 @@ def reply_items(plan: Plan, runs: pd.DataFrame) -> list[LabelledItem]:
 
     A reference answer, where the base has one, is the perfect answer.
     """
-    prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}
     items = []
     for run in runs[(runs["status"] == "succeeded") & ~runs["excluded"]].to_dict("records"):
-        prompt = prompts[run["prompt_id"]]
+        prompt = plan.sources[run["prompt_id"]]
         reference = prompt.metadata.get("reference")
         items.append(LabelledItem(run["run_id"], prompt.text, run["reply"], reference, run=run))
     return items

@@ -4,11 +4,10 @@ import json
 from collections.abc import Sequence
 
 from toolkit.files import sha256_hex
-from toolkit.judges.judgement import Judgement, judgement_of
 from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, quote
-from toolkit.judges.request import JudgeSpec, ask_and_read, fence_code, object_schema
+from toolkit.judges.request import JudgeSpec, fence_code, object_schema
 from toolkit.judges.rubric import shipped_words
-from toolkit.models.base import Ask, ModelRequest
+from toolkit.models.base import ModelRequest
 
 INSTRUMENT = "elements"
 PRESENT = "present"
@@ -43,15 +42,6 @@ def parse_elements(text: str, finish_reason: str, elements: Sequence[str]) -> Pa
     absent = [element for name, element in zip(names, elements, strict=True) if answer[name] != PRESENT]
     share = 1 - len(absent) / len(elements)
     return Parsed({"share": share}, detail={"required": len(elements), "absent": absent})
-
-
-async def find_elements(
-    response: str, task: str, elements: Sequence[str], *, judge: JudgeSpec, ask: Ask, related: bool = False
-) -> Judgement:
-    """Have one judge look for the required elements in one reply."""
-    request = elements_request(judge, elements, task, response)
-    outcome = await ask_and_read(request, lambda text, end: parse_elements(text, end, elements), ask)
-    return judgement_of(judge, outcome, INSTRUMENT, DIGEST, related)
 
 
 def _names(elements: Sequence[str]) -> list[str]:

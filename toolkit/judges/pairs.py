@@ -7,17 +7,15 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Literal, NamedTuple
 
-from toolkit.judges.judgement import Judgement, judgement_of
 from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, quote, storable
 from toolkit.judges.request import (
     REASONS_LENGTH,
     JudgeSpec,
-    ask_and_read,
     fence_code,
     object_schema,
 )
 from toolkit.judges.rubric import Rubric, shipped_words
-from toolkit.models.base import Ask, ModelRequest
+from toolkit.models.base import ModelRequest
 
 Vote = Literal["first", "second", "tie"]
 INSTRUMENT = "pairs"
@@ -113,11 +111,3 @@ def parse_vote(text: str, finish_reason: str) -> Parsed:
     if vote is None:
         raise Unreadable("not a vote", quote(json.dumps(answer["better"])))
     return Parsed({}, storable(reasons) if isinstance(reasons, str) else None, {"vote": vote})
-
-
-async def compare(
-    request: ModelRequest, *, judge: JudgeSpec, ask: Ask, repair: bool = True, related: bool = False
-) -> Judgement:
-    """Have one judge compare two replies; the vote is in ``detail``, and there are no scores."""
-    outcome = await ask_and_read(request, parse_vote, ask, repair)
-    return judgement_of(judge, outcome, INSTRUMENT, "", related)

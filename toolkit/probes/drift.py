@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
 from toolkit.files import sha256_hex
-from toolkit.models.base import ModelRequest
 from toolkit.pipeline import ask_stage
 from toolkit.plan import Plan
 from toolkit.probes.job import balanced_sample, outcome_counts, usable_replies
 from toolkit.runs.instruments import DRIFT, anchor_tasks, anchored_calls, judge_tasks
-from toolkit.runs.stages import Stage, unpaid
+from toolkit.runs.stages import Stage
 from toolkit.store.connection import Store
 from toolkit.store.documents import Anchor
 from toolkit.store.drifts import anchor_document, anchor_label, anchors_of
-from toolkit.store.records import stored_judgements, stored_runs
+from toolkit.store.records import stored_judgements
 from toolkit.store.writer import Duplicate, utc_now
 from toolkit.words import Summary, money, total_aud
 
@@ -34,10 +33,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """An anchor set with the judgements that are asked anew on one day."""
+    """An anchor set whose judgements are asked anew on one day."""
 
-    plan: Plan
-    store: Store
     anchor: Mapping[str, Any]
     day: str
 
@@ -45,11 +42,6 @@ class Job:
     def stage(self) -> Stage:
         """What is asked on the day, and on no other."""
         return replace(DRIFT, tasks=partial(anchor_tasks, anchor=self.anchor, day=self.day))
-
-    def requests(self) -> list[ModelRequest]:
-        """Return every request of the day, repairs aside, to estimate its cost."""
-        tasks = unpaid(self.stage, self.plan, self.store, self.plan.call_ids, again=True)
-        return [request for task in tasks for request in task.requests]
 
 
 def drift_job(plan: Plan, store: Store, size: int, day: date | None = None) -> Job:
@@ -61,16 +53,13 @@ def drift_job(plan: Plan, store: Store, size: int, day: date | None = None) -> J
         )
     for anchor in anchors_of(store, name):
         if anchor["size"] == size and anchor_tasks(plan, store, anchor, today):
-            return Job(plan, store, anchor, today)
-    replies = {reply.run_id: reply for reply in usable_replies(plan, store)}
-    runs = [run for run in stored_runs(store, name, plan.call_ids).values() if run.run_id in replies]
-    complete = [run for run in runs if run.ensemble_key == plan.ensemble_key]
-    judged = stored_judgements(store, complete, plan.rubric.digest)
-    scored = [
-        reply
-        for run_id, reply in replies.items()
-        if run_id in judged and not any(judgement.failed for judgement in judged[run_id].values())
+            return Job(anchor, today)
+    replies = [
+        reply for reply in usable_replies(plan, store) if reply.stored.ensemble_key == plan.ensemble_key
     ]
+    judged = stored_judgements(store, (reply.stored for reply in replies), plan.rubric.digest)
+    judgements = [(reply, judged.get(reply.run_id, {}).values()) for reply in replies]
+    scored = [reply for reply, each in judgements if each and not any(judgement.failed for judgement in each)]
     chosen = balanced_sample(scored, size, plan.study.seed)
     if not chosen:
         raise InputError(
@@ -84,7 +73,7 @@ def drift_job(plan: Plan, store: Store, size: int, day: date | None = None) -> J
         }
         for reply in chosen
     ]
-    return Job(plan, store, anchor_document(name, size, plan.rubric.digest, content), today)
+    return Job(anchor_document(name, size, plan.rubric.digest, content), today)
 
 
 def measure_drift(study: Study, job: Job, *, progress: bool = True) -> Summary:
@@ -94,9 +83,9 @@ def measure_drift(study: Study, job: Job, *, progress: bool = True) -> Summary:
     """
     with suppress(Duplicate):  # before the first request: later days ask the same
         study.store.insert(Anchor, {"at": utc_now(), **job.anchor})
-    judgements, paid = ask_stage(job.stage, job.plan, study.store, progress=progress)
+    judgements, paid = ask_stage(job.stage, study.plan, study.store, progress=progress)
     counts, line = outcome_counts(judgements)
-    tolerance, label = job.plan.study.judges.drift_tolerance, anchor_label(job.anchor)
+    tolerance, label = study.plan.study.judges.drift_tolerance, anchor_label(job.anchor)
     drift = None
     if counts["unanswered"] < len(judgements):
         drift = study.judge_drift().get((label, job.day))

@@ -8,24 +8,24 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.judges.elements import CONTENT, DIGEST, INSTRUMENT
-from toolkit.judges.judgement import Judgement, judge, judgement_requests
+from toolkit.judges.judgement import Judgement
 from toolkit.judges.request import JudgeSpec, all_of, fence_code, shown_before
 from toolkit.models.base import Ask, ModelRequest
 from toolkit.pipeline import ask_stage, ask_study
 from toolkit.plan import Plan, PlannedRun
 from toolkit.probes.alterations import Altering, Probe, deal, probes_of, shipped_attacks
-from toolkit.runs.instruments import ELEMENTS
-from toolkit.runs.stages import unpaid
+from toolkit.runs.instruments import ELEMENTS, JUDGEMENTS
+from toolkit.runs.stages import Task, is_usable, stage_requests
 from toolkit.stats.agreement.drift import CONTROL, ProbeShifts, probe_shifts
-from toolkit.store.records import reply_texts, stored_runs
+from toolkit.store.records import Stored, reply_texts, stored_runs
 from toolkit.words import SCORE, Summary, counted, money, total_aud
 
 if TYPE_CHECKING:
@@ -38,21 +38,16 @@ ATTACKS = 3  # attacks for each reply by default: with 12 replies they are 36 di
 
 @dataclass(frozen=True)
 class Reply:
-    """A stored reply: its run, the id of the run's record, and its text."""
+    """A stored reply: its run, as it was planned and as it stands in the store, and its text."""
 
     run: PlannedRun
-    run_id: str
+    stored: Stored
     text: str
 
     @property
-    def task(self) -> str:
-        """The prompt."""
-        return self.run.prompt.text
-
-    @property
-    def reference(self) -> str:
-        """The reference answer, empty where there is none."""
-        return str(self.run.prompt.context or "")
+    def run_id(self) -> str:
+        """The id of the run's record."""
+        return self.stored.run_id
 
     @property
     def base(self) -> str:
@@ -63,23 +58,6 @@ class Reply:
     def length_bin(self) -> str:
         """The length bin of its prompt, empty where it has none."""
         return str(getattr(self.run.item.context, "length_bin", ""))
-
-    async def judgement(self, plan: Plan, spec: JudgeSpec, ask: Ask) -> Judgement:
-        """Have one judge of the study score the reply."""
-        return await judge(
-            self.text,
-            self.task,
-            judge=spec,
-            rubric=plan.rubric,
-            ask=ask,
-            manner=plan.manner,
-            related=self.run.model in spec.related,
-            reference=self.reference,
-        )
-
-    def requests(self, plan: Plan, spec: JudgeSpec) -> tuple[ModelRequest, ...]:
-        """Return the requests of this judgement, repairs aside; the first one names it."""
-        return judgement_requests(spec, plan.rubric, self.task, self.text, plan.manner, self.reference)
 
 
 @dataclass(frozen=True)
@@ -100,10 +78,9 @@ def outcome_counts(judgements: Sequence[Judgement]) -> tuple[dict[str, int], str
 def usable_replies(plan: Plan, store: Store) -> list[Reply]:
     """Return every stored reply that the study counts, in the order of its runs."""
     stored = stored_runs(store, plan.study.name, plan.call_ids)
-    usable = {key: run for key, run in stored.items() if not (run.failure or run.excluded)}
-    texts = reply_texts(store, usable.values())
-    runs = [(run, usable[run.key]) for run in plan.runs if run.key in usable]
-    return [Reply(run, record.run_id, texts.get(record.blob_id or "", "")) for run, record in runs]
+    usable = [(run, stored[run.key]) for run in plan.runs if is_usable(stored.get(run.key))]
+    texts = reply_texts(store, (record for _, record in usable))
+    return [Reply(run, record, texts.get(record.blob_id or "", "")) for run, record in usable]
 
 
 def probe_targets(
@@ -123,7 +100,8 @@ def probe_targets(
         )
     targets = []
     for reply, hand in zip(chosen, deal(shipped_attacks(), len(chosen), attacks, seed), strict=True):
-        shown = shown_before(plan.rubric, plan.manner, reply.task, reply.reference)
+        prompt = reply.run.prompt
+        shown = shown_before(plan.rubric, plan.manner, prompt.text, str(prompt.context or ""))
         altered = probes_of(Altering(reply.text, seed, hand, fence_code(shown, reply.text, seed)))
         probes = (Probe(CONTROL, "unaltered", reply.text), *altered)
         targets.append(Target(**vars(reply), probes=probes))
@@ -154,28 +132,23 @@ def balanced_sample(replies: Sequence[Reply], size: int, seed: int) -> tuple[Rep
     return tuple(chosen)
 
 
-def probe_requests(plan: Plan, targets: Sequence[Target]) -> tuple[ModelRequest, ...]:
-    """Return every request of a probe, repairs aside, to estimate its cost."""
-    judged = (item for target in targets for item in _judged_texts(plan, target))
-    return distinct(request for reply, spec, *_ in judged for request in reply.requests(plan, spec))
+def probe_requests(plan: Plan, targets: Sequence[Target]) -> list[ModelRequest]:
+    """Return every request of a probe, repairs aside, to estimate its cost; of equal ones the last."""
+    tasks = (item for target in targets for item in _tasks(plan, target))
+    requests = (request for _, task, text in tasks for request in JUDGEMENTS.requests(plan, task, [text]))
+    return list({request.identity(): request for request in requests}.values())
 
 
-def distinct(requests: Iterable[ModelRequest]) -> tuple[ModelRequest, ...]:
-    """Return requests, of equal ones the last."""
-    return tuple({request.identity(): request for request in requests}.values())
-
-
-def _judged_texts(plan: Plan, target: Target) -> Iterator[tuple[Reply, JudgeSpec, str, Probe | None]]:
-    """Yield each text with a judge and its role: the original (no probe) and the altered ones."""
+def _tasks(plan: Plan, target: Target) -> Iterator[tuple[Probe | None, Task, str]]:
+    """Yield the original (no probe) and each altered text with the task of each judge."""
     # Original and altered text have the same repeat index, so that they differ in the text alone; the control is the
     # next repeat of the judge on this run (test-retest).
-    for role, spec in plan.judges_of(target.run.model).items():
+    for spec in plan.judges_of(target.run.model).values():
         for probe in (None, *target.probes):
             text = target.text if probe is None else probe.text
             if text is not None:
                 again = 1 if probe is not None and probe.kind == CONTROL else 0
-                reply = replace(target, text=text)
-                yield reply, spec.of_run(target.run.repeat, again), role, probe
+                yield probe, Task(spec.of_run(target.run.repeat, again), (target.run.key,)), text
 
 
 def probe_judges(
@@ -183,16 +156,16 @@ def probe_judges(
 ) -> ProbeResult:
     """Ask every judge about stored replies and their altered versions; replies in the ledger are used again."""
     targets = probe_targets(plan, store, replies=replies, attacks=attacks)
-    tasks = [(target.run_id, *item) for target in targets for item in _judged_texts(plan, target)]
+    tasks = [(target, *item) for target in targets for item in _tasks(plan, target)]
 
     async def work(ask: Ask, stop: threading.Event) -> list[Judgement]:
-        return await all_of(reply.judgement(plan, spec, ask) for _, reply, spec, *_ in tasks)
+        return await all_of(JUDGEMENTS.work(plan, task, [text], ask) for *_, task, text in tasks)
 
     requests = probe_requests(plan, targets)
     judgements, paid = ask_study(plan, store, work, requests=requests, progress=progress)
     by_text = {
-        (run_id, role, probe): judgement
-        for (run_id, _, _, role, probe), judgement in zip(tasks, judgements, strict=True)
+        (target.run_id, task.judge.role, probe): judgement
+        for (target, probe, task, _), judgement in zip(tasks, judgements, strict=True)
     }
     pairs = tuple(
         Pair(
@@ -303,8 +276,7 @@ def element_requests(plan: Plan, store: Store) -> list[ModelRequest]:
             f"study {plan.study.name}: dataset {plan.dataset.name} names no required elements; give its bases the key "
             'elements, or take dataset = "rq1_controlled"'
         )
-    tasks = unpaid(ELEMENTS, plan, store, plan.call_ids, again=True)
-    return [request for task in tasks for request in task.requests]
+    return stage_requests(ELEMENTS, plan, store)
 
 
 def ask_elements(plan: Plan, store: Store, *, progress: bool = True) -> list[Judgement]:

@@ -104,7 +104,7 @@ def _served(spec: ModelSpec) -> dict[str, str]:
     if spec.base_url:  # its host, and a hash of all of it: a path or a query may hold a key
         parts = urlsplit(spec.base_url)
         port = f":{parts.port}" if parts.port else ""
-        address = f"{parts.scheme}://{parts.hostname}{port} (SHA-256 {_sha256(spec.base_url)[:12]})"
+        address = f"{parts.scheme}://{parts.hostname}{port} (SHA-256 {sha256_hex(spec.base_url)[:12]})"
     try:
         price = price_of(spec)
         usd = f"{price.usd_per_million_input:g} / {price.usd_per_million_output:g} USD"
@@ -114,7 +114,7 @@ def _served(spec: ModelSpec) -> dict[str, str]:
     return {
         "address": address,
         "weights": _weights(spec) if spec.provider == "local" else "",
-        "script": _sha256(script) if script else "",
+        "script": sha256_hex(script) if script else "",
         "request": ", ".join(sent) or "plain",
         _PRICE: cost,
     }
@@ -153,11 +153,7 @@ def _judge_prompt(plan: Plan) -> str:
         )
     if plan.compared:
         requests.append(pair_request(judge, plan.rubric, "Task.", "Reply.", "Reply."))
-    return _sha256(repr([(request.messages, request.response_schema) for request in requests]))
-
-
-def _sha256(text: str) -> str:
-    return sha256_hex(text)
+    return sha256_hex(repr([(request.messages, request.response_schema) for request in requests]))
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
@@ -177,7 +173,7 @@ def bases_of(plan: Plan) -> set[str]:
 def digest_of(content: Mapping[str, str]) -> str:
     """Return the SHA-256 of what was decided; what providers ask for it is no part of that."""
     without_prices = {key: value for key, value in content.items() if not key.startswith(f"{_PRICE}.")}
-    return _sha256(json.dumps(without_prices, sort_keys=True))
+    return sha256_hex(json.dumps(without_prices, sort_keys=True))
 
 
 def keep_decision(plan: Plan, store: Store) -> None:
@@ -192,8 +188,10 @@ def keep_decision(plan: Plan, store: Store) -> None:
     replied = replied or store.has(Run, {"study": study, "status": "succeeded"})
     # After the one before it, whatever the clock says; two processes that decide the same at once write it once.
     now = datetime.now(UTC)
-    at = max(now, _utc(last["at"]) + timedelta(milliseconds=1)) if last else now
-    name = _sha256("\n".join([study, digest_of(content), json.dumps(content), last["_id"] if last else ""]))
+    at = max(now, last["at"] + timedelta(milliseconds=1)) if last else now
+    name = sha256_hex(
+        "\n".join([study, digest_of(content), json.dumps(content), last["_id"] if last else ""])
+    )
     entry = {"_id": name, "study": study, "at": at, "replied": replied}
     entry["content"] = json.dumps(content, sort_keys=True)
     with contextlib.suppress(Duplicate):
@@ -201,7 +199,7 @@ def keep_decision(plan: Plan, store: Store) -> None:
 
 
 def _history(store: Store, study: str) -> list[dict[str, Any]]:
-    return sorted(store.each_where(Decision, {"study": study}), key=lambda entry: _utc(entry["at"]))
+    return sorted(store.each_where(Decision, {"study": study}), key=lambda entry: entry["at"])
 
 
 def decisions_of(plan: Plan, store: Store) -> Decisions:
@@ -211,7 +209,7 @@ def decisions_of(plan: Plan, store: Store) -> Decisions:
     if not before:
         return Decisions({}, None, pd.DataFrame(columns=list(COLUMNS)))
     first = json.loads(before[-1]["content"])
-    later = [(_utc(entry["at"]), json.loads(entry["content"])) for entry in entries if entry["replied"]]
+    later = [(entry["at"], json.loads(entry["content"])) for entry in entries if entry["replied"]]
     rows: list[tuple[Any, ...]] = []
     state = dict(first)
     for at, content in [*later, (pd.NaT, decided(plan))]:
@@ -223,7 +221,7 @@ def decisions_of(plan: Plan, store: Store) -> Decisions:
                 rows.append((at, _TABLE["words"].get(key, key.replace(".", " ").replace("_", " ")), was, now))
             state[key] = now
     rows += [*_left_out(plan, store), *_paid_by_others(plan, store)]
-    return Decisions(first, _utc(before[-1]["at"]), pd.DataFrame(rows, columns=list(COLUMNS)))
+    return Decisions(first, before[-1]["at"], pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
 def _left_out(plan: Plan, store: Store) -> Iterator[tuple[Any, ...]]:
@@ -257,11 +255,7 @@ def _paid_by_others(plan: Plan, store: Store) -> Iterator[tuple[Any, ...]]:
     fields = ("study", "updated_at")
     calls = store.find_by(Call, "_id", plan.call_ids, only=fields, query={"state": "done"})
     for study in sorted({call["study"] for call in calls} - {plan.study.name}):
-        moments = [_utc(call["updated_at"]) for call in calls if call["study"] == study]
+        moments = [call["updated_at"] for call in calls if call["study"] == study]
         number, first = counted(len(moments), "replies"), f"{min(moments):%Y-%m-%d %H:%M} UTC"
         by = f"{number} of {len(plan.call_ids)} paid for by study {study}, the first on {first}"
         yield min(moments), "replies of another study", _PLANNED, by
-
-
-def _utc(moment: datetime) -> datetime:
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

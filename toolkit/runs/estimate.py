@@ -8,13 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache, partial
-from itertools import chain
 from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError, StudyError
-from toolkit.judges.request import shown_before
 from toolkit.models.base import ModelRequest, Usage
 from toolkit.models.catalogue import OTHER_TOKENIZER, ModelSpec
 from toolkit.models.prices import Price, aud_cost, batch_price, price_of, worst_cost
@@ -25,19 +23,11 @@ from toolkit.plan import Plan
 from toolkit.runs.budget import spent_and_held
 from toolkit.runs.execution import IN_ORDER_UP_TO
 from toolkit.runs.gateway import at_once_of, named_models
-from toolkit.runs.instruments import automatic_stages
+from toolkit.runs.instruments import JUDGEMENTS, automatic_stages
 from toolkit.runs.progress import duration
 from toolkit.runs.provenance import shared_lines, shared_replies
-from toolkit.runs.run_state import (
-    RunState,
-    calls_of_judge,
-    distinct,
-    judge_requests,
-    judge_shares,
-    states_ahead,
-    states_of_judge,
-)
-from toolkit.runs.stages import Stage, Task, unpaid_by_role
+from toolkit.runs.run_state import RunState, states_ahead
+from toolkit.runs.stages import Pending, Stage, Task, unpaid_by_role
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.writer import utc_now
@@ -95,53 +85,36 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
     experiences: dict[str, Experience] = {}
     rows, specs = [], [*plan.models.values(), *plan.judge_models.values()]
     needs: dict[str, tuple[int, int]] = {}
-    counted_already: set[str] = set()  # two names of one model share their calls
+    counted: set[str] = set()
     for name, spec in plan.models.items():
-        states = distinct(state for state in ahead if state.run.model == name)
+        states = [state for state in ahead if state.run.model == name]
         if any(state.request for state in states):
             experiences[name] = experience_of(plan, store, spec, "run")
-        uncounted = [state for state in states if state.run.call_id not in counted_already]
-        counted_already.update(state.run.call_id for state in uncounted)
-        to_ask = [state for state in uncounted if state.request is not None]
-        tokens = list(run_tokens(to_ask, spec, experiences[name], count)) if to_ask else []
+        # Equal requests are paid once, and two names of one model share their calls.
+        by_call = {state.run.call_id: state for state in states if state.run.call_id not in counted}
+        counted |= by_call.keys()
+        to_ask = [state for state in by_call.values() if state.request]
+        experience = experiences[name] if to_ask else None
+        tokens = list(run_tokens(to_ask, spec, experience, count)) if experience else []
         needs |= _too_long(name, spec, tokens, plan.study.sampling.max_tokens)
-        rows.append(
-            _row(
-                plan,
-                "model",
-                name,
-                spec,
-                tokens,
-                len(uncounted) - len(to_ask),
-                experiences[name] if to_ask else None,
-            )
-        )
-    stages = [(stage, *unpaid_by_role(stage, plan, store, ahead)) for stage in automatic_stages()]
+        rows.append(_row(plan, "model", name, spec, tokens, len(by_call) - len(to_ask), experience))
+    stages = [
+        (stage, *unpaid_by_role(stage, plan, store, ahead)) for stage in (JUDGEMENTS, *automatic_stages())
+    ]
     for role, judge in plan.judges.items():
         spec, experience = plan.judge_models[role], None
-        judged = states_of_judge(plan, ahead, role)
-        shares, paid = judge_shares(plan, store, role, judged)
         tokens = []
-        further = [(stage, tasks[role]) for stage, tasks, _ in stages if tasks[role]]
-        if shares or further:
+        if any(tasks[role] for _, tasks, _ in stages):
             experience = experience_of(plan, store, spec, "judge")
-            tokens = list(judge_tokens(plan, role, shares, experiences, experience, count))
-            for stage, tasks in further:
-                tokens += task_tokens(plan, stage, role, tasks, experiences, experience, count)
+            for stage, tasks, _ in stages:
+                tokens += task_tokens(plan, stage, role, tasks[role], experiences, experience, count)
             needs |= _too_long(judge.name, spec, tokens, plan.judges[role].max_tokens)
             # What a judge will read is a part of the basis too.
-            shown = chain(
-                (state for state, _ in shares), *(states for _, tasks in further for _, states in tasks)
-            )
-            unread = (state.run.model for state in shown if state.request is not None)
+            shown = (state for _, tasks, _ in stages for task, _ in tasks[role] for state in task.shown)
+            unread = {state.run.model for state in shown if state.request is not None}
             read = all(experiences[name].measured for name in unread)
             experience = replace(experience, measured=experience.measured and read)
-        named = {
-            call_id for state in judged if state.answered_by(role) for call_id in state.judged_by[role].calls
-        }
-        calls_each = len(judge_requests(plan, role)[0])
-        paid_calls = len(paid - named) + len(named) * calls_each
-        paid_calls += sum(paid[role] for _, _, paid in stages)
+        paid_calls = sum(len(paid[role]) for *_, paid in stages)
         rows.append(_row(plan, role, judge.name, spec, tokens, paid_calls, experience))
     frame = pd.DataFrame(rows).drop(columns="busy").astype({"seconds": float, "worst_seconds": float})
     spent, reserved = spent_and_held(store, plan.study.name)
@@ -381,88 +354,54 @@ def run_tokens(
         yield 1.0, (text, text, most * (state.retries + 1)), (*likely, longest), (text, text, most)
 
 
-def judge_tokens(
-    plan: Plan,
-    role: str,
-    unpaid_states: Sequence[tuple[RunState, float]],
-    replies: Mapping[str, Experience],
-    experience: Experience,
-    count: Callable[[str, str], int],
-) -> Iterator[Expected]:
-    """Yield the same of one judge's calls about each run; the rubric's words are the same for every run."""
-    spec = plan.judge_models[role]
-    encoding, times = spec.counted_by
-    # One request stands for all that a judge makes about a reply: they differ in a few words.
-    request = judge_requests(plan, role)[0][0]
-    words, extra = _fixed_tokens(request, spec, count)
-    for state, unpaid in unpaid_states:
-        prompt = state.run.prompt
-        context_text = shown_before(plan.rubric, plan.manner, prompt.text, prompt.context or "")
-        text = words + (times * count(context_text, encoding) if context_text else 0)
-        reply = _reply_tokens(plan, state, replies, spec)
-        # How many pieces a reply has is a matter of its words, whoever counts them.
-        pieces = (reply[0] / times, reply[1] / times, max(_longest(state), reply[2] / times))
-        low, expected, worst = (unpaid * calls_of_judge(plan, tokens) for tokens in pieces)
-        yield _of_judge(plan, request, spec, experience, (text, extra), [reply], (low, expected, worst))
-
-
 def task_tokens(
     plan: Plan,
     stage: Stage,
     role: str,
-    tasks: Iterable[tuple[Task, tuple[RunState, ...]]],
+    tasks: Iterable[tuple[Pending, float]],
     replies: Mapping[str, Experience],
     experience: Experience,
     count: Callable[[str, str], int],
 ) -> Iterator[Expected]:
-    """Yield the same of what a stage asks one judge about replies."""
-    spec = plan.judge_models[role]
+    """Yield the same of what a stage asks one judge about replies.
+
+    At worst each question is asked once more, with all that the judge said before.
+    """
+    spec, repair = plan.judge_models[role], int(plan.manner.repair)
+    encoding, times = spec.counted_by
 
     @cache
-    def without_replies(prompts: tuple[str, ...]) -> tuple[ModelRequest, tuple[float, float]]:
-        runs = tuple((prompt_id, "", 0) for prompt_id in prompts)
-        request = stage.requests(plan, Task(plan.judges[role], runs), [""] * len(runs))[0]
-        return request, _fixed_tokens(request, spec, count)
+    def without_replies(prompt_ids: tuple[str, ...]) -> tuple[ModelRequest, float, float]:
+        task, prompt = Task(plan.judges[role], tuple((prompt_id, "", 0) for prompt_id in prompt_ids)), ""
+        if stage.blank:
+            request, prompt = stage.blank(plan, task)
+        else:
+            request = stage.requests(plan, task, [""] * len(prompt_ids))[0]
+        words = times * sum(count(message.content, encoding) for message in request.messages)
+        # A provider may bill the schema, and not all do.
+        schema = times * count(request.response_schema or "", encoding)
+        extra = MESSAGE_TOKENS * len(request.messages) + schema
+        return request, words + times * count(prompt, encoding), extra
 
-    for task, states in tasks:
-        request, fixed = without_replies(tuple(prompt_id for prompt_id, _, _ in task.runs))
-        shown = [_reply_tokens(plan, state, replies, spec) for state in states]
-        yield _of_judge(plan, request, spec, experience, fixed, shown)
-
-
-def _of_judge(
-    plan: Plan,
-    request: ModelRequest,
-    spec: ModelSpec,
-    experience: Experience,
-    fixed: tuple[float, float],
-    shown: Sequence[Three],
-    calls: Three = (1.0, 1.0, 1.0),
-) -> Expected:
-    """Return calls and tokens of questions to a judge; at worst each is asked once more, with all it said before."""
-    (text, extra), repair = fixed, int(plan.manner.repair)
-    got = (*experience.limited(request.max_tokens), request.max_tokens * (1.0 + repair))
-    again = repair * (request.max_tokens + REPAIR_TOKENS)
-    low, likely, longest = (text + sum(tokens[at] for tokens in shown) for at in range(3))
-    once = longest + extra
-    prompts = (low, likely, (once + again) * spec.doubt)
-    sent = (low, likely, (once * (1 + repair) + again) * spec.doubt)
-    return calls[1], _times(calls, sent), _times(calls, got), prompts
+    for pending, share in tasks:
+        request, text, extra = without_replies(tuple(prompt_id for prompt_id, _, _ in pending.task.runs))
+        shown = [_reply_tokens(plan, state, replies, spec) for state in pending.shown]
+        # How many pieces a reply has is a matter of its words, whoever counts them.
+        reply = [tokens / times for tokens in shown[0]]
+        pieces = (reply[0], reply[1], max(_longest(pending.shown[0]), reply[2]))
+        calls = [share * stage.parts(plan, tokens) for tokens in pieces]
+        got = (*experience.limited(request.max_tokens), request.max_tokens * (1.0 + repair))
+        again = repair * (request.max_tokens + REPAIR_TOKENS)
+        low, likely, longest = (text + sum(tokens[at] for tokens in shown) for at in range(3))
+        once = longest + extra
+        sent = (low, likely, (once * (1 + repair) + again) * spec.doubt)
+        prompts = (low, likely, (once + again) * spec.doubt)
+        yield calls[1], _times(calls, sent), _times(calls, got), prompts
 
 
-def _times(calls: Three, tokens: Three) -> Three:
+def _times(calls: Iterable[float], tokens: Three) -> Three:
     low, expected, worst = map(mul, calls, tokens)
     return low, expected, worst
-
-
-def _fixed_tokens(
-    request: ModelRequest, spec: ModelSpec, count: Callable[[str, str], int]
-) -> tuple[float, float]:
-    """Return the tokens of a request's words, and those that a provider may bill besides: the schema, not by all."""
-    encoding, times = spec.counted_by
-    words = times * sum(count(message.content, encoding) for message in request.messages)
-    schema = times * count(request.response_schema or "", encoding)
-    return words, MESSAGE_TOKENS * len(request.messages) + schema
 
 
 def _reply_tokens(plan: Plan, state: RunState, replies: Mapping[str, Experience], judge: ModelSpec) -> Three:

@@ -1,18 +1,20 @@
-"""The stages that ship: votes on pairs of replies, required elements, and judgements that are asked anew later."""
+"""The stages that ship: judgements, asked first and anew later, votes on pairs of replies, and required elements."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import cache, partial
 from typing import Any
 
 import pandas as pd
 
-from toolkit.judges.elements import elements_request, find_elements
-from toolkit.judges.judgement import Judgement, judge, judgement_requests
-from toolkit.judges.pairs import compare, pair_request
-from toolkit.judges.request import DAY_STRIDE
+from toolkit.judges import elements, pairs
+from toolkit.judges.judgement import Judgement, judge, judgement_of, judgement_requests
+from toolkit.judges.per_sentence import estimate_segments
+from toolkit.judges.request import AGAIN_STRIDE, DAY_STRIDE, RUN_STRIDE, JudgeSpec, ask_and_read, shown_before
 from toolkit.models.base import Ask, ModelRequest
 from toolkit.plan import Plan, RunKey
+from toolkit.runs.run_state import score_requests
 from toolkit.runs.stages import Replies, Stage, Task, annotations, is_usable
 from toolkit.store.connection import Store
 from toolkit.store.documents import Annotation
@@ -40,18 +42,12 @@ def _ballots(plan: Plan, store: Store) -> Iterator[Task]:
 
 
 def _pair_request(plan: Plan, task: Task, texts: _Texts) -> ModelRequest:
-    return pair_request(task.judge, plan.rubric, plan.prompts[task.runs[0][0]].text, *texts)
+    return pairs.pair_request(task.judge, plan.rubric, plan.prompts[task.runs[0][0]].text, *texts)
 
 
 async def _vote(plan: Plan, task: Task, texts: _Texts, ask: Ask) -> Judgement:
-    vote = await compare(
-        _pair_request(plan, task, texts),
-        judge=task.judge,
-        ask=ask,
-        repair=plan.manner.repair,
-        related=task.related,
-    )
-    return replace(vote, rubric_digest=plan.rubric.digest)
+    reply = await ask_and_read(_pair_request(plan, task, texts), pairs.parse_vote, ask, plan.manner.repair)
+    return judgement_of(task.judge, reply, pairs.INSTRUMENT, plan.rubric.digest, task.related)
 
 
 VOTES = Stage("votes", _ballots, lambda *question: [_pair_request(*question)], _vote)
@@ -60,14 +56,14 @@ VOTES = Stage("votes", _ballots, lambda *question: [_pair_request(*question)], _
 def pairs_frame(plan: Plan, store: Store) -> pd.DataFrame:
     """Return one row a vote, in the order in which the pairs were drawn."""
     replies: Replies = stored_runs(store, plan.study.name, plan.call_ids) if plan.pairs else {}
-    votes = annotations(VOTES, plan, store, replies)
-    prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}
+    tasks = [*VOTES.tasks(plan, store)]
+    votes = annotations(VOTES, plan, store, tasks, replies)
     order, rows = [*plan.models], []
-    for task in VOTES.tasks(plan, store):
-        if (vote := votes.get(task.name)) is None:
+    for task in tasks:
+        if (vote := votes.get(task)) is None:
             continue
         ((prompt_id, first, repeat), (_, second, _)), detail = task.runs, vote["detail"] or {}
-        prompt, choice = prompts[prompt_id], detail.get("vote")
+        prompt, choice = plan.sources[prompt_id], detail.get("vote")
         row = {name: getattr(prompt, name) for name in ("prompt_id", "base", "scenario", "length_bin")}
         row |= {
             "first_run_id": vote["shown"][0]["run_id"],
@@ -99,19 +95,19 @@ def _element_tasks(plan: Plan, store: Store) -> Iterator[Task]:
             yield from judge_tasks(plan, run.key)
 
 
-def _elements_request(plan: Plan, task: Task, texts: _Texts) -> list[ModelRequest]:
+def _elements_requests(plan: Plan, task: Task, texts: _Texts) -> list[ModelRequest]:
     (prompt_id, _, _), (text,) = task.runs[0], texts
-    elements = required_elements(plan, prompt_id)
-    return [elements_request(task.judge, elements, plan.prompts[prompt_id].text, text)]
+    required = required_elements(plan, prompt_id)
+    return [elements.elements_request(task.judge, required, plan.prompts[prompt_id].text, text)]
 
 
 async def _elements(plan: Plan, task: Task, texts: _Texts, ask: Ask) -> Judgement:
-    (prompt_id, _, _), (text,) = task.runs[0], texts
-    elements, prompt = required_elements(plan, prompt_id), plan.prompts[prompt_id]
-    return await find_elements(text, prompt.text, elements, judge=task.judge, ask=ask, related=task.related)
+    read = partial(elements.parse_elements, elements=required_elements(plan, task.runs[0][0]))
+    reply = await ask_and_read(_elements_requests(plan, task, texts)[0], read, ask)
+    return judgement_of(task.judge, reply, elements.INSTRUMENT, elements.DIGEST, task.related)
 
 
-ELEMENTS = Stage("elements", _element_tasks, _elements_request, _elements, automatic=False)
+ELEMENTS = Stage("elements", _element_tasks, _elements_requests, _elements, automatic=False)
 
 
 # --- judgements that are asked anew -----------------------------------------------------------------------------------
@@ -157,9 +153,8 @@ def _drift_tasks(plan: Plan, store: Store) -> Iterator[Task]:
 
 
 def _score_requests(plan: Plan, task: Task, texts: _Texts) -> list[ModelRequest]:
-    prompt, (text,) = plan.prompts[task.runs[0][0]], texts
-    reference = str(prompt.context or "")
-    requests = judgement_requests(task.judge, plan.rubric, prompt.text, text, plan.manner, reference)
+    ((prompt_id, _, _),), (text,) = task.runs, texts
+    requests = score_requests(plan, task.judge, plan.prompts[prompt_id], text)
     return [*{request.identity(): on_day(request, task.day) for request in requests}.values()]
 
 
@@ -172,6 +167,7 @@ async def _score(plan: Plan, task: Task, texts: _Texts, ask: Ask) -> Judgement:
         rubric=plan.rubric,
         ask=lambda request: ask(on_day(request, task.day)),
         manner=plan.manner,
+        judge_repeat=task.judge.repeat % RUN_STRIDE // AGAIN_STRIDE,
         related=task.related,
         reference=str(prompt.context or ""),
     )
@@ -181,12 +177,43 @@ async def _score(plan: Plan, task: Task, texts: _Texts, ask: Ask) -> Judgement:
 DRIFT = Stage("drift", _drift_tasks, _score_requests, _score, automatic=False, purpose="drift")
 
 
-def judge_tasks(plan: Plan, key: RunKey) -> Iterator[Task]:
-    """Yield a task about the reply to one run for each of its judges, as it is asked first."""
+# --- judgements of runs -----------------------------------------------------------------------------------------------
+
+
+_of_run = cache(JudgeSpec.of_run)  # one object for all runs of a repeat
+
+
+def judge_tasks(plan: Plan, key: RunKey, times: int = 1) -> Iterator[Task]:
+    """Yield a task about the reply to one run for each of its judges, as it is asked first, or each time."""
     _, model, repeat = key
     for spec in plan.judges_of(model).values():
-        yield Task(spec.of_run(repeat), (key,))
+        for again in range(times):
+            yield Task(_of_run(spec, repeat, again), (key,))
 
+
+def _judgement_tasks(plan: Plan, store: Store) -> Iterator[Task]:
+    """Yield what judges score, or what a test of another kind may ask them."""
+    for run in () if plan.compared and not plan.scored else plan.runs:
+        yield from judge_tasks(plan, run.key, plan.manner.repeats)
+
+
+def _blank_judgement(plan: Plan, task: Task) -> tuple[ModelRequest, str]:
+    prompt = plan.prompts[task.runs[0][0]]
+    shown = shown_before(plan.rubric, plan.manner, prompt.text, prompt.context or "")
+    return judgement_requests(task.judge, plan.rubric, "", "", plan.manner)[0], shown
+
+
+JUDGEMENTS = Stage(
+    "judgements",
+    _judgement_tasks,
+    # What another test than that of a rubric asks only its annotators know.
+    lambda plan, task, texts: _score_requests(plan, task, texts) if plan.test.judged else [],
+    _score,
+    parts=lambda plan, tokens: 1 + estimate_segments(tokens) * (plan.manner.focus == "per_sentence"),
+    blank=_blank_judgement,
+    answered=lambda state, task: state.calls_of(task.judge.role),
+)
+"""Asked run by run, each as soon as its reply is there, by the annotators of the test (`toolkit.pipeline`)."""
 
 STAGES = [VOTES, ELEMENTS, DRIFT]
 """Every stage that studies know; one of your own is added to it."""
@@ -195,3 +222,9 @@ STAGES = [VOTES, ELEMENTS, DRIFT]
 def automatic_stages() -> list[Stage]:
     """Return the stages that are a part of `toolkit run`."""
     return [stage for stage in STAGES if stage.automatic]
+
+
+def stages_of(plan: Plan, store: Store) -> list[Stage]:
+    """Return the stages of a study: those of every run, and those that somebody asked for."""
+    study = plan.study.name
+    return [s for s in STAGES if s.automatic or store.has(Annotation, {"study": study, "kind": s.name})]

@@ -28,12 +28,11 @@ from toolkit.runs.provenance import answered_by_others, others_lines, shared_lin
 from toolkit.runs.stages import count_line
 from toolkit.runs.status import stage_counts, waiting_lines, waiting_work
 from toolkit.stats.result import Estimate
-from toolkit.store.connection import Store
+from toolkit.store.connection import WINDOW, Store
 from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
 from toolkit.words import Summary, counted, money, reason_key
 
 _OPTIONAL = ("final", "stages", "waiting", "shared")
-WINDOW = 1000  # runs that are measured together
 
 
 @dataclass(frozen=True)

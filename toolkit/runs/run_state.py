@@ -1,21 +1,19 @@
 """How every planned run stands: its reply, what judges said of it, and what is still to be asked."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any
 
 from toolkit.judges.judgement import judge_label, judgement_requests
-from toolkit.judges.per_sentence import estimate_segments
+from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import ModelRequest
-from toolkit.plan import Plan, PlannedRun, PlannedRuns, RunKey
+from toolkit.plan import Plan, PlannedRun, PlannedRuns
+from toolkit.prompt_test import PromptWithContext
 from toolkit.runs.ledger import Ledger
-from toolkit.store.connection import Store
+from toolkit.store.connection import WINDOW, Store
 from toolkit.store.documents import JUDGEMENT, Annotation, Run
 from toolkit.store.records import Stored, judgements_of, reply_texts, run_documents, stored_run
 
-WINDOW = 1000  # runs whose judgements are read together
 _OF_JUDGEMENT = ("run_id", "judge", "model", "rubric_hash", "call_id", "answered", "failed", "reason")
 
 
@@ -46,19 +44,19 @@ class RunState:
     tokens: int | None = None
     to_judge: bool = True
 
-    @property
-    def failure(self) -> str | None:
-        """Why it failed; ``None`` where it did not, or nothing came yet."""
-        return self.stored.failure if self.stored else None
-
-    @property
-    def status(self) -> str | None:
-        """``succeeded``, ``failed``, or ``None`` before anything came."""
-        return None if self.stored is None else "failed" if self.stored.failure else "succeeded"
-
     def answered_by(self, role: str) -> bool:
         """Return whether a judge has said all it will be asked for."""
         return role in self.judged_by and self.judged_by[role].answered
+
+    def calls_of(self, role: str) -> tuple[str, ...]:
+        """Return the calls of a judge that has said all it will be asked for."""
+        return self.judged_by[role].calls if self.answered_by(role) else ()
+
+    def reply(self, texts: Mapping[str, str]) -> str | None:
+        """Return its reply, from those in the store by the id of their text; ``None`` where it is still to come."""
+        if self.request is not None or self.text is not None or self.stored is None:
+            return self.text
+        return texts.get(self.stored.blob_id or "")
 
 
 def is_answered(stored: Stored | None, policies: Mapping[str, str]) -> bool:
@@ -128,10 +126,39 @@ def _is_settled(plan: Plan, state: RunState, reasons: Mapping[str, str]) -> bool
 def _with_judgements(
     plan: Plan, store: Store, states: Mapping[str, tuple[int, RunState]]
 ) -> Iterator[tuple[int, RunState]]:
-    by_run = _judge_states(plan, store, {run_id: state for run_id, (_, state) in states.items()})
-    for run_id, (index, state) in states.items():
-        state.judged_by = by_run.get(run_id, {})
-        yield index, state
+    """Yield states by run id, each with its index, with what single judges said of their runs."""
+    # A judgement counts when its call is the one that would be asked now: under another temperature or seed it would be
+    # asked, and paid for, again.
+    names = {role: judge.name for role, judge in plan.judges.items()}
+    documents = {
+        (document["run_id"], document["call_id"]): document
+        for document in judgements_of(store, states, only=_OF_JUDGEMENT)
+        if document["rubric_hash"] == plan.rubric.digest and names.get(document["judge"]) == document["model"]
+    }
+    judged = {run_id: states[run_id][1] for run_id, _ in documents}
+    texts = reply_texts(store, (state.stored for state in judged.values() if state.stored))
+    for run_id, state in judged.items():
+        run, text = state.run, state.reply(texts) or ""
+        for role in plan.judges_of(run.model):
+            judges = (plan.judges[role].of_run(run.repeat, again) for again in range(plan.manner.repeats))
+            firsts = (score_requests(plan, judge, run.prompt, text)[0] for judge in judges)
+            judgements = [documents.get((run_id, request.identity())) for request in firsts]
+            if present := [judgement for judgement in judgements if judgement]:
+                reasons = [judgement["reason"] or "unknown" for judgement in present if judgement["failed"]]
+                state.judged_by[role] = JudgeState(
+                    all(judgement and judgement["answered"] for judgement in judgements),
+                    # One repeat that can be read is enough, as in the ensemble.
+                    reasons[0] if len(reasons) == len(present) else None,
+                    tuple(judgement["call_id"] for judgement in present),
+                )
+    yield from states.values()
+
+
+def stored_states(plan: Plan, store: Store, call_ids: Collection[str]) -> Iterator[RunState]:
+    """Yield the states of the runs in the store that some calls answer, without what judges said of them."""
+    documents = run_documents(store, plan.study.name, call_ids)
+    for index, run in stored_by_index(plan.runs, documents):
+        yield RunState(plan.runs[index], run, to_judge=not (run.failure or run.excluded))
 
 
 def states_ahead(plan: Plan, store: Store) -> tuple[RunState, ...]:
@@ -164,74 +191,12 @@ def states_ahead(plan: Plan, store: Store) -> tuple[RunState, ...]:
     return states
 
 
-def distinct(states: Iterable[RunState]) -> list[RunState]:
-    """Return each call of some runs once: equal requests are paid once."""
-    return list({state.run.call_id: state for state in states}.values())
-
-
-def states_of_judge(plan: Plan, states: Iterable[RunState], role: str) -> list[RunState]:
-    """Return the runs that a judge scores, or that a test of another kind shows it."""
-    if plan.compared and not plan.scored:
-        return []
-    return [state for state in states if state.to_judge and role in plan.judges_of(state.run.model)]
-
-
-def judge_shares(
-    plan: Plan, store: Store, role: str, seen: Iterable[RunState]
-) -> tuple[list[tuple[RunState, float]], set[str]]:
-    """Return what share of one judge's calls about each run is still to be paid, and those that are paid.
-
-    Equal requests are one call. Of a reply that is still to come nobody knows whether it will equal another.
-    """
-    states = distinct(state for state in seen if not state.answered_by(role))
-    answered = [state for state in states if state.request is None]
-    texts = reply_texts(store, (state.stored for state in answered if state.text is None and state.stored))
-    call_ids: dict[RunKey, list[str]] = {}
-    for state in answered:
-        blob_id = state.stored.blob_id if state.stored else None
-        text = state.text if state.text is not None else texts.get(blob_id or "")
-        if text is not None and plan.test.judged:
-            run = state.run
-            requests_each = judge_requests(plan, role, run=run, response=text)
-            call_ids[run.key] = [request.identity() for requests in requests_each for request in requests]
-    paid = set(Ledger(store, plan.study.name).prefetch(call for ids in call_ids.values() for call in ids))
-    counted, unpaid = set(paid), []
-    for state in states:
-        ids = call_ids.get(state.run.key)
-        new = set(ids or ()) - counted
-        counted |= new
-        if ids is None or new:
-            unpaid.append((state, 1.0 if ids is None else len(new) / len(ids)))
-    return unpaid, paid
-
-
-def judge_calls(plan: Plan, store: Store, states: Sequence[RunState]) -> Iterator[ModelRequest]:
-    """Yield what judges will be asked of the replies that are there, repairs left out."""
-    texts = reply_texts(store, (state.stored for state in states if state.stored))
-    for role in plan.judges:
-        for state in states_of_judge(plan, states, role):
-            text = texts.get(state.stored.blob_id or "") if state.stored else None
-            if text is not None and state.request is None and not state.answered_by(role):
-                yield from chain.from_iterable(judge_requests(plan, role, run=state.run, response=text))
-
-
-def judge_requests(
-    plan: Plan, role: str, *, run: PlannedRun | None = None, response: str = ""
-) -> list[Sequence[ModelRequest]]:
-    """Return the requests of each time that one judge judges a run, repairs left out; the first names the judgement."""
-    repeat = run.repeat if run else 0
-    judges = [plan.judges[role].of_run(repeat, again) for again in range(plan.manner.repeats)]
-    material = {"task": run.prompt.text, "reference": run.prompt.context or ""} if run else {"task": ""}
-    return [
-        judgement_requests(judge, plan.rubric, response=response, manner=plan.manner, **material)
-        for judge in judges
-    ]
-
-
-def calls_of_judge(plan: Plan, tokens: float) -> float:
-    """Return how many calls one judge makes about one reply, as far as its length tells, repairs left out."""
-    segments = estimate_segments(tokens) if plan.manner.focus == "per_sentence" else 0.0
-    return plan.manner.repeats * (1 + segments)
+def score_requests(
+    plan: Plan, judge: JudgeSpec, prompt: PromptWithContext, text: str
+) -> Sequence[ModelRequest]:
+    """Return the requests of one judgement of a reply to a prompt, repairs left out; the first one names it."""
+    reference = str(prompt.context or "")
+    return judgement_requests(judge, plan.rubric, prompt.text, text, plan.manner, reference)
 
 
 def _failure_reasons(plan: Plan, store: Store) -> dict[str, dict[str, str]]:
@@ -249,38 +214,3 @@ def _failure_reasons(plan: Plan, store: Store) -> dict[str, dict[str, str]]:
         }
         for run in store.find_by(Run, "run_id", ids, only=("run_id", "ensemble_evaluation"))
     }
-
-
-def _judge_states(
-    plan: Plan, store: Store, states: Mapping[str, RunState]
-) -> dict[str, dict[str, JudgeState]]:
-    """Return what single judges said of runs, by run id and role."""
-    # A judgement counts when its call is the one that would be asked now: under another temperature or seed it would be
-    # asked, and paid for, again.
-    names = {role: judge.name for role, judge in plan.judges.items()}
-    documents_by_run: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
-    for document in judgements_of(store, states, only=_OF_JUDGEMENT):
-        same = document["rubric_hash"] == plan.rubric.digest
-        if same and names.get(document["judge"]) == document["model"]:
-            documents_by_run[document["run_id"]][document["call_id"]] = document
-    answered = {run_id: stored for run_id in documents_by_run if (stored := states[run_id].stored)}
-    texts = reply_texts(store, answered.values())
-    by_run: dict[str, dict[str, JudgeState]] = {}
-    for run_id, documents in documents_by_run.items():
-        run = states[run_id].run
-        text, by_run[run_id] = texts.get(answered[run_id].blob_id or "", ""), {}
-        for role in plan.judges_of(run.model):
-            requests_by_turn = judge_requests(plan, role, run=run, response=text)
-            judgements = [documents.get(requests[0].identity()) for requests in requests_by_turn]
-            present = [judgement for judgement in judgements if judgement is not None]
-            if present:
-                whole = len(present) == len(judgements) and all(
-                    judgement["answered"] for judgement in present
-                )
-                reasons = [judgement["reason"] or "unknown" for judgement in present if judgement["failed"]]
-                calls = tuple(judgement["call_id"] for judgement in present)
-                # One repeat that can be read is enough, as in the ensemble.
-                by_run[run_id][role] = JudgeState(
-                    whole, reasons[0] if len(reasons) == len(present) else None, calls
-                )
-    return by_run

@@ -1,26 +1,24 @@
-"""What judges are asked beside the scores of a study, said once for each kind of question.
+"""What judges are asked, said once for each kind of question.
 
 A `Stage` says which tasks a study has, what each asks, and what is made of the reply. Estimate, execution, provider
 batches, status, resume and verify go over stages with the functions below, which know no stage by name; so a new one
-cannot be forgotten by any of them.
+cannot be forgotten by any of them. Judgements of runs are a stage too; they are asked and counted with their runs.
 """
 
-import threading
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any
 
-from toolkit.errors import ModelError
 from toolkit.files import digest
 from toolkit.judges.judgement import Judgement
 from toolkit.judges.request import JudgeSpec
-from toolkit.models.base import Answer, Ask, ModelRequest
+from toolkit.models.base import Ask, ModelRequest
 from toolkit.plan import Plan, RunKey
-from toolkit.runs.execution import run_anywhere
 from toolkit.runs.ledger import Ledger
-from toolkit.runs.run_state import RunState
+from toolkit.runs.run_state import RunState, stored_states
 from toolkit.store.connection import Store
 from toolkit.store.documents import Annotation
 from toolkit.store.records import MOMENTS, Stored, annotation_record, reply_texts, stored_runs
@@ -41,11 +39,6 @@ class Task:
     context: str = ""
     """What names it besides, such as the anchor set that a judgement is asked anew for."""
     day: str = ""  # UTC, where the same is asked on several days
-
-    @property
-    def name(self) -> tuple[Any, ...]:
-        """What names the task within its stage."""
-        return self.judge.role, self.runs, self.context, self.day
 
     @property
     def related(self) -> bool:
@@ -70,42 +63,52 @@ class Stage:
     work: Callable[[Plan, Task, Sequence[str], Ask], Awaitable[Judgement]]
     automatic: bool = True  # a part of `toolkit run`; others have a command of their own
     purpose: str = "judge"  # of its calls in the ledger
+    parts: Callable[[Plan, float], float] = lambda plan, tokens: 1.0
+    """How many requests a task makes about a reply of so many tokens, as far as its length tells, repairs aside."""
+    blank: Callable[[Plan, Task], tuple[ModelRequest, str]] | None = None
+    """A request without prompt and replies, and what is shown of a prompt: for estimates that count them apart."""
+    answered: Callable[[RunState, Task], Collection[str]] | None = None
+    """The calls that have answered a task, where the states of its runs say it and not its annotations."""
 
 
 @dataclass(frozen=True)
 class Pending:
-    """A task whose replies are there, with its requests; ``earlier`` is its annotation in the store, if any."""
+    """A task about some runs with their replies; ``earlier`` is its annotation in the store, if any."""
 
     stage: Stage
+    plan: Plan
     task: Task
-    shown: tuple[Stored, ...]
-    texts: tuple[str, ...]
-    requests: Sequence[ModelRequest]
-    question: str
+    shown: tuple[RunState, ...]
+    texts: tuple[str, ...]  # fewer than runs where a reply is still to come
+    question: Callable[[Task], str]
     earlier: Document | None
 
-    async def answered(self, plan: Plan, store: Store, ask: Ask) -> Judgement:
+    @property
+    def is_ready(self) -> bool:
+        """Whether all replies are there."""
+        return len(self.texts) == len(self.shown)
+
+    @property
+    def requests(self) -> Sequence[ModelRequest]:
+        """All requests, repairs aside; none where a reply is still to come."""
+        return self.stage.requests(self.plan, self.task, self.texts) if self.is_ready else ()
+
+    async def answered(self, writer: Any, ask: Ask) -> Judgement:
         """Have the judge answer, and save what the store does not have of it yet."""
-        judgement = await self.stage.work(plan, self.task, self.texts, ask)
+        judgement = await self.stage.work(self.plan, self.task, self.texts, ask)
         if not judgement.interrupted:
-            record = self.record(plan, judgement)
-            if self.earlier is None or record.changes(self.earlier):
-                store.writer.post(record, self.earlier)
+            record = self.record(judgement)
+            expected = dict.fromkeys(self.earlier or ()) | dict(record.document)
+            if self.earlier is None or {*differing(self.earlier, expected)} - {"_id", *MOMENTS}:
+                writer.post(record, self.earlier)
         return judgement
 
-    def record(self, plan: Plan, judgement: Judgement) -> Record:
+    def record(self, judgement: Judgement) -> Record:
         """Return the record of the answer."""
-        shown = [{"run_id": run.run_id, "blob_id": run.blob_id} for run in self.shown]
-        fields = {"kind": self.stage.name, "context": _context(self.task, self.shown)}
-        fields |= {"day": self.task.day} if self.task.day else {}
-        return annotation_record(
-            self.shown[0].run_id,
-            plan.study.name,
-            judgement,
-            **fields,
-            shown=shown,
-            question=self.question,
-        )
+        shown = tuple(state.stored for state in self.shown if state.stored)
+        fields = {"kind": self.stage.name} | ({"day": self.task.day} if self.task.day else {})
+        fields |= _identity(self.task, shown, self.question(self.task))
+        return annotation_record(shown[0].run_id, self.plan.study.name, judgement, **fields)
 
 
 def is_usable(run: Stored | None) -> bool:
@@ -113,77 +116,107 @@ def is_usable(run: Stored | None) -> bool:
     return run is not None and not (run.failure or run.excluded)
 
 
-def annotations(stage: Stage, plan: Plan, store: Store, replies: Replies) -> dict[tuple[Any, ...], Document]:
+def annotations(
+    stage: Stage, plan: Plan, store: Store, tasks: Sequence[Task], replies: Replies
+) -> dict[Task, Document]:
     """Return the annotations of a stage that answer what would be asked now about the replies of now, by task."""
-    tasks = [*stage.tasks(plan, store)]
     if not tasks:
         return {}
     question = _questions(stage, plan)
     query = {"study": plan.study.name, "kind": stage.name}
-    stored = {_address(document): document for document in store.each_where(Annotation, query)}
+    stored = {_address(row["judge"], row): row for row in store.each_where(Annotation, query)}
     present = {}
     for task in tasks:
         if shown := task.shown(replies):
-            document = stored.get(_address(_identity(task, shown, question(task))))
+            document = stored.get(_address(task.judge.role, _identity(task, shown, question(task))))
             if document is not None:
-                present[task.name] = document
+                present[task] = document
     return present
+
+
+def pending_tasks(
+    stage: Stage, plan: Plan, store: Store, states: Iterable[RunState], *, again: bool = False
+) -> tuple[list[Pending], dict[str, set[str]]]:
+    """Return the tasks about some runs that have no answer, with ``again`` all, and the calls of answers by role."""
+    if not (tasks := [*stage.tasks(plan, store)]):
+        return [], defaultdict(set)
+    by_key = {state.run.key: state for state in states}
+    replies = {key: state.stored for key, state in by_key.items() if state.stored and not state.request}
+    present = {} if stage.answered else annotations(stage, plan, store, tasks, replies)
+    wanted: list[tuple[Task, tuple[RunState, ...]]] = []
+    answered: dict[str, set[str]] = defaultdict(set)
+    for task in tasks:
+        shown = tuple(by_key[key] for key in task.runs if key in by_key)
+        if len(shown) < len(task.runs) or not all(state.to_judge for state in shown):
+            continue
+        earlier = present.get(task)
+        if stage.answered:
+            calls = stage.answered(shown[0], task)
+        else:
+            calls = [earlier["call_id"]] if earlier and earlier["answered"] else []
+        answered[task.judge.role].update(calls)
+        if again or not calls:
+            wanted.append((task, shown))
+    texts = reply_texts(store, (state.stored for _, shown in wanted for state in shown if state.stored))
+    pending, question = [], _questions(stage, plan)
+    for task, shown in wanted:
+        seen = tuple(text for state in shown if (text := state.reply(texts)) is not None)
+        pending.append(Pending(stage, plan, task, shown, seen, question, present.get(task)))
+    return pending, answered
 
 
 def unpaid(
     stage: Stage, plan: Plan, store: Store, call_ids: Collection[str], *, again: bool = False
 ) -> list[Pending]:
-    """Return what has still to be asked about the replies that are there; with ``again`` all of it."""
-    replies = stored_runs(store, plan.study.name, call_ids)
-    present, question = annotations(stage, plan, store, replies), _questions(stage, plan)
-    pending: list[tuple[Task, tuple[Stored, ...]]] = []
-    for task in stage.tasks(plan, store):
-        earlier = present.get(task.name)
-        if (shown := task.shown(replies)) and (again or not (earlier and earlier["answered"])):
-            pending.append((task, shown))
-    texts = reply_texts(store, (run for _, shown in pending for run in shown))
-    result = []
-    for task, shown in pending:
-        seen = tuple(texts.get(run.blob_id or "", "") for run in shown)
-        requests = stage.requests(plan, task, seen)
-        result.append(Pending(stage, task, shown, seen, requests, question(task), present.get(task.name)))
-    return result
+    """Return what has still to be asked about the replies that are in the store; with ``again`` all of it."""
+    tasks, _ = pending_tasks(stage, plan, store, stored_states(plan, store, call_ids), again=again)
+    return [task for task in tasks if task.is_ready]
+
+
+def requests_of(tasks: Iterable[Pending]) -> list[ModelRequest]:
+    """Return the requests of some tasks, repairs aside."""
+    return [request for task in tasks for request in task.requests]
+
+
+def stage_requests(stage: Stage, plan: Plan, store: Store) -> list[ModelRequest]:
+    """Return every request of a stage about the replies that are there, to estimate the cost."""
+    return requests_of(unpaid(stage, plan, store, plan.call_ids, again=True))
 
 
 def unpaid_by_role(
-    stage: Stage, plan: Plan, store: Store, states: Iterable[RunState]
-) -> tuple[dict[str, list[tuple[Task, tuple[RunState, ...]]]], Counter[str]]:
-    """Return what each judge will have to be paid for, replies to come included, and how many tasks are paid."""
-    by_key = {state.run.key: state for state in states}
-    replies = {key: state.stored for key, state in by_key.items() if state.stored and not state.request}
-    present = annotations(stage, plan, store, replies)
-    pending = {task.task.name: task for task in unpaid(stage, plan, store, plan.call_ids)}
+    stage: Stage, plan: Plan, store: Store, states: Sequence[RunState]
+) -> tuple[dict[str, list[tuple[Pending, float]]], dict[str, set[str]]]:
+    """Return what each judge will have to be paid for, with the share of its calls, and the calls that are paid.
+
+    Equal requests are one call. Of a reply that is still to come nobody knows whether it will equal another.
+    """
+    tasks, paid = pending_tasks(stage, plan, store, states)
+    calls: list[set[Any]] = [{request.identity() for request in pending.requests} for pending in tasks]
     # A process that was killed may have left answers in the ledger of which the store has no annotation.
-    first = {name: task.requests[0].identity() for name, task in pending.items()}
-    in_ledger = Ledger(store, plan.study.name).prefetch(first.values())
-    ahead: dict[str, list[tuple[Task, tuple[RunState, ...]]]] = defaultdict(list)
-    paid: Counter[str] = Counter()
-    for task in stage.tasks(plan, store):
-        shown = tuple(by_key[key] for key in task.runs)
-        if all(state.to_judge for state in shown):
-            annotation = present.get(task.name)
-            if (annotation and annotation["answered"]) or first.get(task.name) in in_ledger:
-                paid[task.judge.role] += 1
-            else:
-                ahead[task.judge.role].append((task, shown))
-    return ahead, paid
+    in_ledger = set(Ledger(store, plan.study.name).prefetch(chain.from_iterable(calls)))
+    unpaid_tasks: dict[str, list[tuple[Pending, float]]] = defaultdict(list)
+    counted = set(in_ledger)
+    for pending, ids in zip(tasks, calls, strict=True):
+        judge = pending.task.judge
+        # Runs of one call will have one reply.
+        ids = ids or {(judge.role, judge.repeat, *(state.run.call_id for state in pending.shown))}
+        if new := ids - counted:
+            unpaid_tasks[judge.role].append((pending, len(new) / len(ids)))
+        counted |= new
+        paid[judge.role] |= ids & in_ledger
+    return unpaid_tasks, paid
 
 
 def count(stage: Stage, plan: Plan, store: Store) -> dict[str, Any]:
     """Return how many tasks are planned, left out with a reply that does not count, answered, read and missing."""
     tasks = [*stage.tasks(plan, store)]
     replies = stored_runs(store, plan.study.name, plan.call_ids) if tasks else {}
-    present = annotations(stage, plan, store, replies)
+    present = annotations(stage, plan, store, tasks, replies)
     planned = Counter(
         "left_out"
         if any(run is not None and run.excluded for run in map(replies.get, task.runs))
         else "answered"
-        if task.name in present and present[task.name]["answered"]
+        if task in present and present[task]["answered"]
         else "missing"
         for task in tasks
     )
@@ -207,46 +240,6 @@ def count_line(counts: Mapping[str, Any]) -> str:
     return line + "".join(f", {number} x {reason}" for reason, number in counts["unread"].items())
 
 
-def differences(stage: Stage, plan: Plan, store: Store, shared: Callable[[], set[str]]) -> Iterator[str]:
-    """Yield a line for each annotation that is not what the ledger gives; nobody is asked.
-
-    One that is not there may be missing where another study, or another record, paid for its calls (``shared``): a
-    study that was stopped did not come to it.
-    """
-    query = {"study": plan.study.name, "kind": stage.name}
-    if not (stage.automatic or store.has(Annotation, query)):
-        return  # nobody asked for it
-    ledger = Ledger(store, plan.study.name)
-    tasks = unpaid(stage, plan, store, plan.call_ids, again=True)
-    answers = ledger.prefetch(task.requests[0].identity() for task in tasks)
-    tasks = [task for task in tasks if task.earlier or task.requests[0].identity() in answers]
-
-    async def ask(request: ModelRequest) -> Answer:
-        if (call_id := request.identity()) not in answers:
-            answers.update(ledger.prefetch([call_id]))  # a repair
-        if call_id not in answers:
-            raise ModelError("not in the ledger", reason="absent")
-        return ledger.whole(call_id) if request.top_logprobs else answers[call_id]
-
-    async def answered_anew() -> list[tuple[Pending, Judgement]]:
-        return [(task, await stage.work(plan, task.task, task.texts, ask)) for task in tasks]
-
-    for pending, judgement in run_anywhere(answered_anew, threading.Event()):
-        stored, task = pending.earlier, pending.task
-        (prompt_id, _, repeat), models = task.runs[0], " and ".join(model for _, model, _ in task.runs)
-        name = f"{stage.name} of {task.judge.role} on {prompt_id} by {models}, repeat {repeat}"
-        name += f", {task.day}" if task.day else ""
-        if stored is None:
-            if stage.automatic and judgement.answered and not shared().issuperset(judgement.call_ids):
-                yield f"{name}: is missing, and the ledger gives it"
-        elif stored["answered"] and pending.requests[0].identity() not in answers:
-            yield f"{name}: the ledger does not give it"
-        elif stored["answered"]:
-            expected = dict.fromkeys(stored) | dict(pending.record(plan, judgement).document)
-            if parts := set(differing(stored, expected)) - {"_id", *MOMENTS}:
-                yield f"{name}: {', '.join(sorted(parts))} differ from what the ledger gives"
-
-
 def _questions(stage: Stage, plan: Plan) -> Callable[[Task], str]:
     """Return what gives the hash of a question, its replies aside: of judge, prompt, wording and settings."""
 
@@ -260,20 +253,15 @@ def _questions(stage: Stage, plan: Plan) -> Callable[[Task], str]:
     return lambda task: of(task.judge.role, tuple(key[0] for key in task.runs), task.day)
 
 
-def _context(task: Task, shown: Sequence[Stored]) -> str:
-    return task.context or "".join(run.run_id for run in shown[1:])
-
-
-def _identity(task: Task, shown: Sequence[Stored], question: str) -> Fields:
-    """Return the fields by which the annotation of a task is found in the store."""
+def _identity(task: Task, shown: Sequence[Stored], question: str) -> Document:
+    """Return the fields by which the annotation of a task of a judge is found in the store."""
     return {
-        "judge": task.judge.role,
-        "context": _context(task, shown),
-        "question": question,
+        "context": task.context or "".join(run.run_id for run in shown[1:]),
         "shown": [{"run_id": run.run_id, "blob_id": run.blob_id} for run in shown],
+        "question": question,
     }
 
 
-def _address(fields: Fields) -> tuple[Any, ...]:
+def _address(judge: str, fields: Fields) -> tuple[Any, ...]:
     shown = tuple((reply["run_id"], reply["blob_id"]) for reply in fields["shown"])
-    return fields["judge"], fields["context"], fields["question"], shown
+    return judge, fields["context"], fields["question"], shown

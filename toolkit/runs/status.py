@@ -47,7 +47,7 @@ class _Tally:
     def add(self, plan: Plan, state: RunState) -> None:
         """Count one run."""
         stored = state.stored
-        self.runs[state.status] += 1
+        self.runs[None if stored is None else "failed" if stored.failure else "succeeded"] += 1
         if stored is None:
             return
         if stored.failure:
@@ -110,7 +110,7 @@ def waiting_work(plan: Plan, store: Store, most: int | None = None) -> list[Docu
             continue
         if state.stored is None and (reason := away.get(plan.models[state.run.model].room)):
             waiting[reason]["runs"] += 1
-        if plan.scored and state.stored and not (state.failure or state.excluded):
+        if plan.scored and state.stored and not (state.stored.failure or state.excluded):
             for role in plan.judges_of(state.run.model):
                 if (reason := away.get(plan.judge_models[role].room)) and not state.answered_by(role):
                     waiting[reason]["judgements"] += 1
