@@ -27,7 +27,8 @@ from toolkit.analyses import (
     without_arms,
 )
 from toolkit.errors import InputError, Stopped, ToolkitError
-from toolkit.files import write_atomically
+from toolkit.files.tables import csv_bytes
+from toolkit.files.writing import write_atomically
 from toolkit.judges.elements import DIGEST
 from toolkit.pipeline import run_plan
 from toolkit.plan import Plan, make_plan, scripted_plan
@@ -51,7 +52,6 @@ from toolkit.store.filters import planned_calls, planned_judgements, planned_run
 from toolkit.store.frame_files import as_kind, describe, typed, types_of
 from toolkit.store.records import reply_text
 from toolkit.study_file import StudyFile, load_study_file
-from toolkit.table_files import csv_bytes
 from toolkit.words import Summary
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from toolkit.errors import BudgetReached, InputError
-from toolkit.files import write_atomically
+from toolkit.files.tables import csv_bytes
+from toolkit.files.writing import write_atomically
 from toolkit.hallucination.labelled import OWN, LabelledItem
 from toolkit.hallucination.votes import (
     MODES,
@@ -36,7 +37,6 @@ from toolkit.stats.detection.deciders import Decider, baselines, compare_decider
 from toolkit.stats.detection.rates import hallucination_shares
 from toolkit.stats.inference.p_values import LEVEL
 from toolkit.stats.result import ROWS, Estimate, Result, estimates_frame, plain
-from toolkit.table_files import csv_bytes
 from toolkit.words import Summary, one_line, reason_key, total_aud
 
 if TYPE_CHECKING:

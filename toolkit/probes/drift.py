@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
-from toolkit.files import sha256_hex
+from toolkit.files.digests import sha256_hex
 from toolkit.models.base import ModelRequest
 from toolkit.pipeline import ask_stage
 from toolkit.plan import Plan

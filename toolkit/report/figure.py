@@ -13,7 +13,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from toolkit.errors import InputError
-from toolkit.files import write_atomically
+from toolkit.files.tables import csv_bytes
+from toolkit.files.writing import write_atomically
 from toolkit.report import captions
 from toolkit.report.blocks import Grid, Picture, Shown
 from toolkit.report.escape import readable
@@ -27,7 +28,6 @@ from toolkit.report.style import (
 )
 from toolkit.report.tables import Table
 from toolkit.stats.result import Estimate
-from toolkit.table_files import csv_bytes
 from toolkit.words import SCALE, agreeing, choices, counted
 
 if TYPE_CHECKING:

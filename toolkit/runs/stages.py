@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from toolkit.errors import ModelError
-from toolkit.files import digest
+from toolkit.files.digests import digest
 from toolkit.judges.judgement import Judgement
 from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Answer, Ask, ModelRequest

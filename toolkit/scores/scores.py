@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.analyses import BY_JUDGES, BY_KEY, BY_LENGTH, PAIRWISE, Analyses
 from toolkit.errors import InputError
-from toolkit.files import sha256_of
+from toolkit.files.digests import sha256_of
 from toolkit.reporting import Reported
 from toolkit.words import Summary, counted, one_line
 

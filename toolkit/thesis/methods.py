@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from toolkit.analyses import OWN
 from toolkit.errors import InputError, PriceError
-from toolkit.files import read_toml
+from toolkit.files.reading import read_toml
 from toolkit.models.base import DEFECTS
 from toolkit.prompts.check import KINDS
 from toolkit.report import captions
