@@ -13,19 +13,9 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import pandas as pd
 
-from toolkit.analyses import (
-    ALIKE,
-    BY_KEY,
-    LATER,
-    NO_SCORES,
-    ON_ANSWERS,
-    ON_VOTES,
-    PAIRWISE,
-    QUESTIONS,
-    Analyses,
-    Results,
-    without_arms,
-)
+from toolkit.analyses import ALIKE, BY_KEY, LATER, NO_SCORES, ON_ANSWERS, ON_VOTES, PAIRWISE, QUESTIONS
+from toolkit.analyses.answers import Analyses
+from toolkit.analyses.frames import Results, without_arms
 from toolkit.errors import InputError, Stopped, ToolkitError
 from toolkit.files.tables import csv_bytes
 from toolkit.files.writing import write_atomically

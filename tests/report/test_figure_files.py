@@ -19,7 +19,7 @@ from PIL import Image
 from whole_study import NOTE, make_study
 from wording_rules import badly_worded
 
-from toolkit.analyses import Analyses
+from toolkit.analyses.answers import Analyses
 from toolkit.errors import InputError, ToolkitError
 from toolkit.files.writing import write_atomically
 from toolkit.report.figure import PICTURES, SUFFIXES, about_study, csv_bytes, render, save_figure

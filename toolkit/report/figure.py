@@ -31,7 +31,7 @@ from toolkit.stats.result import Estimate
 from toolkit.words import SCALE, agreeing, choices, counted
 
 if TYPE_CHECKING:
-    from toolkit.analyses import Analyses
+    from toolkit.analyses.answers import Analyses
     from toolkit.plan import Plan
 
 PICTURES = ("pdf", "svg", "png")

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from toolkit.analyses import NO_SCORES, ON_ANSWERS, ON_VOTES, OWN, PAIRWISE, QUESTIONS, Analyses
+from toolkit.analyses import NO_SCORES, ON_ANSWERS, ON_VOTES, OWN, PAIRWISE, QUESTIONS
+from toolkit.analyses.answers import Analyses
 from toolkit.errors import InputError
 from toolkit.files.writing import write_atomically
 from toolkit.report import captions
