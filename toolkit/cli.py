@@ -26,7 +26,10 @@ from toolkit.words import VERSION, Summary
 
 if TYPE_CHECKING:
     from toolkit.hallucination.votes import Mode
+    from toolkit.models.base import ModelRequest
     from toolkit.study import Study
+
+    Requests = Callable[[], Iterable[ModelRequest]]
 
 MODES = ("boolean", "cot-seed", "cot", "score")  # spelled out: importing them would make --help slow
 _EPILOG = """STUDY is a study file such as templates/demo.toml. Exit codes: 0 done, 1 some runs failed or differ,
@@ -47,11 +50,12 @@ def _read_study(ctx: click.Context, param: click.Parameter, path: str, looks: bo
 
 _STUDY = click.argument("study", callback=_read_study, type=click.Path())  # a shell completes paths
 _LOOKED_AT = click.argument("study", callback=functools.partial(_read_study, looks=True), type=click.Path())
-_YES = click.option("--yes", is_flag=True, help="Spend beyond budget.confirm_above_aud without being asked.")
 _STUDY_OPTION = functools.partial(
     click.option, "--study", required=True, callback=_read_study, type=click.Path(), metavar="PATH"
 )
 _NEXT = re.compile(r"(`toolkit \w+ )STUDY\b")
+_SPEND = "Spend beyond budget.confirm_above_aud without being asked."
+_YES = click.Option(["--yes"], is_flag=True, help=_SPEND)
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on standard output.")
 
 
@@ -103,12 +107,26 @@ def _command(group: click.Group = cli, name: str | None = None, **options: Any) 
     return register
 
 
-def _confirm(study: Study, yes: bool, requests: Callable[[], Iterable[Any]]) -> None:
-    """Stop before requests that cost more than the study spends unasked, unless the user said ``--yes``."""
-    from toolkit.pipeline import confirm_asking
+def _paid(group: click.Group) -> Callable[..., Any]:
+    """Make a command with ``--yes`` of a function that returns what a study is to be asked, and what does it.
 
-    if not yes:
-        confirm_asking(study.plan, study.store, requests())
+    It stops before requests that cost more than the study spends unasked, unless the user said ``--yes``.
+    """
+
+    def register(function: Callable[..., tuple[Requests, Callable[[], Summary]]]) -> click.Command:
+        @functools.wraps(function)
+        def run(study: Study, yes: bool, **arguments: Any) -> Summary:
+            from toolkit.pipeline import confirm_asking
+
+            requests, execute = function(study=study, **arguments)
+            if not yes:
+                confirm_asking(study.plan, study.store, requests())
+            return execute()
+
+        run.__dict__["__click_params__"] = [_YES, *getattr(function, "__click_params__", [])]
+        return _command(group)(run)
+
+    return register
 
 
 class _ManyValues(click.Command):
@@ -234,7 +252,7 @@ def estimate(study: Study) -> Summary:
 
 @_command()
 @_STUDY
-@_YES
+@click.option("--yes", is_flag=True, help=_SPEND)
 @click.option("--limit", type=_COUNT, help="Ask only the first N planned runs.")
 @click.option("--replay", is_flag=True, help="Make runs and judgements again from the ledger, offline.")
 def run(study: Study, yes: bool, limit: int | None, replay: bool) -> Summary:
@@ -432,36 +450,37 @@ def batch(template: Path, grid: Path, **options: Any) -> Summary:
     return run_batch(template, grid, **options).summary()
 
 
-@_command(judges)
+@_paid(judges)
 @_STUDY
 @click.option("--replies", default=12, show_default=True, type=_COUNT, help="Stored replies to alter.")
 @click.option(
     "--attacks", default=3, show_default=True, type=click.IntRange(min=0), help="Attacks in each reply."
 )
-@_YES
-def probe(study: Study, replies: int, attacks: int, yes: bool) -> Summary:
+def probe(study: Study, **sizes: Any) -> tuple[Requests, Callable[[], Summary]]:
     """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside."""
     from toolkit.probes.job import probe_judges, probe_requests, probe_targets
 
     plan, store = study.plan, study.store
-    targets = functools.partial(probe_targets, plan, store, replies=replies, attacks=attacks)
-    _confirm(study, yes, lambda: probe_requests(plan, targets()))
-    return probe_judges(plan, store, replies=replies, attacks=attacks).summary()
+    return (
+        lambda: probe_requests(plan, probe_targets(plan, store, **sizes)),
+        lambda: probe_judges(plan, store, **sizes).summary(),
+    )
 
 
-@_command(judges)
+@_paid(judges)
 @_STUDY
-@_YES
-def elements(study: Study, yes: bool) -> Summary:
+def elements(study: Study) -> tuple[Requests, Callable[[], Summary]]:
     """Look for the required elements of a good answer. The judges of STUDY do in each reply: a second instrument."""
     from toolkit.probes.job import ask_elements, element_requests, elements_summary
 
     plan, store = study.plan, study.store
-    _confirm(study, yes, lambda: element_requests(plan, store))
-    return elements_summary(study, ask_elements(plan, store))
+    return (
+        lambda: element_requests(plan, store),
+        lambda: elements_summary(study, ask_elements(plan, store)),
+    )
 
 
-@_command(judges)
+@_paid(judges)
 @click.argument("file", metavar="[FILE]", required=False)
 @_STUDY_OPTION(help="Whose judges are asked.")
 @click.option(
@@ -474,7 +493,6 @@ def elements(study: Study, yes: bool) -> Summary:
 @click.option("--k", default=5, show_default=True, type=click.IntRange(1, 1000), help="Votes on each answer.")
 @click.option("--limit", type=_COUNT, help="Only N answers, labels as in FILE, drawn by the study's seed.")
 @click.option("--figures", type=_PATH, help="Write figures, tables and verdicts into this folder.")
-@_YES
 def hallucination(
     file: str | None,
     study: Study,
@@ -482,8 +500,7 @@ def hallucination(
     k: int,
     limit: int | None,
     figures: Path | None,
-    yes: bool,
-) -> Summary:
+) -> tuple[Requests, Callable[[], Summary]]:
     """Ask judges which answers are hallucinations.
 
     FILE has answers, with known labels or without, or is "security", which ships; without FILE they are the replies of
@@ -499,17 +516,19 @@ def hallucination(
     items = read_items(file) if file else comparison.reply_items(plan, study.runs(replies=True))
     items = some_items(items, limit, study.file.seed)
     tasks = comparison.hallucination_tasks(plan, items, modes or (default,))
-    _confirm(study, yes, lambda: comparison.comparison_requests(tasks, k))
-    judged = comparison.compare_hallucination(plan, study.store, tasks, k)
-    judged = judged if file else replace(judged, shares=study.hallucination())
-    return judged.summary(judged.figures(figures) if figures else ())
+
+    def execute() -> Summary:
+        judged = comparison.compare_hallucination(plan, study.store, tasks, k)
+        judged = judged if file else replace(judged, shares=study.hallucination())
+        return judged.summary(judged.figures(figures) if figures else ())
+
+    return lambda: comparison.comparison_requests(tasks, k), execute
 
 
-@_command(judges)
+@_paid(judges)
 @_STUDY
 @click.option("--size", default=30, show_default=True, type=_COUNT, help="Judged replies, drawn once.")
-@_YES
-def drift(study: Study, size: int, yes: bool) -> Summary:
+def drift(study: Study, size: int) -> tuple[Requests, Callable[[], Summary]]:
     """Ask the judges the same again on another day.
 
     Ask the judges of STUDY the same again, and say how far their scores have moved since they were asked first.
@@ -520,8 +539,7 @@ def drift(study: Study, size: int, yes: bool) -> Summary:
     from toolkit.probes.drift import drift_job, measure_drift
 
     job = drift_job(study.plan, study.store, size)
-    _confirm(study, yes, job.requests)
-    return measure_drift(study, job)
+    return job.requests, lambda: measure_drift(study, job)
 
 
 @_command(prompts)
@@ -552,7 +570,7 @@ def diff(before: str, after: str) -> Summary:
     return diff_summary(before, after)
 
 
-@_command(prompts)
+@_paid(prompts)
 @click.argument("folder", metavar="FOLDER", type=_PATH)
 @_STUDY_OPTION(help="Whose model, budget and store.")
 @click.option("--model", metavar="NAME", help="Which of its models writes; its first by default.")
@@ -562,10 +580,9 @@ def diff(before: str, after: str) -> Summary:
 @click.option(
     "--max-tokens", default=8000, show_default=True, type=_COUNT, help="Longest reply of the model."
 )
-@_YES
 def write(
-    folder: Path, study: Study, model: str | None, out: Path | None, max_tokens: int, yes: bool
-) -> Summary:
+    folder: Path, study: Study, model: str | None, out: Path | None, max_tokens: int
+) -> tuple[Requests, Callable[[], Summary]]:
     """Write bases of prompts from documents.
 
     Write a base (S, M and L) from each policy, advisory or report in FOLDER: Markdown, text or PDF.
@@ -578,8 +595,7 @@ def write(
 
     plan, store = study.plan, study.store
     job = writer_job(plan, folder, model=model, max_tokens=max_tokens)
-    _confirm(study, yes, job.requests)
-    return write_prompts(plan, store, job, out or plan.output / "prompts")
+    return job.requests, lambda: write_prompts(plan, store, job, out or plan.output / "prompts")
 
 
 @_command(ratings, name="import")

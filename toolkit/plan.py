@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 from toolkit.errors import StudyError, variables
 from toolkit.files.digests import sha256_hex
@@ -20,8 +20,8 @@ from toolkit.judges.request import JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric, load_rubric
 from toolkit.models.base import Message, ModelRequest
 from toolkit.models.catalogue import Exchange, ModelSpec
-from toolkit.models.entries import Judge, ModelEntry, Sampling, model_address
-from toolkit.models.prices import price_of, table_exchange
+from toolkit.models.entries import Judge, ModelEntry, model_address
+from toolkit.models.prices import table_exchange
 from toolkit.prompt_test import (
     PromptResponseTest,
     PromptWithContext,
@@ -33,12 +33,9 @@ from toolkit.prompt_test import (
 )
 from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
-from toolkit.study_file import Budget, StudyFile
+from toolkit.study_file import StudyFile
 from toolkit.words import SCENARIOS, choices, counted, scenario_key
 
-Entry = TypeVar("Entry", bound=ModelEntry)
-MOST_SCRIPTED = 5
-"""Independent items, and repeats, of a dry run: power needs five of a pilot."""
 STORE = ".store"  # folder of the embedded store in a results folder
 
 
@@ -461,55 +458,3 @@ def _special_dimensions(role: str, judge: Judge, rubric: Rubric) -> tuple[str, .
             f"{', '.join(rubric.names).replace('_', ' ')}, or leave weights out"
         )
     return names
-
-
-def scripted_plan(plan: Plan, output: Path | None) -> Plan:
-    """Return what a plan asks for on a few of its items, of scripts in place of its models and judges."""
-    study, settings, replies = plan.study, plan.study.judges, _readable_replies(plan)
-    entries = settings.by_role()
-    judges = {role: _scripted(entries[role], spec) for role, spec in plan.judge_models.items()}
-    changed = study.model_copy(
-        update={
-            "models": tuple(
-                _scripted(entry, spec, replies)
-                for entry, spec in zip(study.under_test, plan.models.values(), strict=True)
-            ),
-            "sampling": Sampling(),
-            "judges": settings.model_copy(
-                update={**judges, "repeats": min(settings.repeats, MOST_SCRIPTED), "weights": "equal"}
-            ),
-            "repeats": min(study.repeats, MOST_SCRIPTED),
-            "mode": "single",
-            "budget": Budget(),
-            "output": output,
-        }
-    )
-    dry = make_plan(changed, plan.folder)
-    base_of = {prompt.prompt_id: prompt.base for prompt in dry.dataset.prompts}
-    sizes = Counter(base_of[prompt.prompt_id] for _, prompt in dry.runs.prompts)
-    # Of each independent unit the largest base: one with length arms before one without.
-    largest = {dry.clusters[base]: base for base in sorted(sizes, key=sizes.__getitem__)}
-    bases = list(largest.values())[-MOST_SCRIPTED:]
-    return replace(dry, runs=dry.runs.of_prompts({name for name, base in base_of.items() if base in bases}))
-
-
-def _readable_replies(plan: Plan) -> Sequence[str]:
-    """Return replies that a test with a key can read; other tests have those that scripts give to anything."""
-    test: Any = plan.test
-    if not test.keyed:
-        return ()
-    keys = ("A", "B") if test.has_options else [item.answer for item in test.table.items[:MOST_SCRIPTED]]
-    return [json.dumps({"answer": key}) for key in keys]
-
-
-def _scripted(entry: Entry, spec: ModelSpec, replies: Sequence[str] = ()) -> Entry:
-    price = price_of(spec)
-    return type(entry)(
-        name=entry.label,
-        provider="scripted",
-        family=spec.family,
-        structured=True,
-        replies=spec.replies or replies or None,
-        usd_per_million_input=price.usd_per_million_input,
-        usd_per_million_output=price.usd_per_million_output,
-    )

@@ -168,6 +168,12 @@ def about_study(analyses: Analyses, plan: Plan, money: str = "") -> About:
     )
 
 
+def about_test(runs: pd.DataFrame, plan: Plan) -> About:
+    """Return what every figure of a test without judges and key says besides its numbers."""
+    source = captions.source_words(runs, plan.study.name, plan.dataset.version)
+    return About(source, note=captions.join(plan.note, captions.defects_note(runs)), study=plan.study.name)
+
+
 def about_scores(analyses: Analyses, note: str) -> About:
     """Return what every figure of somebody's scores says besides its numbers."""
     runs = analyses.runs
