@@ -41,6 +41,8 @@ STORE = ".store"  # folder of the embedded store in a results folder
 
 RunKey = tuple[str, str, int]
 """Prompt id, model and repeat, which name a run of a study."""
+RunSlot = tuple[str, int, int]
+"""Model, number of the prompt among those of the plan, and repeat."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class PlannedRuns(Sequence[PlannedRun]):
     models: Mapping[str, ModelSpec]
     prompts: tuple[tuple[TestItem, PromptWithContext], ...]
     together: bool
-    part: range | None = None
+    part: Sequence[RunSlot] | None = None
     """Which of all runs are here; all where it is left out."""
 
     @cached_property
@@ -85,18 +87,23 @@ class PlannedRuns(Sequence[PlannedRun]):
         """How often each prompt is asked: once where it belongs to one repeat."""
         return 1 if any(prompt.repeat is not None for _, prompt in self.prompts) else self.study.repeats
 
-    @cached_property
+    @property
     def per_model(self) -> int:
         """Runs of each model, were all of them here."""
         return len(self.prompts) * self.times
 
     @cached_property
-    def numbers(self) -> range:
-        """The numbers of the runs that are here, among all of them."""
-        return range(self.per_model * len(self.models)) if self.part is None else self.part
+    def slots(self) -> Sequence[RunSlot]:
+        """Model, number of the prompt and repeat of each run that is here, in the order in which they are asked."""
+        if self.part is not None:
+            return self.part
+        numbers, repeats = range(len(self.prompts)), range(self.times)
+        if self.together:
+            return list(product(self.models, numbers, repeats))
+        return [(model, number, repeat) for model, repeat, number in product(self.models, repeats, numbers)]
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(self.slots)
 
     @overload
     def __getitem__(self, index: int) -> PlannedRun: ...
@@ -106,13 +113,10 @@ class PlannedRuns(Sequence[PlannedRun]):
 
     def __getitem__(self, index: int | slice) -> PlannedRun | PlannedRuns:
         if isinstance(index, slice):
-            return replace(self, part=self.numbers[index])
-        model_number, number = divmod(self.numbers[index], self.per_model)
-        prompt_step, repeat_step = self._steps
-        prompt_number = number // prompt_step % len(self.prompts)
-        name = list(self.models)[model_number]
-        spec, (item, prompt) = self.models[name], self.prompts[prompt_number]
-        repeat = prompt.repeat or number // repeat_step % self.times
+            return replace(self, part=self.slots[index])
+        name, number, repeat = self.slots[index]
+        spec, (item, prompt) = self.models[name], self.prompts[number]
+        repeat = prompt.repeat or repeat
         sampling, steered = self.study.sampling, spec.takes_sampling
         request = ModelRequest(
             provider=spec.provider,
@@ -129,13 +133,9 @@ class PlannedRuns(Sequence[PlannedRun]):
         return PlannedRun(item, prompt, name, repeat, request)
 
     @cached_property
-    def _steps(self) -> tuple[int, int]:
-        """How far apart the numbers of two prompts are, and those of two repeats."""
-        return (self.times, 1) if self.together else (1, len(self.prompts))
-
-    @cached_property
-    def _prompt_numbers(self) -> dict[str, int]:
-        return {prompt.prompt_id: number for number, (_, prompt) in enumerate(self.prompts)}
+    def _indices(self) -> dict[tuple[str, str, int], int]:
+        keys = ((model, self.prompts[number][1].prompt_id, repeat) for model, number, repeat in self.slots)
+        return {key: index for index, key in enumerate(keys)}
 
     @cached_property
     def call_ids(self) -> tuple[str, ...]:
@@ -144,24 +144,20 @@ class PlannedRuns(Sequence[PlannedRun]):
 
     def model_of(self, index: int) -> str:
         """Return the model of a run."""
-        return list(self.models)[self.numbers[index] // self.per_model]
+        return self.slots[index][0]
 
     def number_in_model(self, index: int) -> int:
         """Return the number of a run among those of its model."""
-        return self.numbers[index] % self.per_model
+        _, number, repeat = self.slots[index]
+        return number * self.times + repeat if self.together else repeat * len(self.prompts) + number
 
     def find(self, prompt_id: str, model: str, repeat: int, call_id: str) -> int | None:
         """Return the index of a run that this call answers, ``None`` where none is planned."""
-        number = self._prompt_numbers.get(prompt_id)
-        if number is None or model not in self.models or not 0 <= repeat < self.study.repeats:
-            return None
-        prompt_step, repeat_step = self._steps
-        number = number * prompt_step + repeat % self.times * repeat_step
-        number += list(self.models).index(model) * self.per_model
-        if number not in self.numbers:
-            return None
-        index = self.numbers.index(number)
-        return index if self.call_ids[index] == call_id else None
+        index = self._indices.get((model, prompt_id, repeat % self.times))
+        is_planned = (
+            index is not None and 0 <= repeat < self.study.repeats and self.call_ids[index] == call_id
+        )
+        return index if is_planned else None
 
     def of_prompts(self, prompt_ids: Container[str]) -> PlannedRuns:
         """Return every run of some prompts."""
