@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from toolkit.models.base import ModelRequest
     from toolkit.study import Study
 
-    Requests = Callable[[], Iterable[ModelRequest]]
+    PaidJob = tuple[Callable[[], Iterable[ModelRequest]], Callable[[], Summary]]
 
 MODES = ("boolean", "cot-seed", "cot", "score")  # spelled out: importing them would make --help slow
 _EPILOG = """STUDY is a study file such as templates/demo.toml. Exit codes: 0 done, 1 some runs failed or differ,
@@ -108,12 +108,12 @@ def _command(group: click.Group = cli, name: str | None = None, **options: Any) 
 
 
 def _paid(group: click.Group) -> Callable[..., Any]:
-    """Make a command with ``--yes`` of a function that returns what a study is to be asked, and what does it.
+    """Make a command with ``--yes`` of a function that returns what gives the requests of a job, and what does it.
 
     It stops before requests that cost more than the study spends unasked, unless the user said ``--yes``.
     """
 
-    def register(function: Callable[..., tuple[Requests, Callable[[], Summary]]]) -> click.Command:
+    def register(function: Callable[..., PaidJob]) -> click.Command:
         @functools.wraps(function)
         def run(study: Study, yes: bool, **arguments: Any) -> Summary:
             from toolkit.pipeline import confirm_asking
@@ -456,7 +456,7 @@ def batch(template: Path, grid: Path, **options: Any) -> Summary:
 @click.option(
     "--attacks", default=3, show_default=True, type=click.IntRange(min=0), help="Attacks in each reply."
 )
-def probe(study: Study, **sizes: Any) -> tuple[Requests, Callable[[], Summary]]:
+def probe(study: Study, **sizes: Any) -> PaidJob:
     """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside."""
     from toolkit.probes.job import probe_judges, probe_requests, probe_targets
 
@@ -469,7 +469,7 @@ def probe(study: Study, **sizes: Any) -> tuple[Requests, Callable[[], Summary]]:
 
 @_paid(judges)
 @_STUDY
-def elements(study: Study) -> tuple[Requests, Callable[[], Summary]]:
+def elements(study: Study) -> PaidJob:
     """Look for the required elements of a good answer. The judges of STUDY do in each reply: a second instrument."""
     from toolkit.probes.job import ask_elements, element_requests, elements_summary
 
@@ -500,7 +500,7 @@ def hallucination(
     k: int,
     limit: int | None,
     figures: Path | None,
-) -> tuple[Requests, Callable[[], Summary]]:
+) -> PaidJob:
     """Ask judges which answers are hallucinations.
 
     FILE has answers, with known labels or without, or is "security", which ships; without FILE they are the replies of
@@ -528,7 +528,7 @@ def hallucination(
 @_paid(judges)
 @_STUDY
 @click.option("--size", default=30, show_default=True, type=_COUNT, help="Judged replies, drawn once.")
-def drift(study: Study, size: int) -> tuple[Requests, Callable[[], Summary]]:
+def drift(study: Study, size: int) -> PaidJob:
     """Ask the judges the same again on another day.
 
     Ask the judges of STUDY the same again, and say how far their scores have moved since they were asked first.
@@ -580,9 +580,7 @@ def diff(before: str, after: str) -> Summary:
 @click.option(
     "--max-tokens", default=8000, show_default=True, type=_COUNT, help="Longest reply of the model."
 )
-def write(
-    folder: Path, study: Study, model: str | None, out: Path | None, max_tokens: int
-) -> tuple[Requests, Callable[[], Summary]]:
+def write(folder: Path, study: Study, model: str | None, out: Path | None, max_tokens: int) -> PaidJob:
     """Write bases of prompts from documents.
 
     Write a base (S, M and L) from each policy, advisory or report in FOLDER: Markdown, text or PDF.

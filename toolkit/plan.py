@@ -318,51 +318,10 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
     models = {entry.label: spec_of(entry) for entry in study.under_test}
     entries = study.judges.by_role() if "judges" in parameters else {}
     judge_models = {role: spec_of(judge) for role, judge in entries.items()}
-    controls, settings, rubric = study.bias_controls, study.judges, load_rubric(study.judges.rubric)
+    rubric = load_rubric(study.judges.rubric)
     judges = _judges(study, judge_models, models, rubric)
-    manner = Manner(
-        focus=controls.fsp_mode if controls.fsp_enabled else "off",
-        focus_sentences=controls.fsp_sentences,
-        length_normalization=controls.length_normalization,
-        shuffle=settings.shuffle_dimensions,
-        repair=settings.repair,
-        expected=settings.expected_scores,
-        repeats=settings.repeats,
-        related=settings.related,
-        reference=rubric.shows_reference if settings.reference is None else settings.reference,
-    )
-    # The default of datasets with none but the seed's is all three of them: it is among what a study decided.
-    prompts = dataset.prompts if dataset else ()
-    existing = dict.fromkeys(prompt.scenario for prompt in prompts)
-    known = SCENARIOS if existing.keys() <= {*SCENARIOS} else tuple(existing)
-    spelled = {scenario_key(name): name for name in known}
-    wanted = (
-        name if name in known else spelled.get(scenario_key(name), name) for name in study.scenarios or known
-    )
-    scenarios = tuple(dict.fromkeys(wanted))
-    study = study.model_copy(update={"scenarios": scenarios})
-    if dataset and (unknown := [name for name in scenarios if name not in known]):
-        raise StudyError(
-            f"scenarios: {choices(unknown[0], existing, f'dataset {dataset.name} has no {unknown[0]!r}; it has')}"
-        )
-    prompts = tuple(
-        prompt
-        for prompt in prompts
-        if prompt.scenario in scenarios and prompt.length_bin in study.length_bins
-    )
-    names = sorted({prompt.base for prompt in prompts})
-    if study.bases is not None and names:
-        if study.bases > len(names):
-            raise StudyError(
-                f"bases = {study.bases}: the scenarios named have {len(names)}; ask for at most as many"
-            )
-        chosen = set(random.Random(study.seed).sample(names, study.bases))
-        prompts = tuple(prompt for prompt in prompts if prompt.base in chosen)
-    if study.length_arms and len(without_arms(prompts)) == len(prompts):
-        source = f"dataset {dataset.name}" if dataset else f"test {study.test}"
-        raise StudyError(
-            f"length_arms: {source} has none in the bases and lengths asked; leave length_arms out"
-        )
+    manner = _manner(study, rubric)
+    study, prompts = _study_prompts(study, dataset)
     if manner.reference:
         _refuse_without_reference(prompts, dataset.name if dataset else "", study.test)
     arguments: dict[str, Any] = {"judges": tuple(judges.values()), "manner": manner, "rubric": rubric}
@@ -387,6 +346,59 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
             )
     runs = PlannedRuns(study, models, planned, test.repeats_together)
     return Plan(study, folder, dataset, models, judge_models, judges, manner, rubric, test, runs)
+
+
+def _manner(study: StudyFile, rubric: Rubric) -> Manner:
+    controls, settings = study.bias_controls, study.judges
+    return Manner(
+        focus=controls.fsp_mode if controls.fsp_enabled else "off",
+        focus_sentences=controls.fsp_sentences,
+        length_normalization=controls.length_normalization,
+        shuffle=settings.shuffle_dimensions,
+        repair=settings.repair,
+        expected=settings.expected_scores,
+        repeats=settings.repeats,
+        related=settings.related,
+        reference=rubric.shows_reference if settings.reference is None else settings.reference,
+    )
+
+
+def _study_prompts(study: StudyFile, dataset: Dataset | None) -> tuple[StudyFile, tuple[Prompt, ...]]:
+    """Return a study with the names of its scenarios as the dataset has them, and the prompts that it asks for."""
+    # The default of datasets with none but the seed's is all three of them: it is among what a study decided.
+    prompts = dataset.prompts if dataset else ()
+    existing = dict.fromkeys(prompt.scenario for prompt in prompts)
+    allowed = SCENARIOS if existing.keys() <= {*SCENARIOS} else tuple(existing)
+    spelled = {scenario_key(name): name for name in allowed}
+    names = (
+        name if name in allowed else spelled.get(scenario_key(name), name)
+        for name in study.scenarios or allowed
+    )
+    scenarios = tuple(dict.fromkeys(names))
+    study = study.model_copy(update={"scenarios": scenarios})
+    if dataset and (unallowed := [name for name in scenarios if name not in allowed]):
+        raise StudyError(
+            f"scenarios: {choices(unallowed[0], existing, f'dataset {dataset.name} has no {unallowed[0]!r}; it has')}"
+        )
+    prompts = tuple(
+        prompt
+        for prompt in prompts
+        if prompt.scenario in scenarios and prompt.length_bin in study.length_bins
+    )
+    bases = sorted({prompt.base for prompt in prompts})
+    if study.bases is not None and bases:
+        if study.bases > len(bases):
+            raise StudyError(
+                f"bases = {study.bases}: the scenarios named have {len(bases)}; ask for at most as many"
+            )
+        chosen = set(random.Random(study.seed).sample(bases, study.bases))
+        prompts = tuple(prompt for prompt in prompts if prompt.base in chosen)
+    if study.length_arms and len(without_arms(prompts)) == len(prompts):
+        source = f"dataset {dataset.name}" if dataset else f"test {study.test}"
+        raise StudyError(
+            f"length_arms: {source} has none in the bases and lengths asked; leave length_arms out"
+        )
+    return study, prompts
 
 
 def _refuse_without_reference(prompts: Sequence[Prompt], dataset: str, test: str) -> None:

@@ -75,4 +75,5 @@ def add_analysis(calculate: Callable[..., Result], words: Mapping[str, Any]) -> 
     WORDS[name] = usual | dict(words)
     TABLE[name] = WORDS[name] | {"calculate": stats.over_clusters(calculate)}
     QUESTIONS[name] = words["title"]
-    OWN[:] = [*(other for other in OWN if other != name), name]
+    if name not in OWN:
+        OWN.append(name)

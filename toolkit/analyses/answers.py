@@ -68,13 +68,13 @@ class Analysable:
             raise NotAnswerable(QUESTIONS[question], reason)
         return frames
 
-    def _result(self, question: str, calculate: Callable[..., Any] | None = None, **given: Any) -> Any:
-        """Return what the table's calculation gives of its frames; what is given goes before the study's settings."""
+    def _result(self, question: str, calculate: Callable[..., Any] | None = None, **overrides: Any) -> Any:
+        """Return what the table's calculation gives of its frames; overrides go before the study's settings."""
         frames, row = self._frames_for(question), TABLE[question]
         listed = row.get("settings", ())
         names = listed if isinstance(listed, Mapping) else dict(zip(listed, listed, strict=True))
-        settings = {name: getattr(frames, own) for name, own in names.items()}
-        settings |= {name: value for name, value in given.items() if value is not None}
+        settings = {name: getattr(frames, field) for name, field in names.items()}
+        settings |= {name: value for name, value in overrides.items() if value is not None}
         tables = (getattr(frames, name) for name in row["frames"])
         calculate = calculate or row.get("calculate") or getattr(stats, row.get("function", question))
         return frames.once(calculate, *tables, **settings)

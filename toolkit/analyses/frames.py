@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from operator import is_
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from toolkit.errors import Stopped
@@ -32,6 +31,7 @@ class Results:
 
     frames: dict[str, pd.DataFrame] = field(default_factory=dict)
     calculated: list[tuple[Any, ...]] = field(default_factory=list)
+    """Calculation with identities of frames and settings; the frames, which live as long; and what came out."""
 
     def reuse_frame(self, kind: str, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the earlier frame where the new one is equal to it; else forget what was calculated from it."""
@@ -41,8 +41,9 @@ class Results:
                 return earlier
             outdated = {id(earlier)}
             for entry in list(self.calculated):
-                if not outdated.isdisjoint(map(id, entry[1])):
-                    outdated.add(id(entry[3]))
+                (_, frame_ids, _), _, result = entry
+                if not outdated.isdisjoint(frame_ids):
+                    outdated.add(id(result))
                     self.calculated.remove(entry)
         self.frames[kind] = frame
         return frame
@@ -193,16 +194,16 @@ class Frames:
 
     def once(self, calculate: Callable[..., R], *frames: Any, **settings: Any) -> R:
         """Return what a calculation gives of frames under settings; it is done once for the same frames."""
-        for function, stored_frames, stored_settings, result in self._results.calculated:
-            matches = function is calculate and stored_settings == settings
-            if matches and len(stored_frames) == len(frames) and all(map(is_, stored_frames, frames)):
+        key = (calculate, tuple(map(id, frames)), settings)
+        for stored_key, _, result in self._results.calculated:
+            if stored_key == key:
                 stored: R = result
                 return stored
         try:
             calculated = calculate(*frames, **settings)
         except KeyboardInterrupt:
             raise Stopped("interrupted; an analysis changes nothing, so nothing is lost") from None
-        self._results.calculated.append((calculate, frames, settings, calculated))
+        self._results.calculated.append((key, frames, calculated))
         return calculated
 
     def sides(self, manner: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -275,8 +276,8 @@ def _side(now: pd.DataFrame, otherwise: pd.DataFrame, *, manner: str, shown: boo
     if is_on(now, manner).any() == shown:
         return now
     alike = "reference" if manner == "focus" else "focus"
-    same = is_on(otherwise, alike) == is_on(now, alike).any()
-    return otherwise[same & (is_on(otherwise, manner) == shown)]
+    matching = is_on(otherwise, alike) == is_on(now, alike).any()
+    return otherwise[matching & (is_on(otherwise, manner) == shown)]
 
 
 def _votes(pairs: pd.DataFrame) -> pd.DataFrame:
