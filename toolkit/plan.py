@@ -41,8 +41,6 @@ STORE = ".store"  # folder of the embedded store in a results folder
 
 RunKey = tuple[str, str, int]
 """Prompt id, model and repeat, which name a run of a study."""
-RunSlot = tuple[str, int, int]
-"""Model, number of the prompt among those of the plan, and repeat."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class PlannedRuns(Sequence[PlannedRun]):
     models: Mapping[str, ModelSpec]
     prompts: tuple[tuple[TestItem, PromptWithContext], ...]
     together: bool
-    part: Sequence[RunSlot] | None = None
+    part: Sequence[RunKey] | None = None
     """Which of all runs are here; all where it is left out."""
 
     @cached_property
@@ -93,17 +91,30 @@ class PlannedRuns(Sequence[PlannedRun]):
         return len(self.prompts) * self.times
 
     @cached_property
-    def slots(self) -> Sequence[RunSlot]:
-        """Model, number of the prompt and repeat of each run that is here, in the order in which they are asked."""
+    def run_keys(self) -> Sequence[RunKey]:
+        """What names each run that is here, in the order in which they are asked."""
         if self.part is not None:
             return self.part
-        numbers, repeats = range(len(self.prompts)), range(self.times)
-        if self.together:
-            return list(product(self.models, numbers, repeats))
-        return [(model, number, repeat) for model, repeat, number in product(self.models, repeats, numbers)]
+        prompts, repeats = [prompt for _, prompt in self.prompts], range(self.times)
+        pairs = list(product(prompts, repeats))
+        if not self.together:
+            pairs = [(prompt, repeat) for repeat, prompt in product(repeats, prompts)]
+        return [
+            (prompt.prompt_id, model, prompt.repeat or repeat)
+            for model in self.models
+            for prompt, repeat in pairs
+        ]
+
+    @cached_property
+    def _indices(self) -> dict[RunKey, int]:
+        return {key: index for index, key in enumerate(self.run_keys)}
+
+    @cached_property
+    def _prompt_numbers(self) -> dict[str, int]:
+        return {prompt.prompt_id: number for number, (_, prompt) in enumerate(self.prompts)}
 
     def __len__(self) -> int:
-        return len(self.slots)
+        return len(self.run_keys)
 
     @overload
     def __getitem__(self, index: int) -> PlannedRun: ...
@@ -113,10 +124,9 @@ class PlannedRuns(Sequence[PlannedRun]):
 
     def __getitem__(self, index: int | slice) -> PlannedRun | PlannedRuns:
         if isinstance(index, slice):
-            return replace(self, part=self.slots[index])
-        name, number, repeat = self.slots[index]
-        spec, (item, prompt) = self.models[name], self.prompts[number]
-        repeat = prompt.repeat or repeat
+            return replace(self, part=self.run_keys[index])
+        prompt_id, name, repeat = self.run_keys[index]
+        spec, (item, prompt) = self.models[name], self.prompts[self._prompt_numbers[prompt_id]]
         sampling, steered = self.study.sampling, spec.takes_sampling
         request = ModelRequest(
             provider=spec.provider,
@@ -133,31 +143,24 @@ class PlannedRuns(Sequence[PlannedRun]):
         return PlannedRun(item, prompt, name, repeat, request)
 
     @cached_property
-    def _indices(self) -> dict[tuple[str, str, int], int]:
-        keys = ((model, self.prompts[number][1].prompt_id, repeat) for model, number, repeat in self.slots)
-        return {key: index for index, key in enumerate(keys)}
-
-    @cached_property
     def call_ids(self) -> tuple[str, ...]:
         """Identities of the calls that answer the runs."""
         return tuple(run.call_id for run in self)
 
     def model_of(self, index: int) -> str:
         """Return the model of a run."""
-        return self.slots[index][0]
+        return self.run_keys[index][1]
 
     def number_in_model(self, index: int) -> int:
         """Return the number of a run among those of its model."""
-        _, number, repeat = self.slots[index]
+        prompt_id, _, repeat = self.run_keys[index]
+        number, repeat = self._prompt_numbers[prompt_id], repeat % self.times
         return number * self.times + repeat if self.together else repeat * len(self.prompts) + number
 
     def find(self, prompt_id: str, model: str, repeat: int, call_id: str) -> int | None:
         """Return the index of a run that this call answers, ``None`` where none is planned."""
-        index = self._indices.get((model, prompt_id, repeat % self.times))
-        is_planned = (
-            index is not None and 0 <= repeat < self.study.repeats and self.call_ids[index] == call_id
-        )
-        return index if is_planned else None
+        index = self._indices.get((prompt_id, model, repeat))
+        return index if index is not None and self.call_ids[index] == call_id else None
 
     def of_prompts(self, prompt_ids: Container[str]) -> PlannedRuns:
         """Return every run of some prompts."""
