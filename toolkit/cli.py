@@ -50,12 +50,11 @@ def _read_study(ctx: click.Context, param: click.Parameter, path: str, looks: bo
 
 _STUDY = click.argument("study", callback=_read_study, type=click.Path())  # a shell completes paths
 _LOOKED_AT = click.argument("study", callback=functools.partial(_read_study, looks=True), type=click.Path())
+_YES = click.option("--yes", is_flag=True, help="Spend beyond budget.confirm_above_aud without being asked.")
 _STUDY_OPTION = functools.partial(
     click.option, "--study", required=True, callback=_read_study, type=click.Path(), metavar="PATH"
 )
 _NEXT = re.compile(r"(`toolkit \w+ )STUDY\b")
-_SPEND = "Spend beyond budget.confirm_above_aud without being asked."
-_YES = click.Option(["--yes"], is_flag=True, help=_SPEND)
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on standard output.")
 
 
@@ -108,7 +107,7 @@ def _command(group: click.Group = cli, name: str | None = None, **options: Any) 
 
 
 def _paid(group: click.Group) -> Callable[..., Any]:
-    """Make a command with ``--yes`` of a function that returns what gives the requests of a job, and what does it.
+    """Make a command of a function that returns what gives the requests of a job, and what does the job.
 
     It stops before requests that cost more than the study spends unasked, unless the user said ``--yes``.
     """
@@ -123,7 +122,6 @@ def _paid(group: click.Group) -> Callable[..., Any]:
                 confirm_asking(study.plan, study.store, requests())
             return execute()
 
-        run.__dict__["__click_params__"] = [_YES, *getattr(function, "__click_params__", [])]
         return _command(group)(run)
 
     return register
@@ -252,7 +250,7 @@ def estimate(study: Study) -> Summary:
 
 @_command()
 @_STUDY
-@click.option("--yes", is_flag=True, help=_SPEND)
+@_YES
 @click.option("--limit", type=_COUNT, help="Ask only the first N planned runs.")
 @click.option("--replay", is_flag=True, help="Make runs and judgements again from the ledger, offline.")
 def run(study: Study, yes: bool, limit: int | None, replay: bool) -> Summary:
@@ -456,6 +454,7 @@ def batch(template: Path, grid: Path, **options: Any) -> Summary:
 @click.option(
     "--attacks", default=3, show_default=True, type=click.IntRange(min=0), help="Attacks in each reply."
 )
+@_YES
 def probe(study: Study, **sizes: Any) -> PaidJob:
     """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside."""
     from toolkit.probes.job import probe_judges, probe_requests, probe_targets
@@ -469,6 +468,7 @@ def probe(study: Study, **sizes: Any) -> PaidJob:
 
 @_paid(judges)
 @_STUDY
+@_YES
 def elements(study: Study) -> PaidJob:
     """Look for the required elements of a good answer. The judges of STUDY do in each reply: a second instrument."""
     from toolkit.probes.job import ask_elements, element_requests, elements_summary
@@ -493,6 +493,7 @@ def elements(study: Study) -> PaidJob:
 @click.option("--k", default=5, show_default=True, type=click.IntRange(1, 1000), help="Votes on each answer.")
 @click.option("--limit", type=_COUNT, help="Only N answers, labels as in FILE, drawn by the study's seed.")
 @click.option("--figures", type=_PATH, help="Write figures, tables and verdicts into this folder.")
+@_YES
 def hallucination(
     file: str | None,
     study: Study,
@@ -528,6 +529,7 @@ def hallucination(
 @_paid(judges)
 @_STUDY
 @click.option("--size", default=30, show_default=True, type=_COUNT, help="Judged replies, drawn once.")
+@_YES
 def drift(study: Study, size: int) -> PaidJob:
     """Ask the judges the same again on another day.
 
@@ -580,6 +582,7 @@ def diff(before: str, after: str) -> Summary:
 @click.option(
     "--max-tokens", default=8000, show_default=True, type=_COUNT, help="Longest reply of the model."
 )
+@_YES
 def write(folder: Path, study: Study, model: str | None, out: Path | None, max_tokens: int) -> PaidJob:
     """Write bases of prompts from documents.
 
