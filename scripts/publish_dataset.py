@@ -18,9 +18,10 @@ from typing import Any
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.files import read_json, read_toml, write_atomically
+from toolkit.files.reading import read_json, read_toml
+from toolkit.files.tables import csv_bytes
+from toolkit.files.writing import write_atomically
 from toolkit.prompts.dataset import SHIPPED, Dataset, load_dataset
-from toolkit.table_files import csv_bytes
 
 _HERE = Path(__file__).resolve().parent
 _DATA = _HERE.parent / "toolkit" / "prompts" / "data"

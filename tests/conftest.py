@@ -22,7 +22,7 @@ from warm_server import warm_servers
 
 from toolkit import prompt_test
 from toolkit.cli import main
-from toolkit.files import write_atomically
+from toolkit.files.writing import write_atomically
 from toolkit.runs import gateway, limits
 from toolkit.store import connection, embedded, writer
 from toolkit.store.connection import Store, open_store

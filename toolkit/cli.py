@@ -26,7 +26,10 @@ from toolkit.words import VERSION, Summary
 
 if TYPE_CHECKING:
     from toolkit.hallucination.votes import Mode
+    from toolkit.models.base import ModelRequest
     from toolkit.study import Study
+
+    PaidJob = tuple[Callable[[], Iterable[ModelRequest]], Callable[[], Summary]]
 
 MODES = ("boolean", "cot-seed", "cot", "score")  # spelled out: importing them would make --help slow
 _EPILOG = """STUDY is a study file such as templates/demo.toml. Exit codes: 0 done, 1 some runs failed or differ,
@@ -103,12 +106,25 @@ def _command(group: click.Group = cli, name: str | None = None, **options: Any) 
     return register
 
 
-def _confirm(study: Study, yes: bool, requests: Callable[[], Iterable[Any]]) -> None:
-    """Stop before requests that cost more than the study spends unasked, unless the user said ``--yes``."""
-    from toolkit.pipeline import confirm_asking
+def _paid(group: click.Group) -> Callable[..., Any]:
+    """Make a command of a function that returns what gives the requests of a job, and what does the job.
 
-    if not yes:
-        confirm_asking(study.plan, study.store, requests())
+    It stops before requests that cost more than the study spends unasked, unless the user said ``--yes``.
+    """
+
+    def register(function: Callable[..., PaidJob]) -> click.Command:
+        @functools.wraps(function)
+        def run(study: Study, yes: bool, **arguments: Any) -> Summary:
+            from toolkit.pipeline import confirm_asking
+
+            requests, execute = function(study=study, **arguments)
+            if not yes:
+                confirm_asking(study.plan, study.store, requests())
+            return execute()
+
+        return _command(group)(run)
+
+    return register
 
 
 class _ManyValues(click.Command):
@@ -432,36 +448,39 @@ def batch(template: Path, grid: Path, **options: Any) -> Summary:
     return run_batch(template, grid, **options).summary()
 
 
-@_command(judges)
+@_paid(judges)
 @_STUDY
 @click.option("--replies", default=12, show_default=True, type=_COUNT, help="Stored replies to alter.")
 @click.option(
     "--attacks", default=3, show_default=True, type=click.IntRange(min=0), help="Attacks in each reply."
 )
 @_YES
-def probe(study: Study, replies: int, attacks: int, yes: bool) -> Summary:
+def probe(study: Study, **sizes: Any) -> PaidJob:
     """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside."""
     from toolkit.probes.job import probe_judges, probe_requests, probe_targets
 
     plan, store = study.plan, study.store
-    targets = functools.partial(probe_targets, plan, store, replies=replies, attacks=attacks)
-    _confirm(study, yes, lambda: probe_requests(plan, targets()))
-    return probe_judges(plan, store, replies=replies, attacks=attacks).summary()
+    return (
+        lambda: probe_requests(plan, probe_targets(plan, store, **sizes)),
+        lambda: probe_judges(plan, store, **sizes).summary(),
+    )
 
 
-@_command(judges)
+@_paid(judges)
 @_STUDY
 @_YES
-def elements(study: Study, yes: bool) -> Summary:
+def elements(study: Study) -> PaidJob:
     """Look for the required elements of a good answer. The judges of STUDY do in each reply: a second instrument."""
     from toolkit.probes.job import ask_elements, element_requests, elements_summary
 
     plan, store = study.plan, study.store
-    _confirm(study, yes, lambda: element_requests(plan, store))
-    return elements_summary(study, ask_elements(plan, store))
+    return (
+        lambda: element_requests(plan, store),
+        lambda: elements_summary(study, ask_elements(plan, store)),
+    )
 
 
-@_command(judges)
+@_paid(judges)
 @click.argument("file", metavar="[FILE]", required=False)
 @_STUDY_OPTION(help="Whose judges are asked.")
 @click.option(
@@ -482,8 +501,7 @@ def hallucination(
     k: int,
     limit: int | None,
     figures: Path | None,
-    yes: bool,
-) -> Summary:
+) -> PaidJob:
     """Ask judges which answers are hallucinations.
 
     FILE has answers, with known labels or without, or is "security", which ships; without FILE they are the replies of
@@ -499,17 +517,20 @@ def hallucination(
     items = read_items(file) if file else comparison.reply_items(plan, study.runs(replies=True))
     items = some_items(items, limit, study.file.seed)
     tasks = comparison.hallucination_tasks(plan, items, modes or (default,))
-    _confirm(study, yes, lambda: comparison.comparison_requests(tasks, k))
-    judged = comparison.compare_hallucination(plan, study.store, tasks, k)
-    judged = judged if file else replace(judged, shares=study.hallucination())
-    return judged.summary(judged.figures(figures) if figures else ())
+
+    def execute() -> Summary:
+        judged = comparison.compare_hallucination(plan, study.store, tasks, k)
+        judged = judged if file else replace(judged, shares=study.hallucination())
+        return judged.summary(judged.figures(figures) if figures else ())
+
+    return lambda: comparison.comparison_requests(tasks, k), execute
 
 
-@_command(judges)
+@_paid(judges)
 @_STUDY
 @click.option("--size", default=30, show_default=True, type=_COUNT, help="Judged replies, drawn once.")
 @_YES
-def drift(study: Study, size: int, yes: bool) -> Summary:
+def drift(study: Study, size: int) -> PaidJob:
     """Ask the judges the same again on another day.
 
     Ask the judges of STUDY the same again, and say how far their scores have moved since they were asked first.
@@ -521,8 +542,7 @@ def drift(study: Study, size: int, yes: bool) -> Summary:
     from toolkit.runs.stages import stage_requests
 
     job = drift_job(study.plan, study.store, size)
-    _confirm(study, yes, lambda: stage_requests(job.stage, study.plan, study.store))
-    return measure_drift(study, job)
+    return lambda: stage_requests(job.stage, study.plan, study.store), lambda: measure_drift(study, job)
 
 
 @_command(prompts)
@@ -553,7 +573,7 @@ def diff(before: str, after: str) -> Summary:
     return diff_summary(before, after)
 
 
-@_command(prompts)
+@_paid(prompts)
 @click.argument("folder", metavar="FOLDER", type=_PATH)
 @_STUDY_OPTION(help="Whose model, budget and store.")
 @click.option("--model", metavar="NAME", help="Which of its models writes; its first by default.")
@@ -564,9 +584,7 @@ def diff(before: str, after: str) -> Summary:
     "--max-tokens", default=8000, show_default=True, type=_COUNT, help="Longest reply of the model."
 )
 @_YES
-def write(
-    folder: Path, study: Study, model: str | None, out: Path | None, max_tokens: int, yes: bool
-) -> Summary:
+def write(folder: Path, study: Study, model: str | None, out: Path | None, max_tokens: int) -> PaidJob:
     """Write bases of prompts from documents.
 
     Write a base (S, M and L) from each policy, advisory or report in FOLDER: Markdown, text or PDF.
@@ -579,8 +597,7 @@ def write(
 
     plan, store = study.plan, study.store
     job = writer_job(plan, folder, model=model, max_tokens=max_tokens)
-    _confirm(study, yes, job.requests)
-    return write_prompts(plan, store, job, out or plan.output / "prompts")
+    return job.requests, lambda: write_prompts(plan, store, job, out or plan.output / "prompts")
 
 
 @_command(ratings, name="import")

@@ -10,18 +10,18 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 from toolkit.errors import StudyError, variables
-from toolkit.files import sha256_hex
+from toolkit.files.digests import sha256_hex
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.pairs import Pair, Slot, draw_pairs
 from toolkit.judges.request import JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric, load_rubric
 from toolkit.models.base import Message, ModelRequest
 from toolkit.models.catalogue import Exchange, ModelSpec
-from toolkit.models.entries import Judge, ModelEntry, Sampling, model_address
-from toolkit.models.prices import price_of, table_exchange
+from toolkit.models.entries import Judge, ModelEntry, model_address
+from toolkit.models.prices import table_exchange
 from toolkit.prompt_test import (
     PromptResponseTest,
     PromptWithContext,
@@ -33,12 +33,9 @@ from toolkit.prompt_test import (
 )
 from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
-from toolkit.study_file import Budget, StudyFile
+from toolkit.study_file import StudyFile
 from toolkit.words import SCENARIOS, choices, counted, scenario_key
 
-Entry = TypeVar("Entry", bound=ModelEntry)
-MOST_SCRIPTED = 5
-"""Independent items, and repeats, of a dry run: power needs five of a pilot."""
 STORE = ".store"  # folder of the embedded store in a results folder
 
 
@@ -80,7 +77,7 @@ class PlannedRuns(Sequence[PlannedRun]):
     models: Mapping[str, ModelSpec]
     prompts: tuple[tuple[TestItem, PromptWithContext], ...]
     together: bool
-    part: range | None = None
+    part: Sequence[RunKey] | None = None
     """Which of all runs are here; all where it is left out."""
 
     @cached_property
@@ -88,18 +85,36 @@ class PlannedRuns(Sequence[PlannedRun]):
         """How often each prompt is asked: once where it belongs to one repeat."""
         return 1 if any(prompt.repeat is not None for _, prompt in self.prompts) else self.study.repeats
 
-    @cached_property
+    @property
     def per_model(self) -> int:
         """Runs of each model, were all of them here."""
         return len(self.prompts) * self.times
 
     @cached_property
-    def numbers(self) -> range:
-        """The numbers of the runs that are here, among all of them."""
-        return range(self.per_model * len(self.models)) if self.part is None else self.part
+    def run_keys(self) -> Sequence[RunKey]:
+        """What names each run that is here, in the order in which they are asked."""
+        if self.part is not None:
+            return self.part
+        prompts, repeats = [prompt for _, prompt in self.prompts], range(self.times)
+        pairs = list(product(prompts, repeats))
+        if not self.together:
+            pairs = [(prompt, repeat) for repeat, prompt in product(repeats, prompts)]
+        return [
+            (prompt.prompt_id, model, prompt.repeat or repeat)
+            for model in self.models
+            for prompt, repeat in pairs
+        ]
+
+    @cached_property
+    def _indices(self) -> dict[RunKey, int]:
+        return {key: index for index, key in enumerate(self.run_keys)}
+
+    @cached_property
+    def _prompt_numbers(self) -> dict[str, int]:
+        return {prompt.prompt_id: number for number, (_, prompt) in enumerate(self.prompts)}
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(self.run_keys)
 
     @overload
     def __getitem__(self, index: int) -> PlannedRun: ...
@@ -109,13 +124,9 @@ class PlannedRuns(Sequence[PlannedRun]):
 
     def __getitem__(self, index: int | slice) -> PlannedRun | PlannedRuns:
         if isinstance(index, slice):
-            return replace(self, part=self.numbers[index])
-        model_number, number = divmod(self.numbers[index], self.per_model)
-        prompt_step, repeat_step = self._steps
-        prompt_number = number // prompt_step % len(self.prompts)
-        name = list(self.models)[model_number]
-        spec, (item, prompt) = self.models[name], self.prompts[prompt_number]
-        repeat = prompt.repeat or number // repeat_step % self.times
+            return replace(self, part=self.run_keys[index])
+        prompt_id, name, repeat = self.run_keys[index]
+        spec, (item, prompt) = self.models[name], self.prompts[self._prompt_numbers[prompt_id]]
         sampling, steered = self.study.sampling, spec.takes_sampling
         request = ModelRequest(
             provider=spec.provider,
@@ -132,39 +143,24 @@ class PlannedRuns(Sequence[PlannedRun]):
         return PlannedRun(item, prompt, name, repeat, request)
 
     @cached_property
-    def _steps(self) -> tuple[int, int]:
-        """How far apart the numbers of two prompts are, and those of two repeats."""
-        return (self.times, 1) if self.together else (1, len(self.prompts))
-
-    @cached_property
-    def _prompt_numbers(self) -> dict[str, int]:
-        return {prompt.prompt_id: number for number, (_, prompt) in enumerate(self.prompts)}
-
-    @cached_property
     def call_ids(self) -> tuple[str, ...]:
         """Identities of the calls that answer the runs."""
         return tuple(run.call_id for run in self)
 
     def model_of(self, index: int) -> str:
         """Return the model of a run."""
-        return list(self.models)[self.numbers[index] // self.per_model]
+        return self.run_keys[index][1]
 
     def number_in_model(self, index: int) -> int:
         """Return the number of a run among those of its model."""
-        return self.numbers[index] % self.per_model
+        prompt_id, _, repeat = self.run_keys[index]
+        number, repeat = self._prompt_numbers[prompt_id], repeat % self.times
+        return number * self.times + repeat if self.together else repeat * len(self.prompts) + number
 
     def find(self, prompt_id: str, model: str, repeat: int, call_id: str) -> int | None:
         """Return the index of a run that this call answers, ``None`` where none is planned."""
-        number = self._prompt_numbers.get(prompt_id)
-        if number is None or model not in self.models or not 0 <= repeat < self.study.repeats:
-            return None
-        prompt_step, repeat_step = self._steps
-        number = number * prompt_step + repeat % self.times * repeat_step
-        number += list(self.models).index(model) * self.per_model
-        if number not in self.numbers:
-            return None
-        index = self.numbers.index(number)
-        return index if self.call_ids[index] == call_id else None
+        index = self._indices.get((prompt_id, model, repeat))
+        return index if index is not None and self.call_ids[index] == call_id else None
 
     def of_prompts(self, prompt_ids: Container[str]) -> PlannedRuns:
         """Return every run of some prompts."""
@@ -325,51 +321,10 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
     models = {entry.label: spec_of(entry) for entry in study.under_test}
     entries = study.judges.by_role() if "judges" in parameters else {}
     judge_models = {role: spec_of(judge) for role, judge in entries.items()}
-    controls, settings, rubric = study.bias_controls, study.judges, load_rubric(study.judges.rubric)
+    rubric = load_rubric(study.judges.rubric)
     judges = _judges(study, judge_models, models, rubric)
-    manner = Manner(
-        focus=controls.fsp_mode if controls.fsp_enabled else "off",
-        focus_sentences=controls.fsp_sentences,
-        length_normalization=controls.length_normalization,
-        shuffle=settings.shuffle_dimensions,
-        repair=settings.repair,
-        expected=settings.expected_scores,
-        repeats=settings.repeats,
-        related=settings.related,
-        reference=rubric.shows_reference if settings.reference is None else settings.reference,
-    )
-    # The default of datasets with none but the seed's is all three of them: it is among what a study decided.
-    prompts = dataset.prompts if dataset else ()
-    existing = dict.fromkeys(prompt.scenario for prompt in prompts)
-    known = SCENARIOS if existing.keys() <= {*SCENARIOS} else tuple(existing)
-    spelled = {scenario_key(name): name for name in known}
-    wanted = (
-        name if name in known else spelled.get(scenario_key(name), name) for name in study.scenarios or known
-    )
-    scenarios = tuple(dict.fromkeys(wanted))
-    study = study.model_copy(update={"scenarios": scenarios})
-    if dataset and (unknown := [name for name in scenarios if name not in known]):
-        raise StudyError(
-            f"scenarios: {choices(unknown[0], existing, f'dataset {dataset.name} has no {unknown[0]!r}; it has')}"
-        )
-    prompts = tuple(
-        prompt
-        for prompt in prompts
-        if prompt.scenario in scenarios and prompt.length_bin in study.length_bins
-    )
-    names = sorted({prompt.base for prompt in prompts})
-    if study.bases is not None and names:
-        if study.bases > len(names):
-            raise StudyError(
-                f"bases = {study.bases}: the scenarios named have {len(names)}; ask for at most as many"
-            )
-        chosen = set(random.Random(study.seed).sample(names, study.bases))
-        prompts = tuple(prompt for prompt in prompts if prompt.base in chosen)
-    if study.length_arms and len(without_arms(prompts)) == len(prompts):
-        source = f"dataset {dataset.name}" if dataset else f"test {study.test}"
-        raise StudyError(
-            f"length_arms: {source} has none in the bases and lengths asked; leave length_arms out"
-        )
+    manner = _manner(study, rubric)
+    study, prompts = _study_prompts(study, dataset)
     if manner.reference:
         _refuse_without_reference(prompts, dataset.name if dataset else "", study.test)
     arguments: dict[str, Any] = {"judges": tuple(judges.values()), "manner": manner, "rubric": rubric}
@@ -394,6 +349,59 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
             )
     runs = PlannedRuns(study, models, planned, test.repeats_together)
     return Plan(study, folder, dataset, models, judge_models, judges, manner, rubric, test, runs)
+
+
+def _manner(study: StudyFile, rubric: Rubric) -> Manner:
+    controls, settings = study.bias_controls, study.judges
+    return Manner(
+        focus=controls.fsp_mode if controls.fsp_enabled else "off",
+        focus_sentences=controls.fsp_sentences,
+        length_normalization=controls.length_normalization,
+        shuffle=settings.shuffle_dimensions,
+        repair=settings.repair,
+        expected=settings.expected_scores,
+        repeats=settings.repeats,
+        related=settings.related,
+        reference=rubric.shows_reference if settings.reference is None else settings.reference,
+    )
+
+
+def _study_prompts(study: StudyFile, dataset: Dataset | None) -> tuple[StudyFile, tuple[Prompt, ...]]:
+    """Return a study with the names of its scenarios as the dataset has them, and the prompts that it asks for."""
+    # The default of datasets with none but the seed's is all three of them: it is among what a study decided.
+    prompts = dataset.prompts if dataset else ()
+    existing = dict.fromkeys(prompt.scenario for prompt in prompts)
+    allowed = SCENARIOS if existing.keys() <= {*SCENARIOS} else tuple(existing)
+    spelled = {scenario_key(name): name for name in allowed}
+    names = (
+        name if name in allowed else spelled.get(scenario_key(name), name)
+        for name in study.scenarios or allowed
+    )
+    scenarios = tuple(dict.fromkeys(names))
+    study = study.model_copy(update={"scenarios": scenarios})
+    if dataset and (unallowed := [name for name in scenarios if name not in allowed]):
+        raise StudyError(
+            f"scenarios: {choices(unallowed[0], existing, f'dataset {dataset.name} has no {unallowed[0]!r}; it has')}"
+        )
+    prompts = tuple(
+        prompt
+        for prompt in prompts
+        if prompt.scenario in scenarios and prompt.length_bin in study.length_bins
+    )
+    bases = sorted({prompt.base for prompt in prompts})
+    if study.bases is not None and bases:
+        if study.bases > len(bases):
+            raise StudyError(
+                f"bases = {study.bases}: the scenarios named have {len(bases)}; ask for at most as many"
+            )
+        chosen = set(random.Random(study.seed).sample(bases, study.bases))
+        prompts = tuple(prompt for prompt in prompts if prompt.base in chosen)
+    if study.length_arms and len(without_arms(prompts)) == len(prompts):
+        source = f"dataset {dataset.name}" if dataset else f"test {study.test}"
+        raise StudyError(
+            f"length_arms: {source} has none in the bases and lengths asked; leave length_arms out"
+        )
+    return study, prompts
 
 
 def _refuse_without_reference(prompts: Sequence[Prompt], dataset: str, test: str) -> None:
@@ -461,55 +469,3 @@ def _special_dimensions(role: str, judge: Judge, rubric: Rubric) -> tuple[str, .
             f"{', '.join(rubric.names).replace('_', ' ')}, or leave weights out"
         )
     return names
-
-
-def scripted_plan(plan: Plan, output: Path | None) -> Plan:
-    """Return what a plan asks for on a few of its items, of scripts in place of its models and judges."""
-    study, settings, replies = plan.study, plan.study.judges, _readable_replies(plan)
-    entries = settings.by_role()
-    judges = {role: _scripted(entries[role], spec) for role, spec in plan.judge_models.items()}
-    changed = study.model_copy(
-        update={
-            "models": tuple(
-                _scripted(entry, spec, replies)
-                for entry, spec in zip(study.under_test, plan.models.values(), strict=True)
-            ),
-            "sampling": Sampling(),
-            "judges": settings.model_copy(
-                update={**judges, "repeats": min(settings.repeats, MOST_SCRIPTED), "weights": "equal"}
-            ),
-            "repeats": min(study.repeats, MOST_SCRIPTED),
-            "mode": "single",
-            "budget": Budget(),
-            "output": output,
-        }
-    )
-    dry = make_plan(changed, plan.folder)
-    base_of = {prompt.prompt_id: prompt.base for prompt in dry.dataset.prompts}
-    sizes = Counter(base_of[prompt.prompt_id] for _, prompt in dry.runs.prompts)
-    # Of each independent unit the largest base: one with length arms before one without.
-    largest = {dry.clusters[base]: base for base in sorted(sizes, key=sizes.__getitem__)}
-    bases = list(largest.values())[-MOST_SCRIPTED:]
-    return replace(dry, runs=dry.runs.of_prompts({name for name, base in base_of.items() if base in bases}))
-
-
-def _readable_replies(plan: Plan) -> Sequence[str]:
-    """Return replies that a test with a key can read; other tests have those that scripts give to anything."""
-    test: Any = plan.test
-    if not test.keyed:
-        return ()
-    keys = ("A", "B") if test.has_options else [item.answer for item in test.table.items[:MOST_SCRIPTED]]
-    return [json.dumps({"answer": key}) for key in keys]
-
-
-def _scripted(entry: Entry, spec: ModelSpec, replies: Sequence[str] = ()) -> Entry:
-    price = price_of(spec)
-    return type(entry)(
-        name=entry.label,
-        provider="scripted",
-        family=spec.family,
-        structured=True,
-        replies=spec.replies or replies or None,
-        usd_per_million_input=price.usd_per_million_input,
-        usd_per_million_output=price.usd_per_million_output,
-    )

@@ -25,7 +25,9 @@ from typing import Any, ClassVar, TypeAlias
 from pydantic import TypeAdapter
 
 from toolkit.errors import BudgetReached, InputError, ModelError, StudyError, ToolkitError
-from toolkit.files import digest, similar_file, write_atomically
+from toolkit.files.digests import digest
+from toolkit.files.reading import similar_file
+from toolkit.files.writing import write_atomically
 from toolkit.models.base import Ask
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.proportions import rate_mean

@@ -9,7 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolkit.analyses import QUESTIONS, Analysable, Analyses
+from toolkit.analyses import QUESTIONS
+from toolkit.analyses.answers import Analysable, Analyses
 from toolkit.errors import InputError
 from toolkit.report.escape import names_kept
 from toolkit.report.manifest import claim_folder

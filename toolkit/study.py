@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, cached_property
-from itertools import chain, groupby
-from operator import itemgetter
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import pandas as pd
 
-from toolkit.analyses import (
-    ALIKE,
-    BY_KEY,
-    LATER,
-    NO_SCORES,
-    ON_ANSWERS,
-    ON_VOTES,
-    PAIRWISE,
-    QUESTIONS,
-    Analyses,
-    Results,
-    without_arms,
-)
+from toolkit.analyses import ALIKE, BY_KEY, LATER, NO_SCORES, ON_ANSWERS, ON_VOTES, PAIRWISE, QUESTIONS
+from toolkit.analyses.answers import Analyses
+from toolkit.analyses.dry_run import lines_without_result, scripted_plan
+from toolkit.analyses.frames import Results, without_arms
 from toolkit.errors import InputError, Stopped, ToolkitError
-from toolkit.files import write_atomically
+from toolkit.files.tables import csv_bytes
+from toolkit.files.writing import write_atomically
 from toolkit.judges.elements import DIGEST
 from toolkit.pipeline import run_plan
-from toolkit.plan import Plan, make_plan, scripted_plan
+from toolkit.plan import Plan, make_plan
 from toolkit.prompt_test import MeasuredTestItem, names_code, record_test, recorded_test
 from toolkit.reporting import Reported, needs_room
 from toolkit.runs.decisions import decisions_of
@@ -42,16 +32,15 @@ from toolkit.runs.status import study_status
 from toolkit.stats.comparisons.models import compare_models
 from toolkit.stats.inference.run_table import WHOLE
 from toolkit.stats.one_shot.methods import MethodScore, methods_frame, score_methods
-from toolkit.stats.result import Result, estimates_frame, estimates_of
+from toolkit.stats.result import Result, estimates_frame
 from toolkit.store import frames as store_frames
 from toolkit.store.connection import Store, open_store, temporary_store
 from toolkit.store.documents import Call
 from toolkit.store.drifts import drift_frame
-from toolkit.store.filters import planned_calls, planned_judgements, planned_runs
+from toolkit.store.filters import judgements_otherwise, planned_calls, planned_judgements, planned_runs
 from toolkit.store.frame_files import as_kind, describe, typed, types_of
 from toolkit.store.records import reply_text
 from toolkit.study_file import StudyFile, load_study_file
-from toolkit.table_files import csv_bytes
 from toolkit.words import Summary
 
 if TYPE_CHECKING:
@@ -167,33 +156,18 @@ class Study(Reported):
         return frame
 
     def _without_result(self) -> list[str]:
-        lacking: dict[str, dict[str, None]] = defaultdict(dict)  # names of what has no result, by the reason
         try:
             with temporary_store() as store:
                 dry = Study(self.file, self.path)
                 dry.plan, dry.store = scripted_plan(self.plan, store.folder), store
-                results, judges = dry.execute(progress=False).results, dry.plan.judges
+                results, skipped = dry.execute(progress=False).results, {*LATER, *dry._without_judges}
                 if not dry._is_scored:  # what a test makes of replies that it cannot read is its own affair
                     return []
-                parts = [
-                    (f"{model} (by {len(dry.plan.judges_of(model))} of {len(judges)} judges)", [number])
-                    for model, number in results
-                ]
-                frames, skipped = dry.frames(), {*LATER, *dry._without_judges}
-                for title, name, answerable, reason in dry.questions().itertuples(index=False):
-                    if name in skipped:
-                        continue
-                    if not answerable:
-                        lacking[reason][title] = None
-                        continue
-                    groups = groupby(estimates_of(getattr(frames, name)()), itemgetter(0))
-                    parts += [(title, [number for _, number in group]) for _, group in groups]
-                for name, numbers in parts:
-                    if not any(number.estimable for number in numbers):
-                        lacking[numbers[0].reason or numbers[0].note][name] = None
+                questions = dry.questions()
+                rows = questions[~questions["analysis"].isin(skipped)].itertuples(index=False)
+                return lines_without_result(dry.plan, results, dry.frames(), rows)
         except ToolkitError as error:
             return [f"a few items do not run to the end: {error}"]
-        return [f"{'; '.join(names)}: {reason}" for reason, names in lacking.items()]
 
     def run(self, *, progress: bool = True, limit: int | None = None, replay: bool = False) -> dict[str, Any]:
         """Ask and judge what is missing, and return the status; a finished study makes no call.
@@ -327,35 +301,16 @@ class Study(Reported):
             Question, truth, inference, metric (share of yes among the votes that can be read), decision, explanation
             and, where there is no decision, the reason; empty where no judge was asked.
         """
-        calls = self.store.each_where(Call, {"purpose": "hallucination"}, only=("study",))
-        rows: Any = ()
-        if call_ids := {call["_id"] for call in calls}:
+        rows: Iterable[Any] = ()
+        if self.store.has(Call, {"purpose": "hallucination"}):
             from toolkit.hallucination.comparison import reply_verdicts
 
-            rows = reply_verdicts(self.plan, self.store, self.runs(replies=True), call_ids)
+            rows = reply_verdicts(self.plan, self.store, self.runs(replies=True))
         return typed(rows, types_of("hallucination_verdicts"))
 
     def judged_otherwise(self) -> pd.DataFrame:
         """Return one row a judgement of the same runs on the other side of focus sentences, or of reference answers."""
-        manner, rubric, runs = self.plan.manner, self.plan.rubric, self.runs()
-        alike, otherwise = (True, {"$ne": True}) if manner.reference else ({"$ne": True}, True)
-        other_focus = {"$in": ["listed", "per_sentence"]} if manner.focus == "off" else "off"
-        sides = [{"focus": other_focus, "reference": alike}]
-        if any("reference" in prompt.metadata for prompt in self.plan.dataset.prompts):
-            sides.append({"focus": manner.focus, "reference": otherwise})
-        frames = [
-            store_frames.judgements_frame(
-                self.store,
-                runs,
-                rubric_hash=rubric.digest,
-                judges={role: judge.name for role, judge in self.plan.judges.items()},
-                scheme=rubric.scheme,
-                where=side,
-                counting_only=False,
-            )
-            for side in sides
-        ]
-        return pd.concat(frames, ignore_index=True)
+        return judgements_otherwise(self.plan, self.store, self.runs())
 
     def frames(self) -> Analyses:
         """Return every analysis of the frames as they are now; what was calculated from equal frames is kept."""
@@ -691,18 +646,26 @@ class Study(Reported):
 
     def prompt(self, prompt_id: str) -> str:
         """Return the text of a prompt."""
-        for prompt in self.plan.dataset.prompts:
-            if prompt.prompt_id == prompt_id:
-                return prompt.text
+        if prompt := self.plan.sources.get(prompt_id):
+            return prompt.text
         raise InputError(f"prompt {prompt_id!r}: not in dataset {self.plan.dataset.version}")
 
     def _draw(
         self, frames: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False
     ) -> Files:
         self._need_results(frames)
-        if not self._is_scored:
-            return self._test_figures(folder)
-        return super()._draw(frames, folder, only, progress=progress)
+        if self._is_scored:
+            return super()._draw(frames, folder, only, progress=progress)
+        from toolkit.report.figure import about_test, save_figure
+        from toolkit.report.plots.results import results_figure
+
+        test, context = self.plan.test, about_test(self.runs(), self.plan)
+        if test.name == "one_shot":
+            from toolkit.traffic.figures import write_one_shot_figures
+
+            return write_one_shot_figures(self._scored(), folder=folder, context=context)
+        results = results_of(test, self._measured())
+        return save_figure(results_figure(results, test=test.name, context=context), folder / "figures")
 
     def _need_results(self, frames: Analyses) -> None:
         from toolkit.report.show import need_results
@@ -741,21 +704,6 @@ class Study(Reported):
             path = folder / "deviations.csv"
             further.append(write_atomically(path, csv_bytes(record.decisions.changes)))
         return methods_section(record), further
-
-    def _test_figures(self, folder: Path) -> Files:
-        from toolkit.report.captions import defects_note, join, source_words
-        from toolkit.report.figure import About, save_figure
-        from toolkit.report.plots.results import results_figure
-
-        runs, test = self.runs(), self.plan.test
-        source = source_words(runs, self.name, self.plan.dataset.version)
-        context = About(source, note=join(self.note, defects_note(runs)), study=self.name)
-        if test.name == "one_shot":
-            from toolkit.traffic.figures import write_one_shot_figures
-
-            return write_one_shot_figures(self._scored(), folder=folder, context=context)
-        results = results_of(test, self._measured())
-        return save_figure(results_figure(results, test=test.name, context=context), folder / "figures")
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: inputs and hashes, versions, commit, seed, parameters, model and judge identities."""

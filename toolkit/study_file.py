@@ -16,7 +16,8 @@ from pydantic import AfterValidator, Field, ValidationError, field_validator, mo
 from pydantic_core import ErrorDetails
 
 from toolkit.errors import MOST_FAULTS, InputError, StudyError, remember, secret_fault
-from toolkit.files import fault_sentence, read_toml, similar_file
+from toolkit.files.reading import read_toml, similar_file
+from toolkit.files.strict import fault_sentence
 from toolkit.models.catalogue import Exchange
 from toolkit.models.entries import (
     AtOnce,

@@ -12,8 +12,8 @@ from places import ROOT
 from toolkit import Scores, Study
 from toolkit.audit.export import export_study
 from toolkit.batch.result import BatchResult, CellResult
+from toolkit.files.tables import csv_bytes, csv_text, frame_of_csv, guard, read_rows, unguard
 from toolkit.store import embedded
-from toolkit.table_files import csv_bytes, csv_text, frame_of_csv, guard, read_rows, unguard
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -42,8 +42,8 @@ def test_one_file_writes_csv():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             name = getattr(node, "attr", getattr(node, "id", ""))
             if name in writers or (name == "writer" and ast.unparse(node) == "csv.writer"):
-                found.add(path.name)
-    assert found == {"table_files.py"}
+                found.add(path)
+    assert found == {PACKAGE / "files" / "tables.py"}
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "plain", "", "'", "a=1", "-", "1_0"])

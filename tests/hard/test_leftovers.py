@@ -7,13 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from toolkit import files
-from toolkit.files import held, left, mark, write_atomically
+from toolkit.files.writing import _sweep, leftovers, mark, try_lock, write_atomically
 
 WRITER = """
 import sys
 from pathlib import Path
-from toolkit.files import write_atomically
+from toolkit.files.writing import write_atomically
 
 replace = Path.replace
 def later(self, target):
@@ -46,7 +45,7 @@ def test_the_draft_of_a_killed_process_is_removed_and_that_of_a_living_one_is_no
     assert left_behind.read_text() == in_use.read_text() == "whole"
     first.send_signal(signal.SIGKILL)
     first.communicate()
-    files._sweep.cache_clear()  # as in a new process
+    _sweep.cache_clear()  # as in a new process
     written = write_atomically(tmp_path / "c.json", b"3")
     assert set(tmp_path.iterdir()) == {written, in_use, *others}
     second.communicate("\n")
@@ -60,14 +59,14 @@ def test_what_is_held_is_not_left_and_two_do_not_get_the_same(tmp_path):
     (tmp_path / "x-file").touch()
     (tmp_path / "x-folder").mkdir()
     (tmp_path / "x-link").symlink_to(tmp_path / "x-file")
-    for path in left(tmp_path, "x-.*"):
-        assert path not in left(tmp_path, "x-.*")
-    assert {path.name for path in left(tmp_path, "x-.*")} == {"x-file", "x-folder"}
+    for path in leftovers(tmp_path, "x-.*"):
+        assert path not in leftovers(tmp_path, "x-.*")
+    assert {path.name for path in leftovers(tmp_path, "x-.*")} == {"x-file", "x-folder"}
     handle = os.open(tmp_path / "x-folder", os.O_RDONLY)
-    assert held(handle)
-    assert [path.name for path in left(tmp_path, "x-.*")] == ["x-file"]
+    assert try_lock(handle)
+    assert [path.name for path in leftovers(tmp_path, "x-.*")] == ["x-file"]
     os.close(handle)
-    assert list(left(tmp_path / "no", ".*")) == []
+    assert list(leftovers(tmp_path / "no", ".*")) == []
 
 
 def test_on_a_disk_without_locks_everything_is_written_and_nothing_removed(tmp_path, monkeypatch):

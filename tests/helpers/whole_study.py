@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.text import Text
 
-from toolkit.analyses import Analyses
+from toolkit.analyses.answers import Analyses
 from toolkit.report.figure import about_study
 from toolkit.report.registry import draw_study
 from toolkit.study_file import StudyFile

@@ -6,7 +6,7 @@ from importlib.resources import files
 import handmade
 
 from toolkit.errors import InputError
-from toolkit.table_files import csv_text
+from toolkit.files.tables import csv_text
 from toolkit.traffic.convert import convert
 from toolkit.traffic.sample import COLUMNS, NAMES, load_sample, shipped_samples
 from toolkit.traffic.tshark import SEVERAL, row_cells, tshark_fields, tshark_version

@@ -12,8 +12,8 @@ from pandas.testing import assert_frame_equal
 from refusals import refusal
 
 from toolkit.errors import InputError
+from toolkit.files.tables import unguard
 from toolkit.store.frame_files import KINDS, as_kind, dtype_of, save_frame, typed, types_of
-from toolkit.table_files import unguard
 
 HOSTILE = (
     *("", '=HYPERLINK("http://x")', "'=1", "''", "-1 day", "\t=1", "\r\n=1", "a\nb\r\nc\rd", "＝1"),

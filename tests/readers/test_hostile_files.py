@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from refusals import refusal
 
-from toolkit.files import DEEPEST, TooDeep, parsed, read_json, read_toml
+from toolkit.files.reading import DEEPEST, TooDeep, parsed, read_json, read_toml
 from toolkit.hallucination.votes import read_vote
 from toolkit.judges.parse import Unreadable, one_object
 from toolkit.judges.segments import segments

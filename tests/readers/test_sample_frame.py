@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refusal
 
-from toolkit.table_files import guard, unguard
+from toolkit.files.tables import guard, unguard
 from toolkit.traffic.sample import load_sample
 
 CASES = cases(__file__)

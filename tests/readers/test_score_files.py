@@ -16,7 +16,7 @@ from refusals import refusal
 
 from toolkit import Scores
 from toolkit.cli import cli
-from toolkit.table_files import read_records
+from toolkit.files.tables import read_records
 
 CASES = cases(__file__)
 

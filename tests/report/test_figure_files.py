@@ -19,9 +19,9 @@ from PIL import Image
 from whole_study import NOTE, make_study
 from wording_rules import badly_worded
 
-from toolkit.analyses import Analyses
+from toolkit.analyses.answers import Analyses
 from toolkit.errors import InputError, ToolkitError
-from toolkit.files import write_atomically
+from toolkit.files.writing import write_atomically
 from toolkit.report.figure import PICTURES, SUFFIXES, about_study, csv_bytes, render, save_figure
 from toolkit.report.registry import draw_study, save_drawn, write_figures
 from toolkit.report.show import (

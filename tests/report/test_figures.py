@@ -9,7 +9,7 @@ from PIL import Image
 from whole_study import NOTE, drawn, make_study, texts
 from wording_rules import badly_worded, too_many_sentences
 
-from toolkit.analyses import Analyses
+from toolkit.analyses.answers import Analyses
 from toolkit.report.figure import About, render
 from toolkit.report.style import (
     PAGE_HIGH_MM,

@@ -6,7 +6,7 @@ import pytest
 from small_study import finished_study
 from whole_study import make_study
 
-from toolkit.analyses import Analyses
+from toolkit.analyses.answers import Analyses
 from toolkit.errors import InputError
 from toolkit.report.figure import about_study
 from toolkit.report.registry import FIGURES, TABLES, draw_study

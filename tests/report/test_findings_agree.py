@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from whole_study import make_study
 
-from toolkit.analyses import Analyses
+from toolkit.analyses.answers import Analyses
 from toolkit.stats.one_shot.methods import KEYS, score_methods
 from toolkit.thesis.findings import (
     DIFFERENT,

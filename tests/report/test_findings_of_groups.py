@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from whole_study import make_study
 
-from toolkit.analyses import Analyses
+from toolkit.analyses.answers import Analyses
 from toolkit.thesis.findings import DIFFERENT, TEXTS, UNDECIDED, scored_findings
 
 

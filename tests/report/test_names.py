@@ -14,7 +14,7 @@ import pytest
 from whole_study import make_study
 
 from toolkit import Scores
-from toolkit.analyses import Analyses
+from toolkit.analyses.answers import Analyses
 from toolkit.report import figure as figures
 from toolkit.report import style
 from toolkit.report.escape import escape, names_kept

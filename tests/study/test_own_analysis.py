@@ -43,7 +43,7 @@ def _added():
     """Add the analysis, and leave those of other tests as they are."""
     analyses.add_analysis(high_scores, OWN_WORDS)
     yield
-    for table in (stats.WORDS, analyses.QUESTIONS, analyses._TABLE):
+    for table in (stats.WORDS, analyses.QUESTIONS, analyses.TABLE):
         table.pop("high_scores", None)
     analyses.OWN.clear()
 

@@ -12,7 +12,7 @@ from places import ROOT
 
 from toolkit import Study
 from toolkit.errors import InputError
-from toolkit.files import shipped, workspace
+from toolkit.files.shipped import shipped, workspace
 from toolkit.getting_started.folder import init_folder
 from toolkit.prompts.check import check_dataset
 from toolkit.prompts.dataset import _Base, load_dataset
@@ -122,7 +122,7 @@ def test_an_installed_wheel_finds_what_it_carries(tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     code = (
-        "import toolkit.files as f, toolkit.getting_started.folder as t, pathlib\n"
+        "import toolkit.files.shipped as f, toolkit.getting_started.folder as t, pathlib\n"
         f"assert str(f.__file__).startswith({str(target)!r})\n"
         "print(t.init_folder(pathlib.Path('thesis')).fields['folder'])\n"
         "print(f.workspace())\n"

@@ -10,7 +10,7 @@ import pytest
 from cases import cases
 
 from toolkit.errors import InputError
-from toolkit.files import checked
+from toolkit.files.strict import checked
 from toolkit.prompt_test import PromptReply, annotate
 from toolkit.traffic.measures import MEASURES, Answer, Table
 from toolkit.traffic.one_shot import OneShotTest, experiments_frame

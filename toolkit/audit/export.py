@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolkit.errors import InputError, variable_in
-from toolkit.files import read_toml, write_atomically
+from toolkit.files.reading import read_toml
+from toolkit.files.writing import write_atomically
 from toolkit.report.manifest import claim_folder, write_manifest
 from toolkit.store.frame_files import FORMATS, KINDS, dictionary_text, save_frame
 from toolkit.store.record_files import write_records

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.audit.consistency import contradictions
 from toolkit.errors import InputError
-from toolkit.files import read_json, sha256_of
+from toolkit.files.digests import sha256_of
+from toolkit.files.reading import read_json
 from toolkit.judges.judgement import Judgement, judge_label
 from toolkit.pipeline import replay_changes
 from toolkit.plan import Plan

@@ -19,7 +19,8 @@ from typing import Any
 from toolkit.audit.export import DICTIONARY, STUDY_FOLDER, export_study, named_inputs
 from toolkit.audit.verify import record_differences
 from toolkit.errors import InputError
-from toolkit.files import read_json, read_toml
+from toolkit.files.reading import read_json, read_toml
+from toolkit.files.tables import arrow_csv
 from toolkit.prompt_test import names_code
 from toolkit.report.manifest import MANIFEST, differing_files
 from toolkit.store.connection import temporary_store
@@ -28,7 +29,6 @@ from toolkit.store.record_files import differing_records, load_records
 from toolkit.store.writer import is_as_sealed
 from toolkit.study import Study
 from toolkit.study_file import load_study_file
-from toolkit.table_files import arrow_csv
 from toolkit.words import Summary, counted, one_line
 
 _CELL = 60  # signs of a cell that a line shows

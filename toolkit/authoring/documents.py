@@ -14,7 +14,8 @@ from functools import cached_property
 from pathlib import Path
 
 from toolkit.errors import InputError
-from toolkit.files import read_text, sha256_of, similar_file
+from toolkit.files.digests import sha256_of
+from toolkit.files.reading import read_text, similar_file
 from toolkit.words import is_unseen, one_line
 
 SUFFIXES = (".md", ".markdown", ".txt", ".pdf")

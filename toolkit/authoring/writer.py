@@ -22,7 +22,10 @@ import numpy as np
 
 from toolkit.authoring.documents import Document, clean, read_documents, specifics
 from toolkit.errors import BudgetReached, InputError
-from toolkit.files import Strict, checked, read_json, read_toml, sha256_hex, write_atomically
+from toolkit.files.digests import sha256_hex
+from toolkit.files.reading import read_json, read_toml
+from toolkit.files.strict import Strict, checked
+from toolkit.files.writing import write_atomically
 from toolkit.judges.parse import Unreadable, one_object, quote
 from toolkit.judges.request import JudgeSpec, ask_and_read, fence_code, object_schema
 from toolkit.judges.rubric import shipped_words

@@ -15,7 +15,7 @@ from typing import Any
 
 from toolkit.batch.plan import Planned, code_hash
 from toolkit.errors import InputError, ToolkitError
-from toolkit.files import sha256_hex
+from toolkit.files.digests import sha256_hex
 
 Work = Callable[..., Any]
 CONNECT_SECONDS = 10.0

@@ -29,7 +29,8 @@ from pydantic import BeforeValidator, Field
 
 from toolkit.batch.template import short
 from toolkit.errors import InputError
-from toolkit.files import Strict, checked, read_toml
+from toolkit.files.reading import read_toml
+from toolkit.files.strict import Strict, checked
 
 Parameters = dict[str, Any]
 MOST = 100_000

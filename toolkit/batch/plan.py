@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.batch.template import fitting, open_template, reads_store, short, template_parameters
 from toolkit.errors import InputError, ToolkitError
-from toolkit.files import digest, sha256_hex, sha256_of
+from toolkit.files.digests import digest, sha256_hex, sha256_of
 
 if TYPE_CHECKING:
     from toolkit.plan import Plan

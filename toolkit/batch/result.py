@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from toolkit.files import write_atomically
+from toolkit.files.tables import csv_bytes
+from toolkit.files.writing import write_atomically
 from toolkit.runs.progress import duration
-from toolkit.table_files import csv_bytes
 from toolkit.words import RESULT_TYPE, Summary, counted, template
 
 if TYPE_CHECKING:

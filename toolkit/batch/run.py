@@ -35,7 +35,7 @@ from toolkit.batch.plan import Planned, changed, plan_batch
 from toolkit.batch.result import COMPLETED, FAILED, QUEUED, RUNNING, STATUSES, BatchResult, CellResult
 from toolkit.batch.template import check_parameters
 from toolkit.errors import InputError, ToolkitError, redacted, redacted_words
-from toolkit.files import held, write_atomically
+from toolkit.files.writing import try_lock, write_atomically
 from toolkit.report.manifest import claim_folder
 from toolkit.runs.progress import Progress
 from toolkit.words import one_line
@@ -188,7 +188,7 @@ def locked(path: Path, notice: str = "") -> Iterator[None]:
     """Lock a file during the block; print a notice and wait while another process has locked it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as lock:
-        while not held(lock.fileno()):
+        while not try_lock(lock.fileno()):
             if notice:
                 print(notice, file=sys.stderr)
             notice = ""

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from toolkit.errors import InputError, secret_fault
-from toolkit.files import parsed, read_text
+from toolkit.files.reading import parsed, read_text
 from toolkit.words import choices, one_line
 
 TAG = "parameters"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from toolkit.files import workspace
+from toolkit.files.shipped import workspace
 from toolkit.runs.measure import Outcome
 from toolkit.stats.result import Estimate
 from toolkit.study import Study

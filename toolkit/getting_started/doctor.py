@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.errors import InputError, ToolkitError
-from toolkit.files import shipped, workspace
+from toolkit.files.shipped import shipped, workspace
 from toolkit.words import Summary
 
 

@@ -5,7 +5,8 @@ import shutil
 from pathlib import Path
 
 from toolkit.errors import InputError
-from toolkit.files import shipped, write_atomically
+from toolkit.files.shipped import shipped
+from toolkit.files.writing import write_atomically
 from toolkit.words import Summary
 
 _TEXTS = {name: name for name in ("README.md", "Makefile", "local.toml")} | {"gitignore": ".gitignore"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product, takewhile
 from pathlib import Path
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from toolkit.errors import BudgetReached, InputError
-from toolkit.files import write_atomically
+from toolkit.files.tables import csv_bytes
+from toolkit.files.writing import write_atomically
 from toolkit.hallucination.labelled import OWN, LabelledItem
 from toolkit.hallucination.votes import (
     MODES,
@@ -36,7 +37,7 @@ from toolkit.stats.detection.deciders import Decider, baselines, compare_decider
 from toolkit.stats.detection.rates import hallucination_shares
 from toolkit.stats.inference.p_values import LEVEL
 from toolkit.stats.result import ROWS, Estimate, Result, estimates_frame, plain
-from toolkit.table_files import csv_bytes
+from toolkit.store.documents import Call
 from toolkit.words import Summary, one_line, reason_key, total_aud
 
 if TYPE_CHECKING:
@@ -147,13 +148,13 @@ def comparison_requests(tasks: Iterable[Task], k: int) -> tuple[ModelRequest, ..
     return tuple(request for task in tasks for request in hallucination_requests(*task, k))
 
 
-def reply_verdicts(
-    plan: Plan, store: Store, runs: pd.DataFrame, call_ids: Collection[str]
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of what judges said of the replies in these calls of the ledger; nobody is asked.
+def reply_verdicts(plan: Plan, store: Store, runs: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield the rows of what judges said of the replies, as the calls of the ledger have it; nobody is asked.
 
     Nothing of it is stored but the calls, which are known by the identities of the requests.
     """
+    calls = store.each_where(Call, {"purpose": "hallucination"}, only=("study",))
+    call_ids = {call["_id"] for call in calls}
     answers = Ledger(store, plan.study.name).prefetch(call_ids)
     for task in hallucination_tasks(plan, reply_items(plan, runs), MODES):
         ids = (request.identity() for request in hallucination_requests(*task))

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from toolkit.errors import InputError
-from toolkit.files import read_toml
-from toolkit.table_files import read_rows
+from toolkit.files.reading import read_toml
+from toolkit.files.tables import read_rows
 from toolkit.words import choices, name_fault
 
 SHIPPED = "security"  # the labelled set that ships; the ``.md`` file beside it says what it is

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from toolkit.files import sha256_hex
+from toolkit.files.digests import sha256_hex
 from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, quote
 from toolkit.judges.request import JudgeSpec, fence_code, object_schema
 from toolkit.judges.rubric import shipped_words

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from toolkit.files import TooDeep, parsed
+from toolkit.files.reading import TooDeep, parsed
 from toolkit.judges.rubric import Rubric
 from toolkit.models.base import BROKE_OFF
 from toolkit.models.thoughts import split_thoughts

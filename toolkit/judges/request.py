@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
 from toolkit.errors import ModelError
-from toolkit.files import sha256_hex
+from toolkit.files.digests import sha256_hex
 from toolkit.judges.focus import focus_lines
 from toolkit.judges.parse import Unreadable
 from toolkit.judges.rubric import Rubric, fill, shipped_words

@@ -15,7 +15,9 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from toolkit.errors import InputError
-from toolkit.files import Strict, checked, read_toml, sha256_hex
+from toolkit.files.digests import sha256_hex
+from toolkit.files.reading import read_toml
+from toolkit.files.strict import Strict, checked
 from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.words import DIMENSIONS, SCALE, choices, scale_words
 

@@ -14,7 +14,7 @@ from string import ascii_uppercase as LETTERS
 from typing import Any
 from unicodedata import decomposition, normalize
 
-from toolkit.files import TooDeep
+from toolkit.files.reading import TooDeep
 from toolkit.judges.parse import json_objects, marked_pairs
 from toolkit.keyed.table import Items, KeyedItem
 from toolkit.words import is_unseen, one_line

@@ -13,6 +13,7 @@ from typing import Any
 from unicodedata import decimal
 
 from toolkit.errors import InputError, StudyError
+from toolkit.files.tables import number_of
 from toolkit.judges.rubric import shipped_words
 from toolkit.keyed.answers import (
     SHARE,
@@ -29,7 +30,6 @@ from toolkit.keyed.answers import (
 from toolkit.keyed.refusals import RefusalScorer
 from toolkit.keyed.table import Items, KeyedItem, KeyedTable
 from toolkit.prompt_test import code_of_users, module_of_users
-from toolkit.table_files import number_of
 from toolkit.words import choices, one_line
 
 

@@ -14,8 +14,9 @@ from string import ascii_uppercase as LETTERS
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.files import read_json, read_toml, sha256_of
-from toolkit.table_files import ROW_FILES, read_rows, usual_columns
+from toolkit.files.digests import sha256_of
+from toolkit.files.reading import read_json, read_toml
+from toolkit.files.tables import ROW_FILES, read_rows, usual_columns
 from toolkit.words import choices, counted, name_fault, one_line, suggestion
 
 USUAL = read_toml(Path(__file__).parent / "data" / "columns.toml")

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from toolkit.errors import ModelError
-from toolkit.files import sha256_hex
+from toolkit.files.digests import sha256_hex
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from toolkit.errors import StudyError, in_address, secret_fault, variable_in
-from toolkit.files import read_toml, sha256_hex
+from toolkit.files.digests import sha256_hex
+from toolkit.files.reading import read_toml
 from toolkit.words import choices
 
 _CLASSES = ("client", "batches", "options", "refused")

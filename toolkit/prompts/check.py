@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from toolkit.files import read_toml
+from toolkit.files.reading import read_toml
 from toolkit.models.tokens import ENCODINGS, count_all
 from toolkit.prompts.content import dates_in, readability, scars_in, sums_in, technical_in
 from toolkit.prompts.dataset import (

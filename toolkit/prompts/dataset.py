@@ -17,10 +17,12 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from toolkit.errors import InputError
-from toolkit.files import Name, Strict, Text, checked, read_json, read_toml, sha256_hex, similar_file
+from toolkit.files.digests import sha256_hex
+from toolkit.files.reading import read_json, read_toml, similar_file
+from toolkit.files.strict import Name, Strict, Text, checked
+from toolkit.files.tables import read_rows
 from toolkit.models.tokens import count_all
 from toolkit.prompt_test import Prompt, TestItem
-from toolkit.table_files import read_rows
 from toolkit.words import LENGTH_ARMS, LENGTH_BINS, choices, scenario_rank, suggestion
 
 SHIPPED = ("demo", "rq1_controlled", "from_documents")

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import pandas as pd
 
-from toolkit.analyses import Analyses
+from toolkit.analyses.answers import Analyses
 from toolkit.models.base import DEFECTS
 from toolkit.report.escape import TERMS, data_file
 from toolkit.stats import WORDS

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.resources import files
 
-from toolkit.files import read_toml
+from toolkit.files.reading import read_toml
 from toolkit.words import DIMENSIONS, LENGTH_BINS, SCENARIOS, visible_name
 
 

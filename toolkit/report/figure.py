@@ -13,7 +13,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from toolkit.errors import InputError
-from toolkit.files import write_atomically
+from toolkit.files.tables import csv_bytes
+from toolkit.files.writing import write_atomically
 from toolkit.report import captions
 from toolkit.report.blocks import Grid, Picture, Shown
 from toolkit.report.escape import readable
@@ -27,11 +28,10 @@ from toolkit.report.style import (
 )
 from toolkit.report.tables import Table
 from toolkit.stats.result import Estimate
-from toolkit.table_files import csv_bytes
 from toolkit.words import SCALE, agreeing, choices, counted
 
 if TYPE_CHECKING:
-    from toolkit.analyses import Analyses
+    from toolkit.analyses.answers import Analyses
     from toolkit.plan import Plan
 
 PICTURES = ("pdf", "svg", "png")
@@ -166,6 +166,12 @@ def about_study(analyses: Analyses, plan: Plan, money: str = "") -> About:
         money=money,
         judges=judges,
     )
+
+
+def about_test(runs: pd.DataFrame, plan: Plan) -> About:
+    """Return what every figure of a test without judges and key says besides its numbers."""
+    source = captions.source_words(runs, plan.study.name, plan.dataset.version)
+    return About(source, note=captions.join(plan.note, captions.defects_note(runs)), study=plan.study.name)
 
 
 def about_scores(analyses: Analyses, note: str) -> About:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
-from toolkit.files import parsed, sha256_of, write_atomically
+from toolkit.files.digests import sha256_of
+from toolkit.files.reading import parsed
+from toolkit.files.writing import write_atomically
 from toolkit.store.writer import sealed
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from toolkit.analyses import NO_SCORES, ON_ANSWERS, ON_VOTES, OWN, PAIRWISE, QUESTIONS, Analyses
+from toolkit.analyses import NO_SCORES, ON_ANSWERS, ON_VOTES, OWN, PAIRWISE, QUESTIONS
+from toolkit.analyses.answers import Analyses
 from toolkit.errors import InputError
-from toolkit.files import write_atomically
+from toolkit.files.writing import write_atomically
 from toolkit.report import captions
 from toolkit.report.figure import (
     About,

@@ -5,7 +5,7 @@ import math
 from collections import defaultdict
 
 from toolkit.errors import BudgetReached, InputError
-from toolkit.files import digest
+from toolkit.files.digests import digest
 from toolkit.plan import Plan
 from toolkit.runs.ledger import calls_by_state, claimed_calls, open_batches, was_sent
 from toolkit.runs.owner import Owner, living_owner

@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 import pandas as pd
 
 from toolkit.errors import InputError, PriceError
-from toolkit.files import read_toml, sha256_hex, sha256_of
+from toolkit.files.digests import sha256_hex, sha256_of
+from toolkit.files.reading import read_toml
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.pairs import pair_request
 from toolkit.judges.request import JudgeSpec

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from toolkit.files import digest
+from toolkit.files.digests import digest
 from toolkit.models.catalogue import Exchange
 from toolkit.plan import Plan
 from toolkit.runs.ledger import calls_by_state

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-from toolkit.files import digest
+from toolkit.files.digests import digest
 from toolkit.judges.judgement import Judgement
 from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Ask, ModelRequest

@@ -8,7 +8,8 @@ from bson import json_util
 from bson.errors import BSONError
 from pymongo import ReplaceOne
 
-from toolkit.files import append_durably, parsed
+from toolkit.files.reading import parsed
+from toolkit.files.writing import append_durably
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.writer import JSON, Document, Duplicate, Fields, Unmatched, is_as_sealed, sealed

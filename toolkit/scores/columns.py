@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.files import read_toml
-from toolkit.table_files import MISSING, number_of, usual_columns
+from toolkit.files.reading import read_toml
+from toolkit.files.tables import MISSING, number_of, usual_columns
 from toolkit.words import LENGTH_BINS, choices, counted, one_line, suggestion, visible_name
 
 TEXTS = read_toml(Path(__file__).parent / "words.toml")

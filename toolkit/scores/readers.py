@@ -19,7 +19,9 @@ import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError
-from toolkit.files import DAMAGED_ZIP, ZSTD, member_size, parsed, read_json, sha256_hex, similar_file
+from toolkit.files.digests import sha256_hex
+from toolkit.files.reading import DAMAGED_ZIP, ZSTD, member_size, parsed, read_json, similar_file
+from toolkit.files.tables import ROW_FILES, csv_records, read_rows, table_text
 from toolkit.scores.columns import (
     CUT,
     LETTERS,
@@ -31,7 +33,6 @@ from toolkit.scores.columns import (
     parse_score,
     several_names,
 )
-from toolkit.table_files import ROW_FILES, csv_records, read_rows, read_text
 from toolkit.words import LENGTH_ARMS, choices, one_line
 
 _FAILED = "error in the sample"
@@ -140,7 +141,7 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         return _parquet(path)
-    header = next(csv_records(path, read_text(path)), (1, []))[1] if suffix == ".csv" else []
+    header = next(csv_records(path, table_text(path)), (1, []))[1] if suffix == ".csv" else []
     if any(re.match(r"\[[^\]]+\] \S", name) for name in header):  # a column of replies: [provider] prompt
         raise InputError(f"{path}: is a table of promptfoo, without its tests and errors; {_EXPORT}")
     if suffix in ROW_FILES:

@@ -8,9 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolkit.analyses import BY_JUDGES, BY_KEY, BY_LENGTH, PAIRWISE, Analyses
+from toolkit.analyses import BY_JUDGES, BY_KEY, BY_LENGTH, PAIRWISE
+from toolkit.analyses.answers import Analyses
 from toolkit.errors import InputError
-from toolkit.files import sha256_of
+from toolkit.files.digests import sha256_of
 from toolkit.reporting import Reported
 from toolkit.words import Summary, counted, one_line
 

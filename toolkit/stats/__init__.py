@@ -4,7 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from toolkit.files import read_toml
+from toolkit.files.reading import read_toml
 
 WORDS: dict[str, dict[str, Any]] = read_toml(Path(__file__).with_name("analyses.toml"))
 """What is said of each analysis and its results, by its name."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from toolkit.files import digest, sha256_hex
+from toolkit.files.digests import digest, sha256_hex
 from toolkit.store.connection import Store
 from toolkit.store.documents import Anchor, Annotation
 from toolkit.store.records import judgements_of

@@ -88,6 +88,30 @@ def planned_judgements(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame
     )
 
 
+def judgements_otherwise(plan: Plan, store: Store, runs: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a judgement of runs on the other side of focus sentences, or of reference answers."""
+    manner, rubric = plan.manner, plan.rubric
+    alike, otherwise = (True, {"$ne": True}) if manner.reference else ({"$ne": True}, True)
+    other_focus = {"$in": ["listed", "per_sentence"]} if manner.focus == "off" else "off"
+    sides: list[dict[str, Any]] = [{"focus": other_focus, "reference": alike}]
+    if any("reference" in prompt.metadata for prompt in plan.dataset.prompts):
+        sides.append({"focus": manner.focus, "reference": otherwise})
+    judges = {role: judge.name for role, judge in plan.judges.items()}
+    frames = [
+        judgements_frame(
+            store,
+            runs,
+            rubric_hash=rubric.digest,
+            judges=judges,
+            scheme=rubric.scheme,
+            where=side,
+            counting_only=False,
+        )
+        for side in sides
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
 def planned_calls(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     """Return one row a call that the study paid for, or that answers one of its runs or judges; without texts."""
     _refuse_unknown("calls", filters, OF_CALLS)

@@ -1,7 +1,7 @@
 """Tidy frames by the table of their columns, ``columns.csv``: typed, described, and written to files without loss.
 
 A Parquet file holds the columns and dtypes of its frame; a CSV file floats to the last bit, a missing text apart from
-an empty one, and texts character by character, guarded where a spreadsheet would run them; see `toolkit.table_files`.
+an empty one, and texts character by character, guarded where a spreadsheet would run them; see `toolkit.files.tables`.
 """
 
 import csv
@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.files import write_atomically
+from toolkit.files.tables import arrow_csv
+from toolkit.files.writing import write_atomically
 from toolkit.scoring import SEED_SCHEME, Scheme
-from toolkit.table_files import arrow_csv
 from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, choices, scale_words
 
 FORMATS = (".csv", ".parquet")

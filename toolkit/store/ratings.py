@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from pymongo import InsertOne, UpdateOne
 
-from toolkit.files import digest
+from toolkit.files.digests import digest
 from toolkit.judges.judgement import Judgement, with_scores
 from toolkit.plan import Plan
 from toolkit.scoring import SEED_SCHEME, Scheme

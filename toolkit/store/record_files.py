@@ -13,7 +13,9 @@ from typing import IO, Any
 import mongoengine as me
 from bson import json_util
 
-from toolkit.files import opened_atomically, parsed, sha256_hex
+from toolkit.files.digests import sha256_hex
+from toolkit.files.reading import parsed
+from toolkit.files.writing import opened_atomically
 from toolkit.store import documents
 from toolkit.store.connection import Store, windows
 from toolkit.store.writer import JSON, Document

@@ -10,7 +10,7 @@ from bson import ObjectId
 from ulid import ULID
 
 from toolkit.errors import InputError
-from toolkit.files import sha256_hex
+from toolkit.files.digests import sha256_hex
 from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.judges.focus import reply_metadata
 from toolkit.judges.judgement import Judgement, judge_label

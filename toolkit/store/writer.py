@@ -31,7 +31,8 @@ from pymongo.errors import BulkWriteError, ConnectionFailure, PyMongoError
 from pymongo.write_concern import WriteConcern
 
 from toolkit.errors import StoreError
-from toolkit.files import append_durably, sha256_hex
+from toolkit.files.digests import sha256_hex
+from toolkit.files.writing import append_durably
 
 T = TypeVar("T")
 Fields = Mapping[str, Any]

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.files import write_atomically
+from toolkit.files.tables import csv_bytes
+from toolkit.files.writing import write_atomically
 from toolkit.report.blocks import Block, Bullets, Grid, Heading, Paragraph, Picture, Shown
 from toolkit.report.escape import escape_breaking, label_of, readable
 from toolkit.report.manifest import DOCUMENT, claim_folder, write_manifest
 from toolkit.report.show import Files, plain_text
 from toolkit.report.style import COLUMN_MM, PAGE_MM
 from toolkit.stats import WORDS
-from toolkit.table_files import csv_bytes
 from toolkit.thesis.findings import Findings, findings_lines
 from toolkit.thesis.methods import bibliography, known_references, methods_latex, methods_text, templates
 from toolkit.words import choices

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from toolkit.analyses import BY_KEY, ON_ANSWERS, OWN, QUESTIONS, Analyses
+from toolkit.analyses import BY_KEY, ON_ANSWERS, OWN, QUESTIONS
+from toolkit.analyses.answers import Analyses
 from toolkit.errors import InputError, NotAnswerable
 from toolkit.report import captions
 from toolkit.report.blocks import Paragraph, Sentence

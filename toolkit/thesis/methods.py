@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from toolkit.analyses import OWN
 from toolkit.errors import InputError, PriceError
-from toolkit.files import read_toml
+from toolkit.files.reading import read_toml
 from toolkit.models.base import DEFECTS
 from toolkit.prompts.check import KINDS
 from toolkit.report import captions
@@ -31,7 +31,7 @@ from toolkit.words import LENGTH_BINS, agreeing, cents, counted, joined, total_a
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toolkit.analyses import Analyses
+    from toolkit.analyses.answers import Analyses
     from toolkit.models.catalogue import ModelSpec
     from toolkit.models.prices import Price
     from toolkit.plan import Plan
@@ -398,4 +398,4 @@ def parts(counts: Iterable[tuple[int, str]]) -> list[str]:
 
 
 if TYPE_CHECKING:
-    from toolkit.analyses import Analyses
+    from toolkit.analyses.answers import Analyses

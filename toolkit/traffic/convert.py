@@ -10,8 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from toolkit.errors import InputError
-from toolkit.files import read_toml, sha256_of
-from toolkit.table_files import csv_text
+from toolkit.files.digests import sha256_of
+from toolkit.files.reading import read_toml
+from toolkit.files.tables import csv_text
 from toolkit.traffic.pseudonyms import Pseudonyms
 from toolkit.traffic.sample import COLUMNS, CUT, NAMES, choose
 from toolkit.traffic.tshark import (

@@ -19,7 +19,8 @@ from urllib.parse import unquote_plus
 
 from pydantic import Field, model_validator
 
-from toolkit.files import Strict, read_toml
+from toolkit.files.reading import read_toml
+from toolkit.files.strict import Strict
 from toolkit.traffic.sample import CUT
 from toolkit.words import choices
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.files import checked, read_toml
+from toolkit.files.reading import read_toml
+from toolkit.files.strict import checked
 from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.judges.rubric import fill
 from toolkit.models.base import Ask, Message, ModelRequest

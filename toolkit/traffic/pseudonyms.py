@@ -15,7 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from toolkit.errors import InputError
-from toolkit.files import read_text
+from toolkit.files.reading import read_text
 
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
 _DOT = r"(?:\.|%2[eE])"

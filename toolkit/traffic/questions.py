@@ -11,7 +11,8 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from toolkit.errors import InputError
-from toolkit.files import Strict, Text, checked, read_text, read_toml
+from toolkit.files.reading import read_text, read_toml
+from toolkit.files.strict import Strict, Text, checked
 from toolkit.judges.rubric import fill
 from toolkit.stats.one_shot.methods import NO_DOCUMENT
 from toolkit.traffic.measures import Answer

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
-from toolkit.files import parsed, read_text, read_toml
+from toolkit.files.reading import parsed, read_text, read_toml
+from toolkit.files.tables import csv_records, unguard
 from toolkit.report.visible import visible
-from toolkit.table_files import csv_records, unguard
 from toolkit.words import choices, counted
 
 if TYPE_CHECKING:

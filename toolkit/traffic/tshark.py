@@ -23,7 +23,7 @@ from pyshark import FileCapture
 from pyshark.tshark.output_parser.tshark_ek import TsharkEkJsonParser
 
 from toolkit.errors import InputError
-from toolkit.files import similar_file
+from toolkit.files.reading import similar_file
 from toolkit.traffic.sample import CUT, NAMES, TABLE
 
 Record = tuple[str, ...]

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.files import TooDeep
+from toolkit.files.reading import TooDeep
 from toolkit.judges.parse import DOUBLED, json_objects, marked_pairs
 from toolkit.traffic.measures import (
     MEASURES,

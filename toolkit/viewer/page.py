@@ -20,7 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from toolkit.errors import InputError
-from toolkit.files import sha256_hex
+from toolkit.files.digests import sha256_hex
 from toolkit.judges.judgement import Judgement
 from toolkit.report.visible import escaped, marked_text, visible
 from toolkit.store.filters import planned_runs

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from toolkit.analyses import Analyses
+from toolkit.analyses.answers import Analyses
 from toolkit.report import captions, style
 from toolkit.report.figure import ALONE, About, FigureWithCaption, NothingToDraw
 from toolkit.stats import WORDS

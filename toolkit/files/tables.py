@@ -19,9 +19,8 @@ from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolkit import files
 from toolkit.errors import InputError
-from toolkit.files import DAMAGED_ZIP, distinct_keys, member_size, parsed, similar_file
+from toolkit.files.reading import DAMAGED_ZIP, distinct_keys, member_size, parsed, read_text, similar_file
 from toolkit.words import one_line, visible_name
 
 if TYPE_CHECKING:
@@ -156,7 +155,7 @@ def read_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
     are separated by what a line ``sep=`` says, else by what the header has most of: commas, semicolons or tabs.
     """
     excel = path.suffix.lower() == ".xlsx"
-    records = _excel_records(path) if excel else csv_records(path, read_text(path))
+    records = _excel_records(path) if excel else csv_records(path, table_text(path))
     nothing = (None, "")
     header: list[str] = []
     named = []
@@ -192,9 +191,9 @@ def read_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
         yield line, [cells[at] for at in named]
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a table, see `toolkit.files.read_text`; UTF-16 without its mark is refused."""
-    text = files.read_text(path, wide=True)
+def table_text(path: Path) -> str:
+    """Return the text of a table, perhaps in UTF-16; without the mark of UTF-16 it is refused."""
+    text = read_text(path, wide=True)
     if text[:_CUT].count("\0") * 3 > len(text[:_CUT]):
         raise InputError(f"{path}: its first line is not UTF-8; save the file as UTF-8")
     return text
@@ -273,7 +272,7 @@ def _excel_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
 
 def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     # Not splitlines: JSON text may hold U+2028, which splitlines takes for the end of a line.
-    for line, written in enumerate(read_text(path).split("\n"), start=1):
+    for line, written in enumerate(table_text(path).split("\n"), start=1):
         if not written.strip():
             continue
         try:
