@@ -314,11 +314,11 @@ class Study(Reported):
 
     def frames(self) -> Analyses:
         """Return every analysis of the frames as they are now; what was calculated from equal frames is kept."""
-        settings, rubric = self.file.analysis, self.plan.rubric
+        settings, plan, store, rubric = self.file.analysis, self.plan, self.store, self.plan.rubric
+        runs = cache(self.runs)
 
         def replies() -> pd.DataFrame:  # the length of a reply is that of its text
-            runs = self.runs()
-            return runs.assign(output_tokens=runs["output_tokens"] - runs["reasoning_tokens"].fillna(0))
+            return runs().assign(output_tokens=runs()["output_tokens"] - runs()["reasoning_tokens"].fillna(0))
 
         test = cast("KeyedTest", self.plan.test)
         scored: dict[str, Any] = {
@@ -335,13 +335,13 @@ class Study(Reported):
             }  # fmt: skip
         return Analyses(
             **scored,
-            judgements=self.judgements,
-            human=self.human,
-            judged_otherwise=self.judged_otherwise,
-            elements=self.elements,
+            judgements=lambda: planned_judgements(plan, store, runs()),
+            human=lambda: store_frames.human_frame(store, runs(), rubric.digest, rubric.scheme),
+            judged_otherwise=lambda: judgements_otherwise(plan, store, runs()),
+            elements=lambda: store_frames.elements_frame(store, runs(), DIGEST),
             hallucination_verdicts=self.hallucination_verdicts,
             pairs=self.pairs,
-            drift=lambda: drift_frame(self.store, self.name, self.runs(), rubric.names),
+            drift=lambda: drift_frame(store, self.name, runs(), rubric.names),
             name=self.name,
             seed=self.file.seed,
             margin=settings.equivalence_margin,
@@ -349,7 +349,7 @@ class Study(Reported):
             ceiling_share=settings.ceiling_share,
             drift_tolerance=self.file.judges.drift_tolerance,
             length_normalization=self.file.bias_controls.length_normalization,
-            weighted=self.plan.weighted,
+            weighted=plan.weighted,
             unanswerable=self._without_judges,
             results=self._results,
         )

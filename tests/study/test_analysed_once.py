@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tests.study.test_scores import ratings
-from toolkit import Scores, Study, stats
+from toolkit import Scores, stats
 from toolkit.errors import Stopped
 
 COUNTED = ("reliability", "compare_lengths", "compare_lengths_by_model", "compare_judges", "missing_data")
@@ -58,14 +58,13 @@ def test_what_has_changed_is_calculated_again(study, calls, monkeypatch):
     """Only analyses of the frame that changed, and those that rest on them."""
     first, lengths = study.reliability(), study.length()
     missing, cards = study.missing(), study.compare_judges()
-    judgements = Study.judgements
 
-    def changed(self, **filters):
-        frame = judgements(self, **filters)
+    def changed(*of, **filters):
+        frame = planned_judgements(*of, **filters)
         frame.loc[0, "composite_strict"] = 0.0
         return frame
 
-    monkeypatch.setattr(Study, "judgements", changed)
+    monkeypatch.setattr("toolkit.study.planned_judgements", changed)
     assert study.reliability() is not first
     assert study.reliability().icc["composite_strict"] != first.icc["composite_strict"]
     assert study.length() is lengths

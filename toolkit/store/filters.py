@@ -67,8 +67,10 @@ def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     return runs
 
 
-def planned_judgements(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
-    """Return one row a judgement of the plan's ensemble and rubric, of the runs that the filters name."""
+def planned_judgements(
+    plan: Plan, store: Store, runs: pd.DataFrame | None = None, **filters: Any
+) -> pd.DataFrame:
+    """Return one row a judgement of the plan's ensemble and rubric, of some runs or those that the filters name."""
     _refuse_unknown("judgements", filters, (*OF_RUNS, *OF_JUDGEMENTS))
     judges = {role: judge.name for role, judge in plan.judges.items()}
     where: dict[str, Any] = {
@@ -78,9 +80,11 @@ def planned_judgements(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame
     }
     if "failed" in filters:
         where["failed"] = _yes_or_no("failed", filters["failed"])
+    if runs is None:
+        runs = planned_runs(plan, store, **{name: filters[name] for name in OF_RUNS if name in filters})
     return judgements_frame(
         store,
-        planned_runs(plan, store, **{name: filters[name] for name in OF_RUNS if name in filters}),
+        runs,
         rubric_hash=plan.rubric.digest,
         judges=judges,
         where=where,

@@ -168,7 +168,6 @@ def judgements_frame(
     counting = ("run_id", "judge_calls", "judged_blob_id", "output_blob_id")
     of_run = runs.loc[~runs["excluded"]].sort_values(list(_ORDER)).set_index("run_id")[list(_OF_RUN)]
     types = types_of("judgements", scheme)
-    del runs  # of a large study it is as large as what follows
 
     def columns(ids: Sequence[str]) -> dict[str, Any]:
         judgements = judgements_of(store, ids, unread, query=query)
