@@ -9,6 +9,7 @@ import pytest
 from tests.study.test_scores import ratings
 from toolkit import Scores, stats
 from toolkit.errors import Stopped
+from toolkit.store.filters import planned_judgements
 
 COUNTED = ("reliability", "compare_lengths", "compare_lengths_by_model", "compare_judges", "missing_data")
 
