@@ -183,6 +183,10 @@ class Estimate:
         """Return the result without a number, and why; a role and earlier notes go with the number."""
         return replace(self, estimate=None, low=None, high=None, reason=reason, note="", role="")
 
+    def too_few(self, count: int, units: str, least: int | str = "two") -> Estimate:
+        """Return the result without a number, because it would rest on so few."""
+        return self.not_estimable(f"{counted(count, units)}, and {least} are needed")
+
     def no_interval(self, reason: str, absent: str = "interval") -> Estimate:
         """Return the result with the reason why it has no interval, or what else it lacks."""
         return replace(self, reason=reason, absent=absent)

@@ -9,7 +9,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.stats.agreement.alpha import krippendorff_alpha, krippendorff_difference
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
-from toolkit.stats.inference.p_values import exploratory, exploratory_tests
+from toolkit.stats.inference.p_values import exploratory
 from toolkit.stats.inference.run_table import checked_runs, need_columns, score_unit
 from toolkit.stats.prompt_length.contrasts import (
     EFFECTS,
@@ -50,7 +50,7 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = SCORE) -> R
     return Result(
         "focus",
         rows=_rows,
-        difference=exploratory(difference),
+        difference=difference,
         effect_sizes=sizes,
         by_bin=compare_lengths(runs, score, primary=""),
         notes=pairing_notes(pairs, difference.missing),
@@ -182,9 +182,9 @@ def reference_effect(
     ]
     return Result(
         "reference_effect",
-        difference=exploratory(difference),
-        by_dimension=exploratory_tests(by_dimension, "dimensions"),
-        by_judge=exploratory_tests(by_judge, "judges"),
+        difference=difference,
+        by_dimension=by_dimension,
+        by_judge=by_judge,
         agreement=_agreement(pairs.dropna(subset=["on", "off"])),
         effect_sizes=sizes,
         notes=pairing_notes(pairs, difference.missing),
@@ -253,4 +253,4 @@ def judge_weighting(runs: pd.DataFrame, judgements: pd.DataFrame, scores: Sequen
         difference, *_ = paired_difference(pairs, f"{name}, specialization - equal", name, runs)
         counts = {kind: difference.n[kind] for kind in ("bases", "runs")}
         differences.append(replace(difference, n=counts))
-    return Result("judge_weighting", differences=exploratory_tests(differences, "scores"))
+    return Result("judge_weighting", differences=differences)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean, equally_long, mean_on_scale
-from toolkit.stats.inference.p_values import exploratory_tests, with_inversion
+from toolkit.stats.inference.p_values import with_inversion
 from toolkit.stats.inference.proportions import (
     between_clusters,
     intracluster_correlation,
@@ -69,9 +69,8 @@ def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False
     for first, second in itertools.combinations(cells.columns, 2):
         pair = f"{first} - {second}", cells[first].to_numpy(), cells[second].to_numpy(), bases
         differences.append((rate_difference if rate else paired_difference)(*pair, unit=unit))
-    corrected = exploratory_tests(differences, "pairs of models")
     notes = _notes(checked, cells, score)
-    return Result("compare_models", models=means, differences=corrected, notes=notes)
+    return Result("compare_models", models=means, differences=tuple(differences), notes=notes)
 
 
 def paired_difference(

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import of_rows, over_clusters
 from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife_interval, numbered, total_and_jackknife
-from toolkit.stats.inference.p_values import exploratory_tests, with_holm, with_inversion
+from toolkit.stats.inference.p_values import with_inversion
 from toolkit.stats.inference.proportions import intracluster_correlation, rate_mean, share
 from toolkit.stats.inference.run_table import need_columns, need_labelled
 from toolkit.stats.result import Estimate, Result, estimates_frame, wide
@@ -122,10 +122,10 @@ def compare_pairs(votes: pd.DataFrame) -> PairComparison:
     return PairComparison(
         "compare_pairs",
         text=_sentence,
-        differences=exploratory_tests(differences, "pairs of models"),
+        differences=differences,
         win_rates=tuple(replace(rate, p_value=None) for rate in rates),
         models=tuple(_strength(fit, model, cast) for model in names),
-        judges=with_holm(judges, "judges"),
+        judges=judges,
         counts=tuple(_counts(rows) for rows in by_pair.values()),
         ranks=fit.ranks,
         notes=fit.notes,

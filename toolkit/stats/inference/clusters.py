@@ -4,11 +4,12 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ParamSpec, TypeGuard, TypeVar
+from typing import Any, ParamSpec, TypeGuard, TypeVar, cast
 
 import pandas as pd
 
 from toolkit.stats.inference.means import mean_on_scale
+from toolkit.stats.inference.p_values import corrected
 from toolkit.stats.result import GROUPS, Estimate, Estimates, Result
 from toolkit.words import counted
 
@@ -25,13 +26,13 @@ def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
 
     Intervals, tests and their n are over units; S, M and L are paired within the base (`mean_of_units`). Where several
     bases are one unit, what the analysis returns counts independent groups in place of bases. An analysis that another
-    one makes takes the units of that.
+    one makes takes the units of that. Holm's families, and what is exploratory, are those of its words.
     """
 
     @wraps(analysis)
     def clustered(*args: P.args, **kwargs: P.kwargs) -> R:
         if _is_part.get():
-            return analysis(*args, **kwargs)
+            return cast(R, corrected(analysis(*args, **kwargs)))
         frames = [value for value in (*args, *kwargs.values()) if _has_bases(value)]
         # Each may have a cluster of another name, such as its own address, or be the only answered one of its cluster.
         counts = [count for count in map(unit_counts, frames) if GROUPS in count]
@@ -44,7 +45,7 @@ def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
         by_name = {name: with_unit(value) for name, value in kwargs.items()}
         before = _is_part.set(True)
         try:
-            result: R = analysis(*map(with_unit, args), **by_name)
+            result: R = corrected(analysis(*map(with_unit, args), **by_name))
         finally:
             _is_part.reset(before)
         if not counts:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import optimize, special
 
 from toolkit.errors import InputError
-from toolkit.stats.result import Estimate, Estimates
+from toolkit.stats.result import Estimate, Estimates, Result
 from toolkit.words import SCALE
 
 LEVEL = 0.05  # at which a test rejects; one less the confidence of the intervals
@@ -138,9 +139,18 @@ def exploratory(result: Estimate, role: str = "exploratory") -> Estimate:
     return replace(result, role=role) if result.estimable else result
 
 
-def exploratory_tests(results: Iterable[Estimate], over: str) -> Estimates:
-    """Return results with Holm's p values (`with_holm`), each of them exploratory."""
-    return tuple(map(exploratory, with_holm(results, over)))
+def corrected(result: Any) -> Any:
+    """Return a result with Holm's P values and roles in the parts that the words of its analysis name."""
+    if not isinstance(result, Result):
+        return result
+    values = dict(result.values)
+    for over, *parts in result.words.get("families", ()):
+        tests = iter(with_holm((test for part in parts for test in values[part]), over))
+        values |= {part: tuple(islice(tests, len(values[part]))) for part in parts}
+    for part in result.words.get("exploratory", ()):
+        tests = values[part]
+        values[part] = exploratory(tests) if isinstance(tests, Estimate) else tuple(map(exploratory, tests))
+    return result.replace(**values)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.scoring import OneShotScore, one_shot_score
+from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import mean_interval
-from toolkit.stats.inference.p_values import equal_differences, sign_flip, with_holm, with_inversion
+from toolkit.stats.inference.p_values import equal_differences, sign_flip, with_inversion
 from toolkit.stats.inference.proportions import mover
 from toolkit.stats.inference.run_table import need_columns
 from toolkit.stats.result import CONFIDENCE, Estimate, Result, Row
@@ -216,6 +217,7 @@ def compare_two_methods(
     return with_inversion(Estimate(name, b.raw - a.raw, method=PAIR_METHOD, unit=UNIT, n=n), limits)
 
 
+@over_clusters
 def compare_one_shot(
     methods: pd.DataFrame,
     by: Factor = "variant",
@@ -244,7 +246,7 @@ def compare_one_shot(
     """
     cells = _cells(methods, by, score)
     pairs = combinations(cells.columns, 2)
-    contrasts = with_holm([_contrast(cells, b, a, seed) for a, b in pairs], "comparisons")
+    contrasts = tuple(_contrast(cells, b, a, seed) for a, b in pairs)
     averaged = joined([f"{name}s" for name in cells.index.names[1:]])
     first = f"differences are taken within questions and averaged over {averaged} first"
     notes = [f"{first}, so each question counts once"]

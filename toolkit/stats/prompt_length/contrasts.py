@@ -19,7 +19,6 @@ from toolkit.stats.inference.p_values import (
     LEVEL,
     equal_differences,
     exploratory,
-    exploratory_tests,
     with_holm,
 )
 from toolkit.stats.inference.run_table import (
@@ -250,8 +249,8 @@ def effect_size(kind: str, difference: Estimate, values: ArrayLike) -> Estimate:
 
 def _tested(contrasts: list[Estimate], primary: str | None) -> Estimates:
     """Return the contrasts with Holm's p values among the exploratory ones, and which of them is confirmatory."""
-    corrected = exploratory_tests((c for c in contrasts if c.name != primary), "contrasts")
-    others = {contrast.name: contrast for contrast in corrected}
+    tests = with_holm((c for c in contrasts if c.name != primary), "contrasts")
+    others = {test.name: exploratory(test) for test in tests}
     return tuple(others.get(contrast.name) or exploratory(contrast, "confirmatory") for contrast in contrasts)
 
 
@@ -272,7 +271,7 @@ def _by_model(cells: pd.DataFrame, unit: str, scale: float) -> Estimates:
             }
             name, needed = f"{contrast} of {model} {statistic}", "the scores of all models"
             results.append(mean_over_bases(name, difference, bases, scale, needed, **labels))
-    return exploratory_tests(results, "differences between models")
+    return tuple(results)
 
 
 def _omnibus(cells: pd.DataFrame, bases: int) -> Estimate:

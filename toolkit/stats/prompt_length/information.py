@@ -1,6 +1,6 @@
 """Length apart from what comes with it: information, by prompts that change one of the two, and length of the reply."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +8,6 @@ import pandas as pd
 
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.means import CR2_METHOD, Coefficient, cluster_robust
-from toolkit.stats.inference.p_values import exploratory, exploratory_tests
 from toolkit.stats.inference.run_table import (
     Points,
     averaged_note,
@@ -105,15 +104,13 @@ def length_and_information(runs: pd.DataFrame, score: str = SCORE, *, margin: fl
         for (more, less, _), gain in zip(pairs, values, strict=True)
     ]
     differences = on_models(means, (complete[step] for *_, step in pairs), checked["model"])
-    parts, sums = differences[: -len(_TOTAL)], differences[-len(_TOTAL) :]
-    results = (*exploratory_tests(parts, "parts"), *exploratory_tests(sums, "sums"))
-    gains = list(zip(results, values, strict=True))
+    gains = list(zip(differences, values, strict=True))
     return Result(
         "length_and_information",
         text=_gains_sentence,
-        length=results[: len(LENGTH_PAIRS)],
-        information=results[len(LENGTH_PAIRS) : len(parts)],
-        total=results[len(parts) :],
+        length=differences[: len(LENGTH_PAIRS)],
+        information=differences[len(LENGTH_PAIRS) : -len(_TOTAL)],
+        total=differences[-len(_TOTAL) :],
         effect_sizes=tuple(effect_size("d_z", *gain) for gain in gains),
         equivalence=equivalences(gains[: len(LENGTH_PAIRS)], margin, unit, scale),
         means=tuple(bin_mean(text, checked, unit) for text in TEXTS),
@@ -220,9 +217,9 @@ def length_bias(runs: pd.DataFrame, score: str = SCORE) -> Result:
     return Result(
         "length_bias",
         text=_bias_sentence,
-        slope=exploratory(direct["slope"].of(slope)),
-        total=_corrected(empty, list(contrasts), total),
-        direct=_corrected(empty, list(contrasts), direct),
+        slope=direct["slope"].of(slope),
+        total=_effects(empty, contrasts, total),
+        direct=_effects(empty, contrasts, direct),
         notes=_bias_notes(table, used, score, list(names)),
     )
 
@@ -250,10 +247,9 @@ def _weights(more: str, less: str, cells: list[tuple[str, str]]) -> np.ndarray |
     return np.array([sign.get(b, 0.0) / len(models) if model in models else 0.0 for model, b in cells])
 
 
-def _corrected(empty: Estimate, names: list[str], coefficients: dict[str, Coefficient]) -> Estimates:
+def _effects(empty: Estimate, names: Iterable[str], coefficients: dict[str, Coefficient]) -> Estimates:
     absent = Coefficient(None, reason="no model has scores in both length bins")
-    results = [coefficients.get(name, absent).of(replace(empty, name=name)) for name in names]
-    return exploratory_tests(results, "contrasts by regression")
+    return tuple(coefficients.get(name, absent).of(replace(empty, name=name)) for name in names)
 
 
 def _bias_notes(
