@@ -14,14 +14,7 @@ from typing import Any
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.report.escape import (
-    MISSING,
-    caption_latex,
-    escape,
-    escape_breaking,
-    label_of,
-    readable,
-)
+from toolkit.report.escape import MISSING, caption_latex, escape, escape_breaking, label_of, readable
 from toolkit.stats.result import Estimate
 from toolkit.words import joined
 
@@ -112,8 +105,8 @@ class Picture:
 class Grid:
     r"""A table of a frame, whose columns are the heads.
 
-    A table that fits a page floats; a longer one is a ``longtable``. Text that is too wide for a line of 160 mm
-    is broken inside of its column. Rows whose numbers are in ``panels`` are the heads of the rows that follow them.
+    A table that fits a page floats; a longer one is a ``longtable``. Text that is too wide for a line of 160 mm is
+    broken inside of its column. Rows whose numbers are in ``panels`` are the heads of the rows that follow them.
     """
 
     frame: pd.DataFrame

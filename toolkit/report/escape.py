@@ -49,8 +49,8 @@ MISSING = "--"  # what a cell shows when there is no number; never a zero
 def escape(text: object) -> str:
     r"""Return text as LaTeX that prints it and does nothing else.
 
-    Characters of control are dropped, white space becomes one space, and a character that pdflatex cannot
-    print is named by its code point instead of stopping the thesis.
+    Characters of control are dropped, white space becomes one space, and a character that pdflatex cannot print is
+    named by its code point instead of stopping the thesis.
     """
     return _escaped(_plain(text))
 

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 import pandas as pd
@@ -18,14 +18,9 @@ from toolkit.report import captions
 from toolkit.report.blocks import Grid, Picture, Shown
 from toolkit.report.escape import readable
 from toolkit.report.show import PNG_DPI, Files, picture_html, plain_text
-from toolkit.report.style import (
-    ModelStyle,
-    is_wide,
-    message_figure,
-    model_styles,
-    thesis_style,
-)
+from toolkit.report.style import ModelStyle, is_wide, message_figure, model_styles, thesis_style
 from toolkit.report.tables import Table
+from toolkit.stats import WORDS
 from toolkit.stats.result import Estimate
 from toolkit.table_files import csv_bytes
 from toolkit.words import SCALE, agreeing, choices, counted
@@ -113,6 +108,21 @@ class About(captions.Context):
         caption, remarks = self.compose(lead, basis, note, notes, estimates)
         return FigureWithCaption(name, figure, caption, alt_text, data, n, estimates=estimates, notes=remarks)
 
+    def worded(
+        self,
+        name: str,
+        figure: Figure,
+        data: pd.DataFrame,
+        words: Mapping[str, object],
+        note: Iterable[object] = (),
+        notes: Iterable[object] = (),
+        **more: Any,
+    ) -> FigureWithCaption:
+        """Return a figure with the sentences of the table of words, in whose braces ``words`` stand."""
+        text, known = captions.TEXTS.get(name, captions.TEXTS["own"]), {**WORDS.get(name, {}), **words}
+        alt_text, lead, first = (text.get(part, "").format(**known) for part in ("alt", "seen", "note"))
+        return self.figure(name, figure, data, alt_text, lead, [first, *note], notes, **more)
+
     def nothing_drawn(self, name: str, reason: str, lead: str, *, left_out: str = "") -> FigureWithCaption:
         """Return the figure that says why there is nothing to draw."""
         with thesis_style():
@@ -176,16 +186,10 @@ def about_scores(analyses: Analyses, note: str) -> About:
     if not analyses.answers("reliability"):
         n.pop("judges")
     return About(
-        n=n,
-        source=f"Scores {analyses.name}",
-        missing=captions.missing_words(runs, judged),
-        lengths=captions.lengths_words(judged),
-        note=note,
-        repeats=n["repeats"],
-        models=tuple(sorted(runs["model"].unique())),
-        study=analyses.name,
-        scale=analyses.scale,
-    )
+        n=n, source=f"Scores {analyses.name}", missing=captions.missing_words(runs, judged),
+        lengths=captions.lengths_words(judged), note=note, repeats=n["repeats"],
+        models=tuple(sorted(runs["model"].unique())), study=analyses.name, scale=analyses.scale,
+    )  # fmt: skip
 
 
 def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes:

@@ -20,24 +20,7 @@ from toolkit.report.figure import (
     save_table,
     take_away_others,
 )
-from toolkit.report.plots.cost_quality import cost_quality
-from toolkit.report.plots.judges import (
-    decision_study,
-    icc_forest,
-    judge_agreement,
-    judge_drift,
-    judges,
-    variance_components,
-)
-from toolkit.report.plots.missing import missing_data, score_distribution
-from toolkit.report.plots.prompt_length import (
-    dimension_profile,
-    equivalence,
-    length_effects,
-    length_information,
-    length_slope,
-    quality_by_length,
-)
+from toolkit.report.plots import cost_quality, judges, missing, prompt_length
 from toolkit.report.plots.results import (
     hallucination_shares,
     model_means,
@@ -73,25 +56,25 @@ class Row:
 
 
 FIGURES = (
-    Row(length_effects, "length"),
-    Row(quality_by_length, "length"),
-    Row(length_information, "length_and_information"),
-    Row(score_distribution, "ceiling"),
-    Row(equivalence, "length"),
+    Row(prompt_length.length_effects, "length"),
+    Row(prompt_length.quality_by_length, "length"),
+    Row(prompt_length.length_information, "length_and_information"),
+    Row(missing.score_distribution, "ceiling"),
+    Row(prompt_length.equivalence, "length"),
     Row(model_means, "compare_models", stands_in_for="length"),
     Row(pair_strengths, "compare_pairs", needs_scores=False),
     Row(position_bias, "compare_pairs", needs_scores=False),
-    Row(dimension_profile, "dimension_profile"),
-    Row(cost_quality, "pareto"),
-    Row(length_slope, "length_bias"),
-    Row(judge_agreement, "reliability"),
-    Row(icc_forest, "reliability"),
-    Row(variance_components, "generalizability"),
-    Row(decision_study, "generalizability"),
-    Row(judges, "compare_judges"),
-    Row(judge_drift, "judge_drift"),
+    Row(prompt_length.dimension_profile, "dimension_profile"),
+    Row(cost_quality.cost_quality, "pareto"),
+    Row(prompt_length.length_slope, "length_bias"),
+    Row(judges.judge_agreement, "reliability"),
+    Row(judges.icc_forest, "reliability"),
+    Row(judges.variance_components, "generalizability"),
+    Row(judges.decision_study, "generalizability"),
+    Row(judges.judges, "compare_judges"),
+    Row(judges.judge_drift, "judge_drift"),
     Row(hallucination_shares, "hallucination", needs_scores=False),
-    Row(missing_data, "missing", needs_scores=False),
+    Row(missing.missing_data, "missing", needs_scores=False),
 )
 """In the order in which bundle and thesis show them."""
 NAMES = tuple(row.name for row in FIGURES)

@@ -277,8 +277,8 @@ def print_text(text: str) -> None:
     Parameters
     ----------
     text
-        Any text; control characters other than line ends and tabs are dropped, line ends are made equal,
-        and lines are wrapped.
+        Any text; control characters other than line ends and tabs are dropped, line ends are made equal, and lines are
+        wrapped.
 
     Examples
     --------

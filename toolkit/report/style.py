@@ -119,8 +119,8 @@ def is_wide(figure: Figure) -> bool:
 def settle(figure: Figure) -> Figure:
     """Lay the figure out once and for all, and return it.
 
-    The layout of matplotlib moves a little with every drawing and with the resolution; a figure that is laid
-    out again for PDF and for PNG is two figures, and the second PDF differs from the first.
+    The layout of matplotlib moves a little with every drawing and with the resolution; a figure that is laid out again
+    for PDF and for PNG is two figures, and the second PDF differs from the first.
     """
     for _ in range(2):
         if (engine := figure.get_layout_engine()) is not None:
@@ -206,14 +206,8 @@ def cut_axis(
         if end != limit:
             at = ([0], [far]) if which == "y" else ([far], [0])
             axes.plot(
-                *at,
-                color=INK,
-                linestyle="none",
-                marker=way,
-                markersize=8,
-                clip_on=False,
-                transform=axes.transAxes,
-            )
+                *at, color=INK, linestyle="none", marker=way, markersize=8, clip_on=False, transform=axes.transAxes,
+            )  # fmt: skip
     part = "{:.2g} to {:.2g} of the scale from {:g} to {:g}".format(*ends, *scale)
     return f"the score axis is cut (slanted marks): it shows {part}" if ends != scale else ""
 
@@ -242,15 +236,9 @@ def density(
 def threshold(axes: Axes, at: float, label: str) -> None:
     """Name a line above the panel."""
     axes.text(
-        at,
-        1.01,
-        label,
-        transform=axes.get_xaxis_transform(),
-        color=INK,
-        fontsize="small",
-        ha="center",
+        at, 1.01, label, transform=axes.get_xaxis_transform(), color=INK, fontsize="small", ha="center",
         va="bottom",
-    )
+    )  # fmt: skip
 
 
 def grid(

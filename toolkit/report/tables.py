@@ -260,11 +260,7 @@ def judges_table(comparison: Result, judges: Mapping[str, str], *, context: Cont
 
 
 def length_table(
-    comparison: Result,
-    other: Result | None = None,
-    *,
-    beside: str = "",
-    context: Context = ALONE,
+    comparison: Result, other: Result | None = None, *, beside: str = "", context: Context = ALONE
 ) -> Table:
     """Return the means of the length bins and their paired differences, with P values and effect sizes.
 

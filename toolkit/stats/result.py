@@ -91,8 +91,8 @@ class Estimate:
     ``name`` is printed as it is and never read back: ``statistic`` is the part of it that heads a column, and
     ``facets`` what the number is of, e.g. ``{"model": "gpt-4o"}``. ``reason`` says why there is no number, or where
     there is one, no interval or test (``absent``). ``role`` is confirmatory or exploratory; a description has none.
-    ``family`` counts the tests that ``correction`` is for. ``note`` holds free remarks; `remarks` puts reason, note and
-    role together.
+    ``family`` counts the tests that ``correction`` is for. ``note`` holds free remarks; `remarks` puts reason, note
+    and role together.
     """
 
     name: str
@@ -232,8 +232,8 @@ class Result:
     """What an analysis returns: its estimates in named parts, notes, and facts that are no estimates.
 
     Each of them is an attribute, such as ``contrasts`` of the comparison of lengths. What is the same of every result
-    of an analysis stands in its table of words (``analyses.toml``): what it is called, the leading column of its frame,
-    its parts and what each is about, which of them a reader wants first, and which its sentence is made of.
+    of an analysis stands in its table of words (``analyses.toml``): what it is called, the leading column of its
+    frame, its parts and what each is about, which of them a reader wants first, and which its sentence is made of.
 
     Parameters
     ----------

@@ -255,18 +255,11 @@ def what_was_done(
     rated = human[~human["failed"]]
     calls = [*judgements["call_id"].dropna(), *(pairs["call_id"] if len(pairs) else ())]
     return Done(
-        plan,
-        asked_models(plan, store, calls, earlier=False),
-        asked_models(plan, store, calls),
-        status,
-        manifest,
-        evidence,
-        _unscored(runs) if plan.scored else 0,
-        captions.zeros_words(captions.judged_runs(runs)),
+        plan, asked_models(plan, store, calls, earlier=False), asked_models(plan, store, calls), status, manifest,
+        evidence, _unscored(runs) if plan.scored else 0, captions.zeros_words(captions.judged_runs(runs)),
         (rated["rater"].nunique(), rated["run_id"].nunique()),
-        drift=captions.by_key(of.judge_drift()) if len(of.drift) and of.is_judged else {},
-        **known,
-    )
+        drift=captions.by_key(of.judge_drift()) if len(of.drift) and of.is_judged else {}, **known,
+    )  # fmt: skip
 
 
 def _unscored(runs: pd.DataFrame) -> int:

@@ -55,13 +55,12 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
         + (", on the front" if row["on_front"] else "")
         for _, row in data.iterrows()
     )
-    return context.figure(
-        "cost_quality", figure, data,
-        text["alt"].format(scale=scale_words(context.scale), label=label, points=points),
-        text["seen"].format(
-            what="tokens" if tokens else "cost",
-            lengths=text["lengths"].format(lengths=context.lengths) if data["length_bin"].nunique() > 1 else "",
-        ),
+    several = data["length_bin"].nunique() > 1
+    words = {"scale": scale_words(context.scale), "label": label, "points": points}
+    words["what"] = "tokens" if tokens else "cost"
+    words["lengths"] = text["lengths"].format(lengths=context.lengths) if several else ""
+    return context.worded(
+        "cost_quality", figure, data, words,
         [
             text["free" if tokens else "cost"],
             free and not tokens and text["some_free"].format(names=", ".join(free)),

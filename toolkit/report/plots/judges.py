@@ -79,11 +79,11 @@ def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
     scores = counted(len(judgements), "judgements")
     lost = f"{missing} of {scores} {agreeing(missing, 'are')} missing, not zero" if missing else ""
     figure, estimates = _draw_agreement(data, pearson, forms, context), (*forms, *correlations)
-    return context.figure(
-        "judge_agreement", figure, data, text["alt"].format(scale=scale_words(context.scale), panels=panels),
-        text["seen"].format(marks=text["density" if _dense(data) else "marks"]),
-        [text["note"]],
-        [
+    words = {"scale": scale_words(context.scale), "panels": panels}
+    words["marks"] = text["density" if _dense(data) else "marks"]
+    return context.worded(
+        "judge_agreement", figure, data, words,
+        notes=[
             not _dense(data) and text["points"].format(jitter=_jitter(data)),
             captions.sentence(*(f"{form.name}: {form.remarks}" for form in forms if form.estimable and form.remarks)),
             fixed and text["fixed"].format(forms=fixed),
@@ -181,11 +181,8 @@ def icc_forest(analyses: Analyses, context: About) -> FigureWithCaption:
         estimated[estimated["form"].isin((*_FORMS, OVER_JUDGES, OVER_DIMENSIONS))],
         lambda row: f"{row.dimension}, {row.form} {style.decimals(row.estimate)}",
     )
-    return context.figure(
-        "icc_forest", _draw_icc(data, low), data, text["alt"].format(values=values),
-        text["seen"],
-        [text["note"]],
-        [lowest < low and text["cut"]],
+    return context.worded(
+        "icc_forest", _draw_icc(data, low), data, {"values": values}, notes=[lowest < low and text["cut"]],
         estimates=[form for _, form in rows], also=[f"rated by every judge: {captions.ranges_words(estimates)}"],
     )  # fmt: skip
 
@@ -206,13 +203,8 @@ def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
             for number, form in enumerate(estimated.index):
                 look, width, _ = looks[form]
                 _icc_mark(
-                    axes,
-                    estimated.loc[form],
-                    up + (number - (len(estimated) - 1) / 2) * 0.24,
-                    low,
-                    look,
-                    width,
-                )
+                    axes, estimated.loc[form], up + (number - (len(estimated) - 1) / 2) * 0.24, low, look, width,
+                )  # fmt: skip
             if rows.empty:
                 continue
             leading = rows.iloc[0]
@@ -243,14 +235,8 @@ def _icc_mark(
     if row["low"] < low:
         axes.plot([low], [up], color=look.color, marker="<", markersize=4, clip_on=False, zorder=3)
         axes.text(
-            low,
-            up - 0.06,
-            style.decimals(row["low"]),
-            color=look.color,
-            ha="left",
-            va="bottom",
-            fontsize="small",
-        )
+            low, up - 0.06, style.decimals(row["low"]), color=look.color, ha="left", va="bottom", fontsize="small",
+        )  # fmt: skip
 
 
 def judges(analyses: Analyses, context: About) -> FigureWithCaption:
@@ -277,13 +263,11 @@ def judges(analyses: Analyses, context: About) -> FigureWithCaption:
         axes.set_xlim(*((min(-0.02, ends.min().min()), 1.02) if zero is None else (-reach, reach)))
         axes.set_title(text[part], loc="left", fontweight="bold")
     values = style.values_of(
-        data[data["estimate"].notna()],
-        lambda row: f"{row.judge}, {row.part} {style.decimals(row.estimate)}",
+        data[data["estimate"].notna()], lambda row: f"{row.judge}, {row.part} {style.decimals(row.estimate)}"
     )
-    return context.figure(
-        "judges", style.settle(figure), data, text["alt"].format(values=values),
-        text["seen"].format(slope=text["longer"] if "slope" in parts else ""),
-        [text["note"], "slope" in parts and text["slope_note"]],
+    words = {"values": values, "slope": text["longer"] if "slope" in parts else ""}
+    return context.worded(
+        "judges", style.settle(figure), data, words, ["slope" in parts and text["slope_note"]],
         estimates=estimates, counts=captions.estimates_n_words(estimates),
     )  # fmt: skip
 
@@ -306,11 +290,9 @@ def judge_drift(analyses: Analyses, context: About) -> FigureWithCaption:
             f"{row.changed:.0%} of scores changed"
         ),
     )
-    return context.figure(
-        "judge_drift", _draw_drift(data, tolerance, context), data, f"{text['alt']}: {values}.",
-        text["seen"].format(tolerance=band),
-        [text["note"]],
-        [text["changed"].format(values=values)],
+    return context.worded(
+        "judge_drift", _draw_drift(data, tolerance, context), data, {"values": values, "tolerance": band},
+        notes=[text["changed"].format(values=values)],
         estimates=estimates, counts=captions.estimates_n_words(estimates), missing="",
     )  # fmt: skip
 
@@ -362,11 +344,9 @@ def variance_components(analyses: Analyses, context: About) -> FigureWithCaption
     estimates, factors = components.components, TERMS["factors"]
     names = sorted(factors.keys() & components.table.design.factors)
     values = style.values_of(data, lambda row: f"{_effect(row.name)} {row.estimate:.3f} ({row.share:.0%})")
-    return context.figure(
-        "variance_components", figure, data, text["alt"].format(values=values),
-        text["seen"].format(score=readable(study.score)),
-        [text["note"]],
-        [
+    return context.worded(
+        "variance_components", figure, data, {"values": values, "score": readable(study.score)},
+        notes=[
             text["factors"].format(method=components.method, factors="; ".join(factors[name] for name in names)),
             cut and text["cut"].format(names="; ".join(cut)),
             negative and text["negative"].format(names=", ".join(negative)),
@@ -431,11 +411,10 @@ def decision_study(analyses: Analyses, context: About) -> FigureWithCaption:
         for coefficient, owner, facet, count, value in marks.itertuples(index=False)
     )
     target = text["target"].format(target=targets[0]) if len(targets) == 1 else ""
-    return context.figure(
-        "decision_study", _draw_curves(data, targets), data, text["alt"].format(values=values),
-        text["seen"].format(score=score, target=target),
-        [text["note"]],
-        [
+    words = {"values": values, "score": score, "target": target}
+    return context.worded(
+        "decision_study", _draw_curves(data, targets), data, words,
+        notes=[
             *plans, "Intervals of other designs are in the data.",
             captions.not_estimable_words(s.result.phi for name, s in studies.items() if name not in plotted),
         ],

@@ -11,16 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.icc import (
-    FORMS,
-    RatingMatrix,
-    base_sums,
-    forms_of_sums,
-    from_log_f,
-    log_f,
-    mean_squares,
-    target_bases,
-)
+from toolkit.stats.agreement import icc
 from toolkit.stats.inference.jackknife import numbered, sums_by, total_and_jackknife, with_jackknife
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import COMPOSITES, counted
@@ -34,11 +25,11 @@ _LOG_SCALE = (lambda a: -np.log1p(-a), lambda z: -np.expm1(-z))
 """There and back: of alpha it is ln F, since alpha is 1 - 1/F."""
 
 
-def alpha_over_judges(matrix: RatingMatrix) -> Estimate:
+def alpha_over_judges(matrix: icc.RatingMatrix) -> Estimate:
     """Return Cronbach's alpha with the judges as items and the answers as rows.
 
-    It says how consistently the judges rank the answers; it equals ICC(C,k) and ignores that one judge is
-    milder than another.
+    It says how consistently the judges rank the answers; it equals ICC(C,k) and ignores that one judge is milder than
+    another.
     """
     empty = Estimate(OVER_JUDGES, method=FELDT, n=matrix.n, missing=matrix.missing)
     if matrix.problem:
@@ -70,14 +61,12 @@ def alpha_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
     counts = {**counts, "judgements": len(complete)}
     empty = replace(empty, n=counts, missing=int(wide.isna().to_numpy().sum()))
     if len(complete) < 2:
-        return empty.not_estimable(
-            f"{counted(len(complete), 'judgements')} with every dimension, and two are needed"
-        )
+        return empty.too_few(len(complete), "judgements with every dimension")
     values = complete.to_numpy() / (np.abs(complete.to_numpy()).max() or 1.0)
     if np.ptp(values) <= ROUNDING:
         return empty.not_estimable("every score is the same")
     targets = complete.index.get_level_values("target")
-    base_of_target = target_bases(ratings, targets, [])
+    base_of_target = icc.target_bases(ratings, targets, [])
     bases = tuple(targets) if base_of_target is None else base_of_target
     n = {"answers" if base_of_target is None else "bases": len(set(bases)), **counts}
     incomplete = len(wide) - len(complete)
@@ -90,7 +79,7 @@ def _alpha(empty: Estimate, values: np.ndarray, bases: tuple[Any, ...] | None) -
 
     Pingouin itself rounds Feldt's interval to three digits.
     """
-    between, _, _, error = mean_squares(base_sums(values, [0] * len(values))[0])
+    between, _, _, error = icc.mean_squares(icc.base_sums(values, [0] * len(values))[0])
     if between == 0:
         return empty.not_estimable("the rows have the same mean, so alpha would be minus infinity")
     if error == 0:
@@ -98,8 +87,8 @@ def _alpha(empty: Estimate, values: np.ndarray, bases: tuple[Any, ...] | None) -
         return empty.with_value(1.0).no_interval(reason)
     alpha = float(pg.cronbach_alpha(pd.DataFrame(values))[0])
     if bases is not None:
-        jackknife_values = forms_of_sums(total_and_jackknife(base_sums(values, bases))[1])[
-            :, FORMS.index("ICC(C,k)")
+        jackknife_values = icc.forms_of_sums(total_and_jackknife(icc.base_sums(values, bases))[1])[
+            :, icc.FORMS.index("ICC(C,k)")
         ]
         return with_jackknife(empty.with_value(alpha, method=JACKKNIFE), jackknife_values, *_LOG_SCALE)
     rows, items = values.shape
@@ -111,10 +100,9 @@ def _alpha(empty: Estimate, values: np.ndarray, bases: tuple[Any, ...] | None) -
 def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = None) -> Estimate:
     r"""Return Krippendorff's alpha of ratings that may have gaps, for these judges taken as interchangeable.
 
-    :math:`\alpha = 1 - D_o / D_e` with
-    :math:`D_o = \frac1n \sum_u \frac{1}{m_u - 1} \sum_{i \ne j} (x_{ui} - x_{uj})^2` over the :math:`m_u` ratings
-    of each answer and :math:`D_e = \frac{1}{n(n-1)} \sum_{c,k} n_c n_k (c - k)^2` over all n ratings of answers with
-    two ratings or more.
+    :math:`\alpha = 1 - D_o / D_e` with :math:`D_o = \frac1n \sum_u \frac{1}{m_u - 1} \sum_{i \ne j} (x_{ui} -
+    x_{uj})^2` over the :math:`m_u` ratings of each answer and :math:`D_e = \frac{1}{n(n-1)} \sum_{c,k} n_c n_k (c -
+    k)^2` over all n ratings of answers with two ratings or more.
 
     References
     ----------
@@ -156,7 +144,10 @@ def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = Non
         return estimate.with_value(1.0).no_interval("the judges agree on all")
     k = n["ratings"] / len(paired)
     return with_jackknife(
-        estimate, _krippendorff(jackknife_values), lambda a: log_f(a, k), lambda z: from_log_f(z, k)[0]
+        estimate,
+        _krippendorff(jackknife_values),
+        lambda a: icc.log_f(a, k),
+        lambda z: icc.from_log_f(z, k)[0],
     )
 
 
@@ -184,7 +175,7 @@ def krippendorff_difference(first: ArrayLike, second: ArrayLike, bases: Sequence
     return with_jackknife(estimate, jackknife_values - other_without, np.asarray, np.asarray)
 
 
-def alpha_of_matrix(matrix: RatingMatrix) -> Estimate:
+def alpha_of_matrix(matrix: icc.RatingMatrix) -> Estimate:
     """Return Krippendorff's alpha of one dimension, from all its ratings and clustered by base where known."""
     if matrix.pairs.empty:
         empty = Estimate(KRIPPENDORFF, method=JACKKNIFE, n=matrix.n)

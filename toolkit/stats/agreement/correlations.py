@@ -14,7 +14,6 @@ from toolkit.stats.agreement.icc import RatingMatrix
 from toolkit.stats.inference.jackknife import numbered, sums_by, total_and_jackknife, with_jackknife
 from toolkit.stats.inference.means import clustered_mean, paired
 from toolkit.stats.result import ROUNDING, Estimate, Estimates
-from toolkit.words import counted
 
 FISHER = "Fisher z, answers independent"
 JACKKNIFE = "jackknife over bases, Fisher z scale"
@@ -23,8 +22,8 @@ JACKKNIFE = "jackknife over bases, Fisher z scale"
 def pearson_between_judges(matrix: RatingMatrix) -> Estimates:
     """Return Pearson's r for each pair of judges, over the answers that both of them scored.
 
-    A correlation ignores how mild or harsh a judge is, and how far it spreads its scores; agreement is what
-    ICC(A,.) measures. The interval is the jackknife over bases, or Fisher's where no base is known.
+    A correlation ignores how mild or harsh a judge is, and how far it spreads its scores; agreement is what ICC(A,.)
+    measures. The interval is the jackknife over bases, or Fisher's where no base is known.
     """
     if matrix.pairs.empty:
         n = {"answers": len(matrix.values), "judges": 2}
@@ -41,12 +40,7 @@ def pearson_between_judges(matrix: RatingMatrix) -> Estimates:
 
 
 def clustered_pearson(
-    name: str,
-    x: ArrayLike,
-    y: ArrayLike,
-    clusters: Sequence[Hashable],
-    *,
-    missing: int = 0,
+    name: str, x: ArrayLike, y: ArrayLike, clusters: Sequence[Hashable], *, missing: int = 0
 ) -> Estimate:
     """Return Pearson's r of two sides with the same jackknife over bases as between judges."""
     a, b = paired(f"correlation {name}", x, y, clusters)
@@ -72,17 +66,13 @@ def _named(judges: tuple[str, str], n: dict[str, int]) -> Estimate:
 
 
 def _pair_estimate(
-    empty: Estimate,
-    scores: np.ndarray,
-    judges: tuple[str, str] | None,
-    bases: Sequence[Hashable] | None,
+    empty: Estimate, scores: np.ndarray, judges: tuple[str, str] | None, bases: Sequence[Hashable] | None
 ) -> Estimate:
     answers = len(scores)
     if bases is not None:
         empty = replace(empty, method=JACKKNIFE, n={"bases": len(set(bases)), **empty.n})
     if answers < 3:
-        scored = " scored by both" if judges else ""
-        return empty.not_estimable(f"{counted(answers, 'answers')}{scored}, and three are needed")
+        return empty.too_few(answers, "answers scored by both" if judges else "answers", "three")
     spreads = np.ptp(scores, axis=0)
     if spreads.min() <= ROUNDING:
         if judges is None:
@@ -119,14 +109,14 @@ def weighted_kappa(
 ) -> Estimate:
     r"""Return Cohen's weighted kappa of two judges who scored the same answers; without bases each answer is one.
 
-    :math:`\kappa_w = 1 - \sum v_{ij} p_{ij} / \sum v_{ij} p_{i+} p_{+j}` with the disagreement
-    :math:`v_{ij} = (x_i - x_j)^2` between the scores themselves, so that half steps and scores nobody used need no
-    list of categories. It is nearly ICC(A,1) of two judges.
+    :math:`\kappa_w = 1 - \sum v_{ij} p_{ij} / \sum v_{ij} p_{i+} p_{+j}` with the disagreement :math:`v_{ij} = (x_i -
+    x_j)^2` between the scores themselves, so that half steps and scores nobody used need no list of categories. It is
+    nearly ICC(A,1) of two judges.
 
     References
     ----------
-    Cohen (1968), Psychological Bulletin 70, 213-220. Fleiss & Cohen (1973), Educational and Psychological
-    Measurement 33, 613-619, for the ICC.
+    Cohen (1968), Psychological Bulletin 70, 213-220. Fleiss & Cohen (1973), Educational and Psychological Measurement
+    33, 613-619, for the ICC.
 
     Examples
     --------
@@ -147,7 +137,7 @@ def weighted_kappa(
     n = {"bases": int(codes.max(initial=-1)) + 1, "answers": len(x), "judges": 2}
     empty = Estimate(name, method=JACKKNIFE, n=n, missing=missing)
     if len(x) < 2:
-        return empty.not_estimable(f"{counted(len(x), 'answers')} scored by both, and two are needed")
+        return empty.too_few(len(x), "answers scored by both")
     size = float(max(np.abs(x).max(), np.abs(y).max()))
     for rater, side in (("first", x), ("second", y)):
         if np.ptp(side) <= ROUNDING * size:
@@ -178,16 +168,16 @@ def cohen_kappa(
 ) -> Estimate:
     r"""Return Cohen's kappa between two who put the same items into categories.
 
-    :math:`\kappa = (p_o - p_e) / (1 - p_e)` with the observed agreement :math:`p_o` and
-    :math:`p_e = \sum_i p_{i+} p_{+i}`. Its large-sample variance times
-    :math:`n (1 - p_e)^2` is :math:`\sum_{ij} p_{ij} [1_{i=j} - (p_{+i} + p_{j+})(1 - \kappa)]^2
+    :math:`\kappa = (p_o - p_e) / (1 - p_e)` with the observed agreement :math:`p_o` and :math:`p_e = \sum_i p_{i+}
+    p_{+i}`. Its large-sample variance times :math:`n (1 - p_e)^2` is :math:`\sum_{ij} p_{ij} [1_{i=j} - (p_{+i} +
+    p_{j+})(1 - \kappa)]^2
     - [\kappa - p_e (1 - \kappa)]^2`. The interval is made on Fisher's z scale, where it covers 94-98 % of 72 to 200
     items with kappa .1 to .9; the plain one covers 90-97 %.
 
     References
     ----------
-    Cohen (1960), Educational and Psychological Measurement 20, 37-46. Fleiss, Cohen & Everitt (1969),
-    Psychological Bulletin 72, 323-327, equation 14.
+    Cohen (1960), Educational and Psychological Measurement 20, 37-46. Fleiss, Cohen & Everitt (1969), Psychological
+    Bulletin 72, 323-327, equation 14.
 
     Examples
     --------
@@ -230,10 +220,10 @@ def fleiss_kappa(
 ) -> Estimate:
     r"""Return Fleiss' kappa: how far votes on the same item agree beyond chance, whoever gave them.
 
-    With :math:`r_i` votes on item i, :math:`r_{iq}` of them for category q, :math:`p_a` is the mean of
-    :math:`\sum_q r_{iq}(r_{iq} - 1) / r_i(r_i - 1)` over items with two votes or more, and
-    :math:`p_e = \sum_q \pi_q^2` where :math:`\pi_q` is the mean of :math:`r_{iq} / r_i`. The standard error is that
-    of the linearised kappa over items, so it needs no more than independent items.
+    With :math:`r_i` votes on item i, :math:`r_{iq}` of them for category q, :math:`p_a` is the mean of :math:`\sum_q
+    r_{iq}(r_{iq} - 1) / r_i(r_i - 1)` over items with two votes or more, and :math:`p_e = \sum_q \pi_q^2` where
+    :math:`\pi_q` is the mean of :math:`r_{iq} / r_i`. The standard error is that of the linearised kappa over items,
+    so it needs no more than independent items.
 
     References
     ----------

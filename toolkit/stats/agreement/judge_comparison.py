@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import pandas as pd
 
 from toolkit.stats.agreement.alpha import krippendorff_alpha
 from toolkit.stats.agreement.correlations import clustered_pearson
-from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.clusters import of_rows, over_clusters
 from toolkit.stats.inference.means import CLUSTERED, bounded_mean, clustered_slope
 from toolkit.stats.inference.run_table import Points, need_columns, scale_of
 from toolkit.stats.result import Estimate, Result
@@ -24,11 +25,11 @@ def compare_judges(
 ) -> Result:
     """Return each judge beside the others, from what all of them gave the same answers.
 
-    ``judgements`` has one row a judgement: where there is a ``judge_repeat``, scores are averaged over the times that a
-    judge judged a run, and each time counts for cost and failures. ``replies`` has the length of each judged run in
-    output_tokens. ``leniency`` is by judge, as the agreement of the judges has it. The slope on the length of the reply
-    is of the score less the mean of the others, so that better replies, which may be longer, are no bias. Failures and
-    cost are complete counts and have no interval.
+    ``judgements`` has one row a judgement: where there is a ``judge_repeat``, scores are averaged over the times that
+    a judge judged a run, and each time counts for cost and failures. ``replies`` has the length of each judged run in
+    output_tokens. ``leniency`` is by judge, as the agreement of the judges has it. The slope on the length of the
+    reply is of the score less the mean of the others, so that better replies, which may be longer, are no bias.
+    Failures and cost are complete counts and have no interval.
     """
     need_columns("judgements", judgements, (*_COLUMNS, score))
     need_columns("replies", replies, ("run_id", "output_tokens"))
@@ -42,48 +43,39 @@ def compare_judges(
     estimates: list[Estimate] = []
     for judge, rows in judgements.groupby("judge", sort=False):
         name = str(judge)
-        facets = {"judge": name}
         others = wide.drop(columns=[name], errors="ignore").mean(axis=1)
         compared = answers.assign(own=wide.get(name), others=others)
         compared = compared.astype({"own": "float64", "others": "float64"})
         compared["beyond"] = compared["own"] - compared["others"]
         complete = compared.dropna(subset=["beyond"])
-        correlation = clustered_pearson(
-            f"correlation of {name} with the other judges",
-            complete["own"],
-            complete["others"],
-            list(complete["unit"]),
-            missing=len(compared) - len(complete),
-        )
         measured = complete.dropna(subset=["output_tokens"])
-        slope = clustered_slope(
-            f"slope on reply length of {name}, against the other judges",
-            measured["output_tokens"].astype(float) / PER_TOKENS,
-            measured["beyond"],
-            list(measured["unit"]),
-            unit=unit,
-            missing=len(compared) - len(measured),
-        )
-        failed = Estimate(
-            f"failed judgements of {name}",
-            float(rows["failed"].astype(bool).sum()),
-            unit="judgements",
-            n={"judgements": len(rows)},
-            reason=COUNTED,
-        )
+        tokens, missing = measured["output_tokens"].astype(float) / PER_TOKENS, len(compared) - len(measured)
+        count = float(rows["failed"].astype(bool).sum())
         # Equal requests are one call, paid for once.
         calls = rows.drop_duplicates("call_id") if "call_id" in rows else rows
         paid = calls["aud_cost"].dropna()
-        n = {"calls": len(paid)}
-        cost = Estimate(f"cost of {name}", total_aud(paid), unit="AUD", n=n, reason=COUNTED)
-        if paid.empty:
-            cost = cost.not_estimable("no call has a known cost")
-        by_statistic = {"correlation": correlation, "slope": slope, "failed": failed, "cost": cost}
-        if name in leniency:
-            by_statistic = {"leniency": leniency[name]} | by_statistic
+        cost = Estimate(
+            f"cost of {name}", total_aud(paid), unit="AUD", n={"calls": len(paid)}, reason=COUNTED
+        )
+        of_judge = {
+            "leniency": leniency.get(name),
+            "correlation": clustered_pearson(
+                f"correlation of {name} with the other judges", complete["own"], complete["others"],
+                list(complete["unit"]), missing=len(compared) - len(complete),
+            ),
+            "slope": clustered_slope(
+                f"slope on reply length of {name}, against the other judges", tokens, measured["beyond"],
+                list(measured["unit"]), unit=unit, missing=missing,
+            ),
+            "failed": Estimate(
+                f"failed judgements of {name}", count, unit="judgements", n={"judgements": len(rows)}, reason=COUNTED
+            ),
+            "cost": cost.not_estimable("no call has a known cost") if paid.empty else cost,
+        }  # fmt: skip
         estimates += [
-            replace(estimate, statistic=statistic, facets=facets)
-            for statistic, estimate in by_statistic.items()
+            replace(estimate, statistic=statistic, facets={"judge": name})
+            for statistic, estimate in of_judge.items()
+            if estimate is not None
         ]
     return Result("compare_judges", estimates=tuple(estimates))
 
@@ -136,15 +128,13 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> Result:
     clusters = runs_index.loc[wide.index, "cluster"].tolist()
     shares: list[Estimate] = []
     for length_bin in LENGTH_BINS:
-        in_bin = means[means["length_bin"] == length_bin]
-        if in_bin.empty:
-            continue
-        read = in_bin.dropna(subset="share")
-        bases, missing = read["cluster"].tolist(), len(in_bin) - len(read)
-        n = {"bases": read["cluster"].nunique(), "answers": len(read)}
-        share = Estimate(f"{SHARE}, {length_bin}", n=n, method=CLUSTERED, unit="share", missing=missing)
-        unread = share.not_estimable("no judgement could be read")
-        shares.append(bounded_mean(share, read["share"], bases, (0.0, 1.0)) if len(read) else unread)
+        in_bin = means[means["length_bin"] == length_bin].rename(columns={"cluster": "unit"})
+        if len(in_bin):
+            mean = of_rows(
+                f"{SHARE}, {length_bin}", in_bin, "share", partial(bounded_mean, limits=(0.0, 1.0)),
+                counts=("bases", "answers"), nothing="no judgement could be read", method=CLUSTERED, unit="share",
+            )  # fmt: skip
+            shares.append(mean)
     rubric: list[Estimate] = []
     for composite in COMPOSITES:
         complete = means.dropna(subset=["share", composite])

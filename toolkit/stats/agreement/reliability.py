@@ -23,7 +23,7 @@ from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import total_and_jackknife, with_jackknife
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import with_holm
-from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
+from toolkit.stats.inference.run_table import need_columns, need_labels, need_once, numbers_of
 from toolkit.stats.result import ROUNDING, Estimate, Result, Row
 from toolkit.words import COMPOSITES, DIMENSIONS, SCORE, counted
 
@@ -35,11 +35,11 @@ _KEY_ORDER = (*DIMENSIONS, *COMPOSITES)
 class Reliability(Result):
     """What is known of the agreement of the judges.
 
-    Each mapping goes from a dimension (``score`` where there is none) to its estimates. ``icc`` has intervals clustered
-    by base where bases are known, and F intervals otherwise; those of ICC(A,.) hold for judges drawn anew, and
-    ``icc_these_judges`` repeats them for these judges only. ``krippendorff`` is the alpha that also uses answers which
-    not all judges scored, ``leniency`` is by judge. ``retest`` says by dimension and judge how far it repeats its own
-    scores, ``notes`` what was left out, refused or unusual.
+    Each mapping goes from a dimension (``score`` where there is none) to its estimates. ``icc`` has intervals
+    clustered by base where bases are known, and F intervals otherwise; those of ICC(A,.) hold for judges drawn anew,
+    and ``icc_these_judges`` repeats them for these judges only. ``krippendorff`` is the alpha that also uses answers
+    which not all judges scored, ``leniency`` is by judge. ``retest`` says by dimension and judge how far it repeats
+    its own scores, ``notes`` what was left out, refused or unusual.
     """
 
     def headline(self) -> Iterator[Row]:
@@ -71,23 +71,23 @@ class Reliability(Result):
 def reliability(ratings: pd.DataFrame, repeats: pd.DataFrame | None = None) -> Reliability:
     """Measure the agreement of the judges, for each dimension apart.
 
-    Answers that not every judge scored are left out of ICC and alpha (complete cases) and counted; a missing
-    rating is never a zero. Duplicates and infinite scores are refused with a reason, not averaged or dropped.
-    Where the data support no number there is none, and the note says why. P values are left out on purpose:
-    that a reliability is zero is nobody's hypothesis.
+    Answers that not every judge scored are left out of ICC and alpha (complete cases) and counted; a missing rating is
+    never a zero. Duplicates and infinite scores are refused with a reason, not averaged or dropped. Where the data
+    support no number there is none, and the note says why. P values are left out on purpose: that a reliability is
+    zero is nobody's hypothesis.
 
     Parameters
     ----------
     ratings
-        One row per rating with target, judge, score (NaN where missing), and optionally dimension, and base
-        where several targets belong together.
+        One row per rating with target, judge, score (NaN where missing), and optionally dimension, and base where
+        several targets belong together.
     repeats
         The same before a judge's repeats were averaged, with the column repeat, for test-retest.
 
     References
     ----------
-    Shrout & Fleiss (1979), Psychological Bulletin 86, 420-428. McGraw & Wong (1996), Psychological Methods 1,
-    30-46. Koo & Li (2016), Journal of Chiropractic Medicine 15, 155-163.
+    Shrout & Fleiss (1979), Psychological Bulletin 86, 420-428. McGraw & Wong (1996), Psychological Methods 1, 30-46.
+    Koo & Li (2016), Journal of Chiropractic Medicine 15, 155-163.
 
     Examples
     --------
@@ -125,9 +125,9 @@ def reliability(ratings: pd.DataFrame, repeats: pd.DataFrame | None = None) -> R
 def judge_leniency(matrix: RatingMatrix) -> dict[str, Estimate]:
     r"""Return how lenient each judge is beside the others.
 
-    The leniency of judge j is the mean of :math:`x_{ij} - \bar x_{i,-j}` over the answers that it and another
-    judge scored, with the t interval clustered by base (Miller 2024). These add up to zero: one severe judge makes each
-    of the others look lenient (in 30 % of studies of 12 bases where it was severe by half a point), and the difference
+    The leniency of judge j is the mean of :math:`x_{ij} - \bar x_{i,-j}` over the answers that it and another judge
+    scored, with the t interval clustered by base (Miller 2024). These add up to zero: one severe judge makes each of
+    the others look lenient (in 30 % of studies of 12 bases where it was severe by half a point), and the difference
     from the mean of all, which is (k - 1) / k of it, has the same P value. Of two judges it is one test.
     """
     scores, bases = matrix.pairs, matrix.pair_bases
@@ -203,14 +203,14 @@ def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], tuple[Estimate, Es
 
     With answers :math:`i` scored :math:`m_i` times by the same judge and the mean squares between (b) and within (w)
     answers, :math:`ICC(1,1) = (b - w) / (b + (m_0 - 1) w)`, :math:`m_0 = (N - \sum m_i^2 / N) / (U - 1)`; the standard
-    deviation within answers is :math:`\sqrt w`, and the smallest detectable difference
-    :math:`1.96 \sqrt 2 \sqrt w`. Repeats have no order, so a drift between them counts as noise. Intervals are
-    the jackknife over bases, of :math:`\ln F` and of :math:`\ln w`.
+    deviation within answers is :math:`\sqrt w`, and the smallest detectable difference :math:`1.96 \sqrt 2 \sqrt w`.
+    Repeats have no order, so a drift between them counts as noise. Intervals are the jackknife over bases, of
+    :math:`\ln F` and of :math:`\ln w`.
 
     References
     ----------
-    Shrout & Fleiss (1979), Psychological Bulletin 86, 420-428. Bland & Altman (1996), BMJ 313, 744, for the SD. Searle,
-    Casella & McCulloch (1992), Variance Components, section 3.6, for unequal numbers.
+    Shrout & Fleiss (1979), Psychological Bulletin 86, 420-428. Bland & Altman (1996), BMJ 313, 744, for the SD.
+    Searle, Casella & McCulloch (1992), Variance Components, section 3.6, for unequal numbers.
 
     Examples
     --------
@@ -222,13 +222,9 @@ def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], tuple[Estimate, Es
     """
     need_columns("repeated ratings", ratings, (*_KEYS, "score"))
     keys = [*_KEYS, *(["dimension"] if "dimension" in ratings else [])]
-    twice = ratings.duplicated(keys)
-    if twice.any():
-        first = ratings.loc[twice].iloc[0]
-        raise InputError(
-            f"retest: {counted(int(twice.sum()), 'duplicate ratings')}, the first of target {first['target']} by judge "
-            f"{first['judge']}, repeat {first['repeat']}; keep one rating per target, judge and repeat"
-        )
+    several = counted(int(ratings.duplicated(keys).sum()), "duplicate ratings")
+    first = f"retest: {several}, the first of target {{target}} by judge {{judge}}, repeat {{repeat}}"
+    need_once(ratings, keys, f"{first}; keep one rating per target, judge and repeat")
     checked = ratings.assign(score=numbers_of("repeated ratings", ratings, "score", finite=True))
     named = checked if "dimension" in checked else checked.assign(dimension="score")
     return {
@@ -250,9 +246,9 @@ def _judge_retest(rows: pd.DataFrame) -> tuple[Estimate, Estimate, Estimate]:
     empty = Estimate("ICC(1,1) of repeats", method=ICC_METHOD, n=n, missing=int(rows["score"].isna().sum()))
     sd = replace(empty, name="SD within answers", method=SD_METHOD, unit=POINTS)
     if targets < 2:
-        reason = f"{counted(targets, 'answers')} scored more than once by this judge, and two are needed"
-        sd = sd.not_estimable(reason)
-        return empty.not_estimable(reason), sd, replace(sd, name=_DETECTABLE)
+        few = "answers scored more than once by this judge"
+        icc, sd = (estimate.too_few(targets, few) for estimate in (empty, sd))
+        return icc, sd, replace(sd, name=_DETECTABLE)
     scale = float(repeated["score"].abs().max()) or 1.0
     table = _sums((repeated["score"] - repeated["score"].mean()) / scale, repeated["target"], codes)
     total, jackknife_values = map(_mean_squares, total_and_jackknife(table))

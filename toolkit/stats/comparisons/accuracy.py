@@ -1,6 +1,7 @@
 """Answers with a key: accuracy beside chance and the majority's answer, the position of options, and labels."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from string import ascii_uppercase
 from typing import Any
@@ -12,22 +13,17 @@ from scipy import special
 from toolkit.errors import InputError
 from toolkit.stats.comparisons.cost_quality import RATIO_METHOD, ratio_interval
 from toolkit.stats.comparisons.models import rate_difference
-from toolkit.stats.inference.clusters import of_rows, over_clusters
+from toolkit.stats.inference import proportions
+from toolkit.stats.inference.clusters import complete_rows, of_rows, over_clusters
 from toolkit.stats.inference.jackknife import numbered, sums_by, total_and_jackknife, with_jackknife
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean, mean_difference
 from toolkit.stats.inference.p_values import with_holm, with_inversion
-from toolkit.stats.inference.proportions import (
-    between_clusters,
-    intracluster_correlation,
-    mover,
-    rate_mean,
-    wilson_ends,
-)
 from toolkit.stats.inference.run_table import WHOLE, checked_runs, item_means, need_labelled
 from toolkit.stats.result import Estimate, Result, sentences
 from toolkit.words import counted, reason_key
 
 CHANCE_METHOD = "ends of accuracy and of chance put together (Zou & Donner 2008)"
+SHARE = "share of answers"
 REASONS = ["reason", "failure", "defect"]
 """Columns that may say why an answer has no score, the first that is not empty."""
 
@@ -36,13 +32,13 @@ REASONS = ["reason", "failure", "defect"]
 def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None = None) -> Result:
     r"""Return how many items each model answers rightly, with intervals clustered by base or cluster.
 
-    Accuracy is the mean over items of the mean score of the answers that have one: an answer without a score is missing
-    and counted by its reason, never wrong. The interval is that of `toolkit.stats.inference.proportions.rate_mean`. The
-    distance from chance puts together the ends of accuracy and of the mean chance of the items (Zou & Donner 2008), and
-    its P value inverts them; that from the majority's answer is the paired difference of two rates (`rate_difference`).
-    P values of both are Holm's over the models. The cost of a right answer is :math:`\sum c / \sum s` over all answers
-    with a cost, those without a score too, because they were paid; its interval is the jackknife over clusters of its
-    logarithm.
+    Accuracy is the mean over items of the mean score of the answers that have one: an answer without a score is
+    missing and counted by its reason, never wrong. The interval is that of
+    `toolkit.stats.inference.proportions.rate_mean`. The distance from chance puts together the ends of accuracy and of
+    the mean chance of the items (Zou & Donner 2008), and its P value inverts them; that from the majority's answer is
+    the paired difference of two rates (`rate_difference`). P values of both are Holm's over the models. The cost of a
+    right answer is :math:`\sum c / \sum s` over all answers with a cost, those without a score too, because they were
+    paid; its interval is the jackknife over clusters of its logarithm.
 
     Parameters
     ----------
@@ -91,7 +87,7 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
                 f"accuracy, row {row + 1}: {column} {value:g} is not between 0 and 1; correct it"
             )
     scored = table.dropna(subset=["score"])
-    intracluster = intracluster_correlation(scored["score"], list(scored["unit"]))
+    intracluster = proportions.intracluster_correlation(scored["score"], list(scored["unit"]))
     groups = [(str(model), part) for model, part in table.groupby("model", sort=True)]
     above_chance = (_above_chance(model, part, intracluster) for model, part in groups if "chance" in part)
     above_majority = (_above_majority(model, part) for model, part in groups if "majority" in part)
@@ -117,56 +113,53 @@ def _sentence(result: Result) -> str:
     return sentences(result.rows()) + (f" Answers without a score: {lack}." if lack else "")
 
 
-def _empty(
-    statistic: str, model: str, scored_rows: pd.DataFrame, rows: pd.DataFrame, **more: Any
-) -> Estimate:
-    n = {"answers": len(scored_rows), "bases": scored_rows["unit"].nunique()}
-    label, missing = f"{statistic} of {model}", len(rows) - len(scored_rows)
-    return Estimate(label, n=n, missing=missing, statistic=statistic, facets={"model": model}, **more)
+def _of_model(
+    statistic: str, model: str, rows: pd.DataFrame, columns: Sequence[str], **more: Any
+) -> tuple[Estimate, pd.DataFrame]:
+    facets = {"model": model}
+    return complete_rows(f"{statistic} of {model}", rows, columns, statistic=statistic, facets=facets, **more)
 
 
 def _accuracy(model: str, rows: pd.DataFrame, intracluster: float | None) -> Estimate:
-    scored = rows.dropna(subset=["score"])
-    empty = _empty("accuracy", model, scored, rows, unit="share of answers")
+    empty, scored = _of_model("accuracy", model, rows, ["score"], unit=SHARE)
     items = item_means(scored)
-    return rate_mean(empty, items["score"], list(items.index.get_level_values("unit")), intracluster)
+    return proportions.rate_mean(
+        empty, items["score"], list(items.index.get_level_values("unit")), intracluster
+    )
 
 
 def _above_chance(model: str, rows: pd.DataFrame, intracluster: float | None) -> Estimate:
-    scored_rows = rows.dropna(subset=["score", "chance"])
-    empty = _empty(
-        "accuracy less chance", model, scored_rows, rows, unit="share of answers", method=CHANCE_METHOD
-    )
-    if scored_rows.empty:
+    columns, more = ["score", "chance"], {"unit": SHARE, "method": CHANCE_METHOD}
+    empty, scored = _of_model("accuracy less chance", model, rows, columns, **more)
+    if scored.empty:
         return empty.not_estimable("no answer has a score and a chance")
-    items = item_means(scored_rows)[["score", "chance"]]
+    items = item_means(scored)[columns]
     clusters, p = list(items.index.get_level_values("unit")), float(items["score"].mean())
     guess = clustered_mean(items["chance"], clusters)
     difference = empty.with_value(p - guess.mean)
     if guess.groups < 2:
         return difference.no_interval(guess.reason, "interval or p value")
-    r = between_clusters(items["score"], items["chance"], clusters)
-    hits = wilson_ends(items["score"], clusters, intracluster)
+    r = proportions.between_clusters(items["score"], items["chance"], clusters)
+    hits = proportions.wilson_ends(items["score"], clusters, intracluster)
 
     def limits(confidence: float) -> tuple[float, float]:
-        return mover(p, hits(confidence), guess.mean, guess.limits(confidence), r)
+        return proportions.mover(p, hits(confidence), guess.mean, guess.limits(confidence), r)
 
     return with_inversion(difference, limits)
 
 
 def _above_majority(model: str, rows: pd.DataFrame) -> Estimate:
-    scored_rows = rows.dropna(subset=["score", "majority"])
-    items = item_means(scored_rows)
+    empty, scored = _of_model("accuracy less majority", model, rows, ["score", "majority"])
+    items = item_means(scored)
     bases = list(items.index.get_level_values("unit"))
-    empty = _empty("accuracy less majority", model, scored_rows, rows)
-    pair = rate_difference(empty.name, items["score"], items["majority"], bases, unit="share of answers")
+    pair = rate_difference(empty.name, items["score"], items["majority"], bases, unit=SHARE)
     return replace(pair, n=empty.n, missing=empty.missing, statistic=empty.statistic, facets=empty.facets)
 
 
 def _cost_per_right(model: str, rows: pd.DataFrame) -> Estimate:
-    scored_rows = rows.dropna(subset=["aud_cost"])
-    empty = _empty("cost per right answer", model, scored_rows, rows, unit="AUD", method=RATIO_METHOD)
-    sums = scored_rows[["aud_cost", "score"]].groupby(scored_rows["unit"], sort=False).sum()
+    more = {"unit": "AUD", "method": RATIO_METHOD}
+    empty, paid = _of_model("cost per right answer", model, rows, ["aud_cost"], **more)
+    sums = paid[["aud_cost", "score"]].groupby(paid["unit"], sort=False).sum()
     cost, right = sums["aud_cost"].to_numpy(), sums["score"].to_numpy()
     if not right.sum() > 0:
         return empty.not_estimable("no answer with a cost is right")
@@ -182,7 +175,6 @@ def _reasons(blank: pd.DataFrame) -> dict[str, int]:
 
 
 F1_METHOD = "jackknife over bases of the logit"
-SHARE = "share of answers"
 
 
 @over_clusters
@@ -234,7 +226,7 @@ def position_effect(rows: pd.DataFrame) -> Result:
             at_position = read[read["position"] == position]
             right = at_position.assign(right=at_position["chosen_position"] == position)
             labels: dict[str, Any] = {"unit": SHARE, "statistic": "accuracy", "facets": facets}
-            accuracies.append(of_rows(f"accuracy, {label}", right, "right", rate_mean, **labels))
+            accuracies.append(of_rows(f"accuracy, {label}", right, "right", proportions.rate_mean, **labels))
             offered = read[read["options"] > position]
             excess = (offered["chosen_position"] == position) - 1 / offered["options"].astype(float)
             chosen, name = offered.assign(excess=excess), "chosen less expected"
@@ -285,7 +277,7 @@ def label_scores(rows: pd.DataFrame) -> Result:
     notes = []
     names = np.array(sorted(rows["key"].astype(str).unique()), dtype=object)
     for model, part in rows.groupby("model", sort=True):
-        read = part.dropna(subset=["answer"])
+        empty, read = _of_model("macro F1", str(model), part, ["answer"], method=F1_METHOD)
         key, answer = (read[name].astype(str).to_numpy()[:, None] for name in ("key", "answer"))
         is_key, is_answer = key == names, answer == names
         sums = sums_by(
@@ -294,19 +286,12 @@ def label_scores(rows: pd.DataFrame) -> Result:
         if len(outside := answer[~is_answer.any(axis=1)]):
             answers = counted(len(outside), "answers")
             notes.append(f"{model}: {answers} with a label outside the key, wrong and no class of the mean")
-        counts = {"answers": len(read), "bases": read["unit"].nunique()}
-        facets = {"model": str(model)}
-        empty = Estimate(
-            f"macro F1 of {model}", method=F1_METHOD, n=counts, missing=len(part) - len(read),
-            statistic="macro F1", facets=facets,
-        )  # fmt: skip
         total, jackknife_values = (_f1(label_sums) for label_sums in total_and_jackknife(sums))
         weights = np.full(len(names), 1 / len(names))
         macro.append(_with_ends(empty, total @ weights, jackknife_values @ weights))
         for number, name in enumerate(names):
-            label = replace(
-                empty, name=f"F1 of {name}, {model}", statistic="F1", facets={**facets, "label": name}
-            )
+            facets = {**empty.facets, "label": name}
+            label = replace(empty, name=f"F1 of {name}, {model}", statistic="F1", facets=facets)
             by_label.append(_with_ends(label, total[:, number], jackknife_values[:, number]))
     by = ["model", "key", "answer"]
     confusion = rows.dropna(subset=["answer"]).groupby(by, observed=True).size().reset_index(name="answers")

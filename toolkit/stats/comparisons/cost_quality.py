@@ -73,9 +73,9 @@ def pareto(
 ) -> Pareto:
     r"""Return quality, cost and quality per AUD of each model and length bin, and who is on the front.
 
-    A point is on the front if no other has :math:`q_j \ge q_i` and :math:`c_j \le c_i` with one of the two strict.
-    Its probability is the share of resamples of bases, drawn whole and with replacement for all points at once, in
-    which it is on the front. Quality per AUD is the ratio of the two means; its interval is the jackknife over bases of
+    A point is on the front if no other has :math:`q_j \ge q_i` and :math:`c_j \le c_i` with one of the two strict. Its
+    probability is the share of resamples of bases, drawn whole and with replacement for all points at once, in which
+    it is on the front. Quality per AUD is the ratio of the two means; its interval is the jackknife over bases of
     :math:`\ln(\bar q / \bar c)` and covered 94.0-95.6 % in simulated studies of 6 to 100 bases.
 
     Runs that lack score or cost are left out and counted.
@@ -123,14 +123,9 @@ def pareto(
         points.append(point)
     notes = _notes(table, used, cost, quality, score)
     return Pareto(
-        "pareto",
-        text=_front_sentence,
-        points=tuple(points),
-        resamples=resamples,
-        seed=seed,
-        notes=notes,
+        "pareto", text=_front_sentence, points=tuple(points), resamples=resamples, seed=seed, notes=notes,
         cost=cost,
-    )
+    )  # fmt: skip
 
 
 def _numbers(
@@ -162,8 +157,8 @@ def point_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost") -
     r"""Return what a point gained by a longer prompt costs more on 1,000 runs, by model and step between lengths.
 
     The mean of what a step costs more over bases with both lengths, by its mean gain. The interval is Fieller's: all
-    ratios r at which the mean of :math:`r \Delta q - \Delta c` is not told apart from 0 by Student's t. Where it has no
-    bound, because gain or cost may be 0, the price is not estimable, whatever its estimate.
+    ratios r at which the mean of :math:`r \Delta q - \Delta c` is not told apart from 0 by Student's t. Where it has
+    no bound, because gain or cost may be 0, the price is not estimable, whatever its estimate.
 
     References
     ----------

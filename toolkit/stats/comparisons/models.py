@@ -9,19 +9,20 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
+from toolkit.stats.inference import proportions
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean, equally_long, mean_on_scale
 from toolkit.stats.inference.p_values import with_inversion
-from toolkit.stats.inference.proportions import (
-    between_clusters,
-    intracluster_correlation,
-    mover,
-    rate_mean,
-    wilson_ends,
+from toolkit.stats.inference.run_table import (
+    checked_runs,
+    in_order,
+    item_means,
+    left_out_note,
+    score_unit,
+    share_note,
 )
-from toolkit.stats.inference.run_table import checked_runs, in_order, item_means, left_out_note, score_unit
 from toolkit.stats.result import Estimate, Result
-from toolkit.words import SCORE, agreeing, counted, joined
+from toolkit.words import SCORE, joined
 
 RATE_METHOD = "wider of Wilson ends put together (Zou & Donner 2008) and t, clustered by base"
 RATE_UNIT = "share of answers"
@@ -54,23 +55,22 @@ def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False
         )
     unit = RATE_UNIT if rate else score_unit(score, runs)
     scored = checked.dropna(subset=["score"])
-    intracluster = (
-        intracluster_correlation([value == 1 for value in scored["score"]], list(scored["unit"]))
-        if rate
-        else None
-    )
+    hits = scored["score"] == 1
+    intracluster = proportions.intracluster_correlation(hits, list(scored["unit"])) if rate else None
     cells = item_means(checked, "model")["score"].unstack("model")
     means = tuple(
         (str(model), _model_mean(str(model), rows, cells[model].dropna(), rate, unit, intracluster))
         for model, rows in checked.groupby("model", sort=True)
     )
     bases = list(cells.index.get_level_values("unit"))
-    differences = []
-    for first, second in itertools.combinations(cells.columns, 2):
-        pair = f"{first} - {second}", cells[first].to_numpy(), cells[second].to_numpy(), bases
-        differences.append((rate_difference if rate else paired_difference)(*pair, unit=unit))
-    notes = _notes(checked, cells, score)
-    return Result("compare_models", models=means, differences=tuple(differences), notes=notes)
+    difference = rate_difference if rate else paired_difference
+    differences = tuple(
+        difference(f"{a} - {b}", cells[a].to_numpy(), cells[b].to_numpy(), bases, unit=unit)
+        for a, b in itertools.combinations(cells.columns, 2)
+    )
+    return Result(
+        "compare_models", models=means, differences=differences, notes=_notes(checked, cells, score)
+    )
 
 
 def paired_difference(
@@ -91,12 +91,7 @@ def paired_difference(
 
 
 def rate_difference(
-    name: str,
-    first: ArrayLike,
-    second: ArrayLike,
-    bases: Sequence[Hashable],
-    *,
-    unit: str = "none",
+    name: str, first: ArrayLike, second: ArrayLike, bases: Sequence[Hashable], *, unit: str = "none"
 ) -> Estimate:
     r"""Return the difference of two rates over the prompts that both models answered, clustered by base.
 
@@ -132,14 +127,14 @@ def rate_difference(
     if groups < 2:
         return difference.no_interval("one base, and two are needed", "interval or p value")
     by_t = clustered_mean(a - b, labels)
-    first_ends, second_ends = wilson_ends(a, labels), wilson_ends(b, labels)
-    r = between_clusters(a, b, labels)
+    first_ends, second_ends = proportions.wilson_ends(a, labels), proportions.wilson_ends(b, labels)
+    r = proportions.between_clusters(a, b, labels)
     if not by_t.error and r > 0:
         r *= 1 - 2 / groups  # r = 1 and rates of .5 leave no width: Newcombe (1998) corrects r for continuity
 
     def limits(confidence: float) -> tuple[float, float]:
         sides = first_ends(confidence), second_ends(confidence)
-        low, high = mover(float(a.mean()), sides[0], float(b.mean()), sides[1], r)
+        low, high = proportions.mover(float(a.mean()), sides[0], float(b.mean()), sides[1], r)
         by_t_low, by_t_high = by_t.limits(confidence)
         return max(-1.0, min(low, by_t_low)), min(1.0, max(high, by_t_high))
 
@@ -153,7 +148,7 @@ def _model_mean(
     counts = {"answers": answers, "prompts": len(items), "bases": len(set(bases))}
     empty = Estimate(model, method=CLUSTERED, unit=unit, n=counts, missing=len(rows) - answers)
     if rate:
-        return rate_mean(empty, items, bases, intracluster)
+        return proportions.rate_mean(empty, items, bases, intracluster)
     if items.empty:
         return empty.not_estimable("there are no answers")
     return mean_on_scale(empty, items, bases)
@@ -168,7 +163,5 @@ def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str) -> tuple[str,
         both = in_order(lengths[cells[list(pair)].notna().all(axis=1)])
         if 0 < len(both) < lengths.nunique():
             notes.append(f"{pair[0]} - {pair[1]} rests on {joined(both)} prompts alone")
-    if incomplete := int(cells.isna().any(axis=1).sum()):
-        lack = agreeing(incomplete, "lack an answer of some model")
-        notes.append(f"{incomplete} of {counted(len(cells), 'prompts')} {lack}")
-    return tuple(notes)
+    incomplete = int(cells.isna().any(axis=1).sum())
+    return (*notes, *share_note(incomplete, len(cells), "prompts", "lack an answer of some model"))

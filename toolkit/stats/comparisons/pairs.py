@@ -120,16 +120,11 @@ def compare_pairs(votes: pd.DataFrame) -> PairComparison:
     intracluster = intracluster_correlation(decided["vote"] == "first", list(decided["unit"]))
     judges = [_first_share(judge, rows, intracluster) for judge, rows in table.groupby("judge", sort=True)]
     return PairComparison(
-        "compare_pairs",
-        text=_sentence,
-        differences=differences,
+        "compare_pairs", text=_sentence, differences=differences,
         win_rates=tuple(replace(rate, p_value=None) for rate in rates),
-        models=tuple(_strength(fit, model, cast) for model in names),
-        judges=judges,
-        counts=tuple(_counts(rows) for rows in by_pair.values()),
-        ranks=fit.ranks,
-        notes=fit.notes,
-    )
+        models=tuple(_strength(fit, model, cast) for model in names), judges=judges,
+        counts=tuple(_counts(rows) for rows in by_pair.values()), ranks=fit.ranks, notes=fit.notes,
+    )  # fmt: skip
 
 
 def _sentence(result: Result) -> str:
@@ -189,7 +184,7 @@ def _counts(rows: pd.DataFrame) -> dict[str, int]:
 def _win_rate(pair: tuple[str, str], rows: pd.DataFrame) -> Estimate:
     return of_rows(
         f"win rate of {pair[0]} over {pair[1]}", rows, "points", partial(rate_mean, reference=0.5),
-        count="votes", nothing="no vote compares them", unit="share of votes", statistic="win rate",
+        counts=("votes", "bases"), nothing="no vote compares them", unit="share of votes", statistic="win rate",
         facets=dict(zip(("model_a", "model_b"), pair, strict=True)),
     )  # fmt: skip
 
@@ -198,7 +193,7 @@ def _first_share(judge: object, rows: pd.DataFrame, intracluster: float | None) 
     decided = rows[rows["vote"].isin(("first", "second"))]
     return of_rows(
         f"share of first of {judge}", decided, "points",
-        partial(rate_mean, intracluster=intracluster, reference=0.5), count="decided votes",
+        partial(rate_mean, intracluster=intracluster, reference=0.5), counts=("decided votes", "bases"),
         nothing="no vote is decided", unit="share of decided votes", missing=int(rows["vote"].isna().sum()),
         statistic="share of first", facets={"judge": str(judge)},
     )  # fmt: skip
@@ -379,8 +374,8 @@ def pair_agreement(votes: pd.DataFrame, runs: pd.DataFrame, score: str = SCORE) 
     Result
         ``replies`` is the share of pairs of replies that most votes (of all judges, in both orders) and the difference
         of scores decide alike, among the pairs that both decide; its interval is clustered by base (see `share`).
-        ``models`` is Kendall's :math:`\tau_b` between the ranks of the models and their mean scores; of so few
-        models it has no interval.
+        ``models`` is Kendall's :math:`\tau_b` between the ranks of the models and their mean scores; of so few models
+        it has no interval.
 
     Raises
     ------

@@ -23,16 +23,11 @@ LENGTH = "length alone"
 def length_decisions(labels: Sequence[bool], lengths: Sequence[float]) -> tuple[bool | None, ...]:
     r"""Decide every item by the threshold on length that fits all *other* items best.
 
-    "Longer than t" or "not longer than t", whichever threshold half-way between two lengths gives the higher mean
-    of sensitivity and specificity on the others. Fitted to all items instead, thresholds look better than they are.
-    Balanced accuracy is fitted because the most accurate threshold of equally many cases and others would favour,
-    for each item left out, the other label. Where a set was balanced in length on purpose the share of right decisions
-    may come out well below one half; the area under the curve of length, which `baselines` gives beside it, does not.
-
-    Examples
-    --------
-    >>> length_decisions([True, True, True, False, False, False], [9, 8, 7, 3, 2, 1])
-    (True, True, True, False, False, False)
+    "Longer than t" or "not longer than t", whichever threshold half-way between two lengths gives the higher mean of
+    sensitivity and specificity on the others. Fitted to all items instead, thresholds look better than they are.
+    Balanced accuracy is fitted because the most accurate threshold of equally many cases and others would favour, for
+    each item left out, the other label. Where a set was balanced in length on purpose the share of right decisions may
+    come out well below one half; the area under the curve of length, which `baselines` gives beside it, does not.
     """
     if len(labels) != len(lengths):
         raise InputError(f"{len(labels)} labels and {len(lengths)} lengths; give a length for each label")
@@ -129,19 +124,12 @@ def decider(
     name, raters = "Cohen's kappa with the label", ("label", "judge")
     among = "Fleiss' kappa among the votes"
     return Decider(
-        judge,
-        model,
-        mode,
-        tuple(decisions),
-        found=classify(truth, decided, clusters),
+        judge, model, mode, tuple(decisions), found=classify(truth, decided, clusters),
         kappa=cohen_kappa(truth, decided, name=name, raters=raters, clusters=clusters),
         auc=None if scores is None else auc(truth, [scores[index] for index in items], clusters),
-        agreement=None if votes is None else fleiss_kappa(sides, name=among, clusters=clusters),
-        aud=aud,
-        replies=sum(map(len, sides)),
-        unreadable=unreadable,
-        unasked=len(labels) - len(items),
-    )
+        agreement=None if votes is None else fleiss_kappa(sides, name=among, clusters=clusters), aud=aud,
+        replies=sum(map(len, sides)), unreadable=unreadable, unasked=len(labels) - len(items),
+    )  # fmt: skip
 
 
 def baselines(

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -78,13 +79,7 @@ class Classification:
 
 
 def confusion(labels: Sequence[bool], decisions: Sequence[bool | None]) -> Confusion:
-    """Count how labels and decisions meet.
-
-    Examples
-    --------
-    >>> confusion([True, True, False, False], [True, None, False, True])
-    Confusion(tp=1, fn=0, tn=1, fp=1, undecided_yes=1, undecided_no=0)
-    """
+    """Count how labels and decisions meet."""
     _equally_long(labels, "decisions", decisions)
     if any(label is None for label in labels):
         raise InputError("an item has no label; decisions can be compared with labels only, so leave it out")
@@ -101,17 +96,16 @@ def classify(
 ) -> Classification:
     r"""Return accuracy, sensitivity, specificity, precision, F1 and balanced accuracy with their intervals.
 
-    Rates are shares with Wilson's interval, which allows for clusters where items share a question. F1 is a
-    monotone function of the share :math:`F^* = TP / (TP + FP + FN) = F_1 / (2 - F_1)`, whose Wilson interval is
-    carried over. Balanced accuracy is :math:`(Se + Sp) / 2` with
-    :math:`\tfrac12 \sqrt{(Se - l_{Se})^2 + (Sp - l_{Sp})^2}` below and likewise above. In simulated sets of 36 + 36
-    and 100 + 100 items the intervals cover 93-97 %; where the numbers of each label are fixed, those of F1 and
-    precision are too wide and never too short.
+    Rates are shares with Wilson's interval, which allows for clusters where items share a question. F1 is a monotone
+    function of the share :math:`F^* = TP / (TP + FP + FN) = F_1 / (2 - F_1)`, whose Wilson interval is carried over.
+    Balanced accuracy is :math:`(Se + Sp) / 2` with :math:`\tfrac12 \sqrt{(Se - l_{Se})^2 + (Sp - l_{Sp})^2}` below and
+    likewise above. In simulated sets of 36 + 36 and 100 + 100 items the intervals cover 93-97 %; where the numbers of
+    each label are fixed, those of F1 and precision are too wide and never too short.
 
     References
     ----------
-    Lam, Gopal & Qian (2023), arXiv:2309.14621 (the "indirect" Wilson interval of F1). Zou & Donner (2008),
-    Statistics in Medicine 27, 1693-1702.
+    Lam, Gopal & Qian (2023), arXiv:2309.14621 (the "indirect" Wilson interval of F1). Zou & Donner (2008), Statistics
+    in Medicine 27, 1693-1702.
 
     Examples
     --------
@@ -172,8 +166,8 @@ def mcnemar(
     r"""Return the difference of two accuracies on the same items, with McNemar's exact p value.
 
     Of the :math:`b + c` items that one of the two has right and the other wrong, b is binomial with share 1/2 where
-    the two are equally good; p is two-sided. The interval puts the two Wilson intervals together and allows for
-    the correlation of the two (Newcombe's hybrid score interval without continuity correction), and reaches 0 where the
+    the two are equally good; p is two-sided. The interval puts the two Wilson intervals together and allows for the
+    correlation of the two (Newcombe's hybrid score interval without continuity correction), and reaches 0 where the
     exact test does not reject it; P is the larger of that test's and the interval's. Where items share clusters both
     are those of `toolkit.stats.comparisons.models`.
 
@@ -227,8 +221,8 @@ def auc(
     r"""Return the chance that a case scores higher than a non-case; ties count one half.
 
     With m cases, n non-cases and :math:`\psi = 1, \tfrac12, 0` for a higher, equal and lower score, the area is the
-    mean of :math:`\psi` over all pairs; its variance is that of the cases' means of :math:`\psi` over m plus that
-    of the non-cases' over n. The interval is made on the logit scale, which keeps it within 0-1.
+    mean of :math:`\psi` over all pairs; its variance is that of the cases' means of :math:`\psi` over m plus that of
+    the non-cases' over n. The interval is made on the logit scale, which keeps it within 0-1.
 
     References
     ----------
@@ -323,8 +317,10 @@ def hallucination_shares(verdicts: pd.DataFrame) -> Result:
         keys = ["judge", "mode", *level]
         for names, rows in verdicts.groupby(keys, observed=True):
             facets = dict(zip(keys, map(str, names), strict=True))
-            name, decided = ", ".join((SHARE, *facets.values())), rows.dropna(subset="decision")
+            decided = rows.dropna(subset="decision")
             yes, clusters = list(decided["decision"]), list(decided["cluster"])
-            estimate = share(name, yes, clusters, what="answers", missing=len(rows) - len(yes))
-            shares.append(replace(estimate, statistic=SHARE, facets=facets))
+            labels: dict[str, Any] = {"missing": len(rows) - len(yes), "statistic": SHARE, "facets": facets}
+            shares.append(
+                share(", ".join((SHARE, *facets.values())), yes, clusters, what="answers", **labels)
+            )
     return Result("hallucination", shares=tuple(shares), verdicts=verdicts)

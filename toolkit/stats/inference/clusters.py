@@ -114,20 +114,31 @@ Interval = Callable[[Estimate, pd.Series, Sequence[Hashable]], Estimate]
 """What makes an estimate of values and their units: `mean_on_scale`, `rate_mean` or the like."""
 
 
+def complete_rows(
+    name: str,
+    rows: pd.DataFrame,
+    columns: Sequence[str],
+    counts: Sequence[str] = ("answers", "bases"),
+    **labels: Any,
+) -> tuple[Estimate, pd.DataFrame]:
+    """Return the rows that have some columns, and an estimate of them without its number: n, and how many lack one."""
+    complete = rows.dropna(subset=list(columns))
+    n = {count: complete["unit"].nunique() if count == "bases" else len(complete) for count in counts}
+    return replace(Estimate(name, n=n, missing=len(rows) - len(complete)), **labels), complete
+
+
 def of_rows(
     name: str,
     rows: pd.DataFrame,
     column: str,
     interval: Interval,
     *,
-    count: str = "answers",
+    counts: Sequence[str] = ("answers", "bases"),
     nothing: str = "no answer has a score",
     **labels: Any,
 ) -> Estimate:
     """Return the estimate of a column over the rows that have it, with n, what is missing, and other fields of it."""
-    scored = rows.dropna(subset=[column])
-    n = {count: len(scored), "bases": scored["unit"].nunique()}
-    empty = replace(Estimate(name, n=n, missing=len(rows) - len(scored)), **labels)
+    empty, scored = complete_rows(name, rows, [column], counts, **labels)
     if scored.empty:
         return empty.not_estimable(nothing)
     return interval(empty, scored[column].astype("float64"), list(scored["unit"]))

@@ -105,6 +105,14 @@ def need_columns(analysis: str, frame: pd.DataFrame, names: Sequence[str]) -> No
         raise InputError(f"{analysis}: lack the column {', '.join(absent)}; give {', '.join(names)}")
 
 
+def need_once(frame: pd.DataFrame, keys: Sequence[str], message: str) -> None:
+    """Refuse a row whose keys another one has; the message has the first of them, and their number, in braces."""
+    twice = frame.duplicated(list(keys))
+    if twice.any():
+        first = {str(name): value for name, value in frame.loc[twice].iloc[0].items()}
+        raise InputError(message.format(**first, count=int(twice.sum())))
+
+
 def need_labelled(analysis: str, frame: pd.DataFrame, labels: Sequence[str], *others: str) -> None:
     """Refuse a frame that lacks a column, or a row that lacks one of the labels (`need_labels`)."""
     need_columns(analysis, frame, (*labels, *others))
@@ -164,8 +172,12 @@ def left_out_note(checked: pd.DataFrame, score: str, count: int | None = None) -
     """Return a note of how many runs have no score; none where all have one."""
     missing = int(checked["score"].isna().sum()) if count is None else count
     score = score if score in DIMENSIONS or score.startswith("composite") else "score"
-    lack = agreeing(missing, f"have no {score} and are left out")
-    return [f"{missing} of {counted(len(checked), 'runs')} {lack}"] if missing else []
+    return share_note(missing, len(checked), "runs", f"have no {score} and are left out")
+
+
+def share_note(count: int, total: int, units: str, verdict: str) -> list[str]:
+    """Return a note of how many of all lack something; none where none does."""
+    return [f"{count} of {counted(total, units)} {agreeing(count, verdict)}"] if count else []
 
 
 _STANDARD_ORDER = (*LENGTH_BINS, *JUDGE_ROLES)

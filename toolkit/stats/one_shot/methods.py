@@ -14,9 +14,9 @@ from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.p_values import equal_differences, sign_flip, with_inversion
 from toolkit.stats.inference.proportions import mover
-from toolkit.stats.inference.run_table import need_columns
+from toolkit.stats.inference.run_table import need_columns, need_once, share_note
 from toolkit.stats.result import CONFIDENCE, Estimate, Result, Row
-from toolkit.words import agreeing, choices, counted, joined
+from toolkit.words import choices, joined
 
 VERDICTS = ("expected", "unexpected", "hallucinated")  # I1, I0 and H, in the order of the weights
 WEIGHTS = (1.0, 0.0, -0.5)  # weights of seed 000
@@ -83,14 +83,6 @@ def score_methods(
     """Count the verdicts of each method and score those that are complete.
 
     A verdict is expected, unexpected, hallucinated, or missing.
-
-    Examples
-    --------
-    >>> rows = pd.DataFrame({"verdict": ["expected"] * 6 + ["unexpected"] + ["hallucinated"] * 3})
-    >>> names = dict(zip(("method", "variant", "document", "question", "sample", "model"), "mvdqsx"))
-    >>> (method,) = score_methods(rows.assign(**names))
-    >>> method.note, round(method.score.raw, 2)
-    ('I1 = 6, I0 = 1, H = 3', 0.45)
     """
     need_columns("experiments", experiments, (*KEYS, "verdict"))
     if unknown := set(experiments["verdict"].dropna()) - set(VERDICTS):
@@ -219,11 +211,7 @@ def compare_two_methods(
 
 @over_clusters
 def compare_one_shot(
-    methods: pd.DataFrame,
-    by: Factor = "variant",
-    *,
-    score: Literal["raw", "score"] = "raw",
-    seed: int = 0,
+    methods: pd.DataFrame, by: Factor = "variant", *, score: Literal["raw", "score"] = "raw", seed: int = 0
 ) -> Result:
     """Compare every two variants, documents or models by the scores of the same questions.
 
@@ -249,11 +237,10 @@ def compare_one_shot(
     contrasts = tuple(_contrast(cells, b, a, seed) for a, b in pairs)
     averaged = joined([f"{name}s" for name in cells.index.names[1:]])
     first = f"differences are taken within questions and averaged over {averaged} first"
-    notes = [f"{first}, so each question counts once"]
-    if incomplete := int(methods[score].isna().sum()):
-        lack = agreeing(incomplete, "are incomplete, have no score and are left out")
-        notes.append(f"{incomplete} of {counted(len(methods), 'methods')} {lack}")
-    return Result("one_shot", rows=_rows, by=by, contrasts=contrasts, notes=tuple(notes))
+    lack = "are incomplete, have no score and are left out"
+    incomplete = share_note(int(methods[score].isna().sum()), len(methods), "methods", lack)
+    notes = (f"{first}, so each question counts once", *incomplete)
+    return Result("one_shot", rows=_rows, by=by, contrasts=contrasts, notes=notes)
 
 
 def _rows(result: Result) -> Iterator[Row]:
@@ -266,12 +253,8 @@ def _cells(methods: pd.DataFrame, by: str, score: str) -> pd.DataFrame:
     need_columns("methods", methods, (*_NEEDED, by, score))
     documents = ["document"] if "document" in methods and methods["document"].nunique() > 1 else []
     factors = ["variant", *documents, "model"]
-    doubled = methods[methods.duplicated(["question", *factors])]
-    if len(doubled):
-        row = doubled.iloc[0]
-        raise InputError(
-            f"methods: question {row['question']} of {row['variant']} and {row['model']} is there twice; keep one"
-        )
+    twice = "methods: question {question} of {variant} and {model} is there twice; keep one"
+    need_once(methods, ["question", *factors], twice)
     index = ["question", *(name for name in factors if name != by)]
     wide = methods.pivot(index=index, columns=by, values=score)
     return wide.reindex(columns=list(dict.fromkeys(methods[by]))).astype("float64")

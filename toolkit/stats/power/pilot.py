@@ -12,13 +12,7 @@ import pandas as pd
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.means import FEWEST_FOR_SPREAD, clustered_mean, standard_deviation
 from toolkit.stats.inference.run_table import checked_runs, item_means, score_unit
-from toolkit.stats.power.sample_size import (
-    PowerAnswer,
-    bases_needed,
-    check_size,
-    detectable_effect,
-    whole,
-)
+from toolkit.stats.power.sample_size import PowerAnswer, bases_needed, check_size, detectable_effect, whole
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.result import Estimate, Result, Row
 from toolkit.words import SCORE, agreeing, counted
@@ -67,11 +61,11 @@ def pilot_power(
 ) -> PilotPower:
     r"""Return what the paired contrasts of length bins can detect at this n, and what an effect needs and costs.
 
-    The variance of a base's difference, averaged over its m models with K repeats of each prompt, is
-    :math:`\omega^2 + (\sigma_a^2 + \sigma_b^2) / (m K)`: the first part takes bases, the second repeats. Power (.8) is
-    that of the paired t test (`bases_needed`) at level .05 / 3 for three contrasts, the level at which Holm's first
-    step tests, so that it is a lower bound for the corrected tests. The observed effect enters nowhere:
-    power "at the observed effect" is its p value in other words (Hoenig & Heisey 2001).
+    The variance of a base's difference, averaged over its m models with K repeats of each prompt, is :math:`\omega^2 +
+    (\sigma_a^2 + \sigma_b^2) / (m K)`: the first part takes bases, the second repeats. Power (.8) is that of the
+    paired t test (`bases_needed`) at level .05 / 3 for three contrasts, the level at which Holm's first step tests, so
+    that it is a lower bound for the corrected tests. The observed effect enters nowhere: power "at the observed
+    effect" is its p value in other words (Hoenig & Heisey 2001).
 
     Intervals carry the uncertainty of the pilot's standard deviation alone: the upper end is the one to plan with.
 
@@ -109,16 +103,9 @@ def pilot_power(
     total, unit = checked["unit"].nunique(), score_unit(score, runs)
     contrasts = tuple(_contrast(pair, cells, total, unit, effect, level, repeats, price) for pair in pairs)
     return PilotPower(
-        "power",
-        text=_sentence,
-        rows=_rows,
-        contrasts=contrasts,
-        aud_per_base=price,
-        repeats=planned,
-        power=0.8,
-        level=level,
-        notes=_notes(checked, contrasts, costs),
-    )
+        "power", text=_sentence, rows=_rows, contrasts=contrasts, aud_per_base=price, repeats=planned, power=0.8,
+        level=level, notes=_notes(checked, contrasts, costs),
+    )  # fmt: skip
 
 
 def _contrast(
