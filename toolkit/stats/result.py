@@ -171,23 +171,23 @@ class Estimate:
 
     def with_value(
         self, estimate: float, low: float | None = None, high: float | None = None, **more: Any
-    ) -> Estimate:
+    ) -> Self:
         """Return the result with its number, the ends of its interval, and other fields."""
         return replace(self, estimate=estimate, low=low, high=high, **more)
 
-    def with_note(self, *notes: str) -> Estimate:
+    def with_note(self, *notes: str) -> Self:
         """Return the result with more notes after its own."""
         return replace(self, note=_joined(self.note, *notes))
 
-    def not_estimable(self, reason: str) -> Estimate:
+    def not_estimable(self, reason: str) -> Self:
         """Return the result without a number, and why; a role and earlier notes go with the number."""
         return replace(self, estimate=None, low=None, high=None, reason=reason, note="", role="")
 
-    def too_few(self, count: int, units: str, least: int | str = "two") -> Estimate:
+    def too_few(self, count: int, units: str, least: int | str = "two") -> Self:
         """Return the result without a number, because it would rest on so few."""
         return self.not_estimable(f"{counted(count, units)}, and {least} are needed")
 
-    def no_interval(self, reason: str, absent: str = "interval") -> Estimate:
+    def no_interval(self, reason: str, absent: str = "interval") -> Self:
         """Return the result with the reason why it has no interval, or what else it lacks."""
         return replace(self, reason=reason, absent=absent)
 

@@ -296,15 +296,10 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     contrasts = zip(CONTRASTS, compared.contrasts, strict=True)
     for (longer, shorter), number in sorted(contrasts, key=lambda pair: pair[1].role != "confirmatory"):
         yield _compared(
-            question,
-            names[longer],
-            names[shorter],
-            number,
-            lead=texts[number.role or "exploratory"] + within,
-            equivalence=tests.get(number.name),
-            margin=analyses.margin,
+            question, names[longer], names[shorter], number, lead=texts[number.role or "exploratory"] + within,
+            equivalence=tests.get(number.name), margin=analyses.margin,
             end=_at_ends(analyses, "length_bin", longer, shorter),
-        )
+        )  # fmt: skip
         within = ""
     if uneven := captions.uneven_words(compared.contrasts):
         yield Statement(question, captions.capital(uneven))
@@ -332,10 +327,9 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     if "pareto" in reasons or analyses.runs[cost].isna().all():
         return
     if prices := analyses.once(point_cost, analyses.runs, score=analyses.score, cost=cost):
-        by_step = captions.by_key(
-            (price.facets["step"], f"{_price(price)} ({price.facets['model']})") for price in prices
-        )
-        steps = [texts["step"].format(step=step, prices=joined(parts)) for step, parts in by_step.items()]
+        amounts = ((price.facets["step"], f"{_price(price)} ({price.facets['model']})") for price in prices)
+        by_step = captions.by_key(amounts).items()
+        steps = [texts["step"].format(step=step, prices=joined(parts)) for step, parts in by_step]
         text = texts["price"].format(unit=prices[0].unit, steps="; ".join(steps))
         yield Statement(question, text, prices[0])
 
@@ -381,9 +375,8 @@ def _information(analyses: Analyses, question: str) -> Iterator[Statement]:
     parted, names = analyses.length_and_information(), TEXTS["prompts"]
     for lead, pairs in (("length", LENGTH_PAIRS), ("information", INFORMATION_PAIRS)):
         for (more, less, _), number in list(zip(pairs, getattr(parted, lead), strict=True))[:2]:
-            yield _compared(
-                question, names[more], names[less], number, lead=TEXTS["length_and_information"][lead]
-            )
+            words = TEXTS["length_and_information"][lead]
+            yield _compared(question, names[more], names[less], number, lead=words)
     if uneven := captions.uneven_words((*parted.length, *parted.information)):
         yield Statement(question, captions.capital(uneven))
 
@@ -439,10 +432,8 @@ def _ranked(
 
 def _accuracy(analyses: Analyses, question: str) -> Iterator[Statement]:
     measured, texts = analyses.accuracy(), TEXTS["accuracy"]
-    guesses, prices = (
-        {item.facets["model"]: item for item in group}
-        for group in (measured.above_chance, measured.cost_per_right)
-    )
+    groups = measured.above_chance, measured.cost_per_right
+    guesses, prices = ({item.facets["model"]: item for item in group} for group in groups)
     for number in measured.accuracies:
         model, end = number.facets["model"], ""
         guess, price = guesses.get(model), prices.get(model)
@@ -458,9 +449,8 @@ def _accuracy(analyses: Analyses, question: str) -> Iterator[Statement]:
 def _pairs(analyses: Analyses, question: str) -> Iterator[Statement]:
     votes, texts = analyses.compare_pairs(), TEXTS["compare_models"]
     means = [(item.facets["model"], item) for item in votes.models]
-    yield from _ranked(
-        question, means, votes.differences, ("strength", " logits"), texts["votes"], votes.ranks
-    )
+    words = ("strength", " logits")
+    yield from _ranked(question, means, votes.differences, words, texts["votes"], votes.ranks)
     titles = _judge_titles(analyses.pairs)
     for number in votes.judges:
         yield _stated(question, texts["first"].format(judge=titles[number.facets["judge"]]), number, 0.5)
@@ -540,23 +530,19 @@ def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Statement]:
         mean = overall("mean raw score", methods)
         counts = methods_frame(methods)[[*VERDICTS, "missing"]].sum()
         lead = texts["lead"].format(
-            variant=f"{variant} and {document_words(document)}" if several else variant,
-            model=model,
-            complete=mean.n["methods"],
-            methods=counted(len(methods), "methods"),
+            variant=f"{variant} and {document_words(document)}" if several else variant, model=model,
+            complete=mean.n["methods"], methods=counted(len(methods), "methods"),
             experiments=counted(sum(item.experiments for item in methods), "experiments"),
-            verb=agreeing(counts["expected"], "were"),
-            **counts,
-        )
+            verb=agreeing(counts["expected"], "were"), **counts,
+        )  # fmt: skip
         yield _stated(texts["title"], lead, mean)
     frame = methods_frame(scores)
     for by in FACTORS:
         pairs = combinations(dict.fromkeys(frame[by]), 2)
         contrasts = zip(pairs, compare_one_shot(frame, by).contrasts, strict=True)
         for pair, number in contrasts:
-            earlier, later = (
-                document_words(name) if by == "document" else texts[by].format(name=name) for name in pair
-            )
+            is_document = by == "document"
+            earlier, later = (document_words(n) if is_document else texts[by].format(name=n) for n in pair)
             count = number.n["questions"]
             lead = texts["over"].format(count=count, questions=counted(count + number.missing, "questions"))
             yield _compared(texts["by"][by], later, earlier, number, unit="", lead=lead)

@@ -239,11 +239,8 @@ def what_was_done(
 ) -> Done:
     """Return what the methods tell of a study that shows these numbers; so many experiments lack a verdict."""
     specs = (*plan.models.values(), *plan.judge_models.values())
-    known: dict[str, Any] = {
-        "prices": {spec.name: _price(spec) for spec in specs},
-        "decisions": decisions_of(plan, store),
-        "votes": of.hallucination_verdicts,
-    }
+    known: dict[str, Any] = {"decisions": decisions_of(plan, store), "votes": of.hallucination_verdicts}
+    known["prices"] = {spec.name: _price(spec) for spec in specs}
     if not plan.test.judged:
         # What judges said in other tests is not kept by call, so that all their calls count.
         paid = asked_models(plan, store)
@@ -325,19 +322,11 @@ def sentences(paragraph: str, done: Done | SimpleNamespace) -> tuple[Sentence, .
 def templates() -> Environment:
     """Return the templates of the bundle; their tags are none that TeX knows."""
     environment = Environment(
-        loader=PackageLoader("toolkit.thesis", ""),
-        block_start_string="<%",
-        block_end_string="%>",
-        variable_start_string="<<",
-        variable_end_string=">>",
-        comment_start_string="<#",
-        comment_end_string="#>",
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=StrictUndefined,
+        loader=PackageLoader("toolkit.thesis", ""), block_start_string="<%", block_end_string="%>",
+        variable_start_string="<<", variable_end_string=">>", comment_start_string="<#", comment_end_string="#>",
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined,
         finalize=_on_a_line,
-    )
+    )  # fmt: skip
     environment.globals |= {
         "agreeing": agreeing, "aud": cents, "cite": _cite, "defects": DEFECTS, "counted": counted,
         "escape_breaking": escape_breaking, "flaws": KINDS,

@@ -202,11 +202,8 @@ def _estimates(frame: pd.DataFrame, name: str, baseline: str, budget: float, uni
 
     tau = trials["tau"].dropna()
     ranked = Estimate(
-        f"Kendall's tau{at_cost}",
-        method="Student t over seeds",
-        n={"seeds": len(tau)},
-        missing=count - len(tau),
-    )
+        f"Kendall's tau{at_cost}", method="Student t over seeds", n={"seeds": len(tau)}, missing=count - len(tau),
+    )  # fmt: skip
     joint, coverage = int(trials["all_covered"].sum()), "coverage of the differences"
     ends, n = clopper_pearson(joint, count), {"seeds": count}
     return (
@@ -239,7 +236,7 @@ def sample_taxonomy(
 
     References
     ----------
-    Lin (1991), IEEE Transactions on Information Theory 37, 145-151, for the divergence. Phipson & Smyth (2010) for p.
+    Lin (1991), IEEE Trans. Inf. Theory 37, 145-151, for the divergence. Phipson & Smyth (2010) for p.
 
     Examples
     --------

@@ -115,8 +115,7 @@ def weighted_kappa(
 
     References
     ----------
-    Cohen (1968), Psychological Bulletin 70, 213-220. Fleiss & Cohen (1973), Educational and Psychological Measurement
-    33, 613-619, for the ICC.
+    Cohen (1968), Psychol. Bull. 70, 213-220. Fleiss & Cohen (1973), Educ. Psychol. Meas. 33, 613-619, for the ICC.
 
     Examples
     --------
@@ -171,13 +170,12 @@ def cohen_kappa(
     :math:`\kappa = (p_o - p_e) / (1 - p_e)` with the observed agreement :math:`p_o` and :math:`p_e = \sum_i p_{i+}
     p_{+i}`. Its large-sample variance times :math:`n (1 - p_e)^2` is :math:`\sum_{ij} p_{ij} [1_{i=j} - (p_{+i} +
     p_{j+})(1 - \kappa)]^2
-    - [\kappa - p_e (1 - \kappa)]^2`. The interval is made on Fisher's z scale, where it covers 94-98 % of 72 to 200
-    items with kappa .1 to .9; the plain one covers 90-97 %.
+    - [\kappa - p_e (1 - \kappa)]^2`. The interval is made on Fisher's z scale.
 
     References
     ----------
-    Cohen (1960), Educational and Psychological Measurement 20, 37-46. Fleiss, Cohen & Everitt (1969), Psychological
-    Bulletin 72, 323-327, equation 14.
+    Cohen (1960), Educ. Psychol. Meas. 20, 37-46. Fleiss, Cohen & Everitt (1969), Psychol. Bull. 72, 323-327, equation
+    14.
 
     Examples
     --------
@@ -227,8 +225,8 @@ def fleiss_kappa(
 
     References
     ----------
-    Fleiss (1971), Psychological Bulletin 76, 378-382. Gwet (2021), Educational and Psychological Measurement 81,
-    781-790, and Gwet (2014), Handbook of Inter-Rater Reliability, for items with fewer votes.
+    Fleiss (1971), Psychol. Bull. 76, 378-382. Gwet (2021), Educ. Psychol. Meas. 81, 781-790, and Gwet (2014), Handbook
+    of Inter-Rater Reliability, for items with fewer votes.
 
     Examples
     --------

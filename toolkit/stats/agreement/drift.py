@@ -106,9 +106,8 @@ def judge_drift(then: pd.DataFrame, now: pd.DataFrame, *, composite: str = SCORE
 
     References
     ----------
-    Miller (2024), Adding Error Bars to Evals, arXiv:2411.00640, for paired differences with clustered errors. Wilson
-    (1927), Journal of the American Statistical Association 22, 209-212. Fay & Feuer (1997), Statistics in Medicine 16,
-    791-801. Zou & Donner (2008), Statistics in Medicine 27, 1693-1702.
+    Miller (2024), arXiv:2411.00640, for paired differences with clustered errors. Wilson (1927), J. Am. Stat. Assoc.
+    22, 209-212. Fay & Feuer (1997), Stat. Med. 16, 791-801. Zou & Donner (2008), Stat. Med. 27, 1693-1702.
 
     Examples
     --------
@@ -234,7 +233,7 @@ def probe_shifts(pairs: pd.DataFrame, threshold: float | None = None) -> ProbeSh
 
     References
     ----------
-    Miller (2024), Adding Error Bars to Evals, arXiv:2411.00640, for paired differences with clustered errors.
+    Miller (2024), arXiv:2411.00640, for paired differences with clustered errors.
 
     Examples
     --------

@@ -236,7 +236,7 @@ def icc_estimates(matrix: RatingMatrix) -> Estimates:
 
     References
     ----------
-    Efron & Tibshirani (1993), An Introduction to the Bootstrap, chapter 11. McGraw & Wong (1996).
+    Efron & Tibshirani (1993), Introduction to the Bootstrap, chapter 11. McGraw & Wong (1996).
     """
     empty = [Estimate(form, method=F_METHOD, n=matrix.n, missing=matrix.missing) for form in FORMS]
     if matrix.problem:

@@ -86,8 +86,8 @@ def reliability(ratings: pd.DataFrame, repeats: pd.DataFrame | None = None) -> R
 
     References
     ----------
-    Shrout & Fleiss (1979), Psychological Bulletin 86, 420-428. McGraw & Wong (1996), Psychological Methods 1, 30-46.
-    Koo & Li (2016), Journal of Chiropractic Medicine 15, 155-163.
+    Shrout & Fleiss (1979), Psychol. Bull. 86, 420-428. McGraw & Wong (1996), Psychol. Methods 1, 30-46. Koo & Li
+    (2016), J. Chiropr. Med. 15, 155-163.
 
     Examples
     --------
@@ -209,8 +209,8 @@ def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], tuple[Estimate, Es
 
     References
     ----------
-    Shrout & Fleiss (1979), Psychological Bulletin 86, 420-428. Bland & Altman (1996), BMJ 313, 744, for the SD.
-    Searle, Casella & McCulloch (1992), Variance Components, section 3.6, for unequal numbers.
+    Shrout & Fleiss (1979), Psychol. Bull. 86, 420-428. Bland & Altman (1996), BMJ 313, 744, for the SD. Searle,
+    Casella & McCulloch (1992), Variance Components, section 3.6, for unequal numbers.
 
     Examples
     --------

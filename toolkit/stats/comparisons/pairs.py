@@ -15,7 +15,13 @@ from scipy.sparse.csgraph import connected_components
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import of_rows, over_clusters
-from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife_interval, numbered, total_and_jackknife
+from toolkit.stats.inference.jackknife import (
+    FEWEST_BASES,
+    NO_SPREAD,
+    jackknife_interval,
+    numbered,
+    total_and_jackknife,
+)
 from toolkit.stats.inference.p_values import with_inversion
 from toolkit.stats.inference.proportions import intracluster_correlation, rate_mean, share
 from toolkit.stats.inference.run_table import need_columns, need_labelled
@@ -96,7 +102,7 @@ def compare_pairs(votes: pd.DataFrame) -> PairComparison:
     References
     ----------
     Bradley & Terry (1952), Biometrika 39, 324-345. Davidson & Beaver (1977), Biometrics 33, 693-702. Firth (1993),
-    Biometrika 80, 27-38. Ford (1957), American Mathematical Monthly 64 (8), 28-33.
+    Biometrika 80, 27-38. Ford (1957), Am. Math. Mon. 64 (8), 28-33.
 
     Examples
     --------
@@ -342,12 +348,9 @@ def _strength(fit: _Fit, model: str, cast: pd.DataFrame) -> Estimate:
 
 def _jackknifed(empty: Estimate, values: np.ndarray) -> Estimate:
     estimate, absent = empty.with_value(float(values[0])), "interval or p value"
-    if len(values) - 1 < FEWEST_BASES:
-        return estimate.no_interval(
-            f"{counted(len(values) - 1, 'bases')}, and {FEWEST_BASES} are needed", absent
-        )
-    if not np.ptp(values[1:]) > _SPREAD:
-        return estimate.no_interval("leaving out one base at a time gives no usable spread", absent)
+    if len(values) - 1 < FEWEST_BASES or not np.ptp(values[1:]) > _SPREAD:
+        few = f"{counted(len(values) - 1, 'bases')}, and {FEWEST_BASES} are needed"
+        return estimate.no_interval(few if len(values) - 1 < FEWEST_BASES else NO_SPREAD, absent)
 
     def limits(confidence: float) -> tuple[float, float]:
         low, high, _ = jackknife_interval(values[0], values[1:], confidence)
@@ -403,15 +406,10 @@ def pair_agreement(votes: pd.DataFrame, runs: pd.DataFrame, score: str = SCORE) 
     scores = runs.set_index("run_id")[score].astype("float64")
     points = votes["vote"].astype("object").map(POINTS).astype("float64") - 0.5
     # Both orders of a pair are one pair: the names of its runs in one order, and the votes for the first of them.
-    forth = votes["first_run_id"] < votes["second_run_id"]
-    pairs = pd.DataFrame(
-        {
-            "unit": votes["unit"],
-            "a": votes["first_run_id"].where(forth, votes["second_run_id"]),
-            "b": votes["second_run_id"].where(forth, votes["first_run_id"]),
-            "points": points.where(forth, -points),
-        }
-    )
+    first, second = votes["first_run_id"], votes["second_run_id"]
+    forth = first < second
+    a, b, points = first.where(forth, second), second.where(forth, first), points.where(forth, -points)
+    pairs = pd.DataFrame({"unit": votes["unit"], "a": a, "b": b, "points": points})
     pairs = pairs.groupby(["unit", "a", "b"], sort=True)["points"].sum(min_count=1).reset_index()
     apart = pairs["a"].map(scores) - pairs["b"].map(scores)
     lacking = int((pairs["points"].isna() | apart.isna()).sum())

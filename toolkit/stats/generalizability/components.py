@@ -35,7 +35,8 @@ class Fit:
 
 
 def _no_fit(problem: str) -> Fit:
-    return Fit(*[np.empty(0)] * 4, problem=problem)
+    nothing = np.empty(0)
+    return Fit(nothing, nothing, nothing, nothing, problem)
 
 
 class VarianceComponents(Result):
@@ -165,8 +166,8 @@ def generalized_draws(fit: Fit, seed: int = 0) -> np.ndarray:
     r"""Return draws of the components from the generalized pivots of their mean squares.
 
     Under a normal model :math:`MS\, \nu / \chi^2_\nu` is a pivot for the expectation of a mean square. All factors are
-    drawn anew, the judges too, so that three judges give the width that three judges deserve. Weerahandi (1993),
-    Journal of the American Statistical Association 88, 899-905.
+    drawn anew, the judges too, so that three judges give the width that three judges deserve. Weerahandi (1993), J.
+    Am. Stat. Assoc. 88, 899-905.
     """
     chance = np.random.default_rng(seed)
     chi_squares = chance.chisquare(fit.degrees, size=(DRAWS, len(fit.degrees)))

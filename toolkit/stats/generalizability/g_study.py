@@ -252,8 +252,8 @@ def decision_study(result: Generalizability, target: float = 0.90, *, costs: Cos
 
     References
     ----------
-    Brennan (2001), Generalizability Theory, section 4.1. Marcoulides & Goldstein (1990), Educational and Psychological
-    Measurement 50, 761-768, for the cheapest design.
+    Brennan (2001), Generalizability Theory, section 4.1. Marcoulides & Goldstein (1990), Educ. Psychol. Meas. 50,
+    761-768, for the cheapest design.
     """
     if not 0 < target < 1:
         raise InputError(f"target {target}: a coefficient lies between 0 and 1")
@@ -326,8 +326,9 @@ class _Designs:
         low, high = (None if end is None else float(end) for end in self.interval(coefficient, counts))
         unknown = "no cost, because the price of a run or judgement is not known" if np.isnan(aud) else ""
         reached = float(values[good[place]])
-        more = {"runs": int(runs), "judgements": int(judgements), "aud": None if unknown else float(aud)}
-        return DecisionPlan(coefficient, target, counts, reached, low, high, **more, note=unknown)
+        price = None if unknown else float(aud)
+        effort = int(runs), int(judgements)
+        return DecisionPlan(coefficient, target, counts, reached, low, high, *effort, price, unknown)
 
     def curves(self, ranges: list[np.ndarray]) -> pd.DataFrame:
         """Return both coefficients by the count of each facet, the others as in the study."""

@@ -30,7 +30,7 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
 
     References
     ----------
-    Holm (1979), Scandinavian Journal of Statistics 6, 65-70.
+    Holm (1979), Scand. J. Stat. 6, 65-70.
     """
     tested = {index: p for index, p in enumerate(p_values) if p is not None and p == p}
     if outside := [p for p in tested.values() if not 0 <= p <= 1]:
@@ -162,9 +162,8 @@ def sign_flip(differences: ArrayLike, seed: int = 0) -> SignFlip:
 
     References
     ----------
-    Fisher (1935), The Design of Experiments, section 21. Hartigan (1969), Journal of the American Statistical
-    Association 64, 1303-1317. Phipson & Smyth (2010), Statistical Applications in Genetics and Molecular Biology 9,
-    article 39.
+    Fisher (1935), The Design of Experiments, section 21. Hartigan (1969), J. Am. Stat. Assoc. 64, 1303-1317. Phipson &
+    Smyth (2010), Stat. Appl. Genet. Mol. Biol. 9, article 39.
 
     Examples
     --------

@@ -74,8 +74,7 @@ def pilot_power(
 
     References
     ----------
-    Miller (2024), Adding Error Bars to Evals, arXiv:2411.00640, section 5. Hoenig & Heisey (2001), The American
-    Statistician 55, 19-24.
+    Miller (2024), arXiv:2411.00640, section 5. Hoenig & Heisey (2001), Am. Stat. 55, 19-24.
 
     Examples
     --------
@@ -211,27 +210,20 @@ def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:
 
 
 def _cost(needed: PowerAnswer, price: Estimate, n: int) -> PowerAnswer:
+    answer = PowerAnswer("", unit="AUD", n={"bases": n})
     if needed.estimate is None or price.estimate is None:
-        reason = (needed if needed.estimate is None else price).reason
-        return PowerAnswer("", reason=reason, unit="AUD", n={"bases": n})
+        return answer.not_estimable((needed if needed.estimate is None else price).reason)
     count, base_aud = whole(needed.estimate), price.estimate
     low, high = (None if end is None else whole(end) * base_aud for end in (needed.low, needed.high))
     more = max(count - n, 0)
     between = "" if low is None or high is None else f" (between {low:.2f} and {high:.2f}, by the pilot's sd)"
     free = f"; {price.note}" if price.note else ""
-    return PowerAnswer(
-        "",
-        count * base_aud,
-        low,
-        high,
-        f"{price.method} x bases needed",
-        "AUD",
-        {"bases": n},
-        price.missing,
+    return answer.with_value(
+        count * base_aud, low, high, method=f"{price.method} x bases needed", missing=price.missing,
         note=f"{base_aud:.4g} AUD a base; {more} bases more than the {n} there are: {more * base_aud:.4g} AUD{free}",
         words=f"{count} bases cost {count * base_aud:.2f} AUD{between}, {more * base_aud:.2f} AUD of it for {more} "
         f"more than the {n} that there are{free}.",
-    )
+    )  # fmt: skip
 
 
 def _notes(checked: pd.DataFrame, contrasts: Sequence[Result], costs: list[str]) -> tuple[str, ...]:
@@ -283,7 +275,7 @@ def model_power(runs: pd.DataFrame, *, score: str = SCORE, effect: float | None 
 
     References
     ----------
-    Miller (2024), Adding Error Bars to Evals, arXiv:2411.00640, section 5.
+    Miller (2024), arXiv:2411.00640, section 5.
 
     Examples
     --------
@@ -317,13 +309,12 @@ def _answers(
     difference: pd.Series, bases: list[str], effect: float | None, level: float, unit: str
 ) -> list[PowerAnswer]:
     n = len(set(bases))
+    none = PowerAnswer("").not_estimable("the answers of both models agree on every item")
+    error = clustered_mean(difference, bases).error if n >= FEWEST_FOR_SPREAD else None
     if n < FEWEST_FOR_SPREAD:
-        error, reason = None, f"{counted(n, 'bases')} with both, and {FEWEST_FOR_SPREAD} are needed"
-    else:
-        error = clustered_mean(difference, bases).error
-        reason = "the answers of both models agree on every item"
+        none = none.too_few(n, "bases with both", FEWEST_FOR_SPREAD)
     if not error:
-        return [PowerAnswer("", reason=reason)] * (1 if effect is None else 2)
+        return [none] * (1 if effect is None else 2)
     sd = error * n**0.5
     answers = [detectable_effect(n, sd, alpha=level, unit=unit)]
     return answers if effect is None else [*answers, bases_needed(effect, sd, alpha=level)]

@@ -92,16 +92,13 @@ def length_and_information(runs: pd.DataFrame, score: str = SCORE, *, margin: fl
     differences = contrasts.on_models(means, (complete[step] for *_, step in pairs), checked["model"])
     gains = list(zip(differences, values, strict=True))
     return Result(
-        "length_and_information",
-        text=_gains_sentence,
-        length=differences[: len(LENGTH_PAIRS)],
-        information=differences[len(LENGTH_PAIRS) : -len(_TOTAL)],
-        total=differences[-len(_TOTAL) :],
+        "length_and_information", text=_gains_sentence, length=differences[: len(LENGTH_PAIRS)],
+        information=differences[len(LENGTH_PAIRS) : -len(_TOTAL)], total=differences[-len(_TOTAL) :],
         effect_sizes=tuple(contrasts.effect_size("d_z", *gain) for gain in gains),
         equivalence=contrasts.equivalences(gains[: len(LENGTH_PAIRS)], margin, unit, scale),
         means=tuple(contrasts.bin_mean(text, checked, unit) for text in TEXTS),
         notes=_notes(checked, cells, score, all_bases),
-    )
+    )  # fmt: skip
 
 
 def _gains_sentence(result: Result) -> str:
@@ -160,13 +157,13 @@ def length_bias(runs: pd.DataFrame, score: str = SCORE) -> Result:
     Total: :math:`y = \alpha_{base} + \gamma_{model \times bin} + e`; direct: the same plus :math:`\beta \cdot` reply
     length. An effect of a bin is the mean over the models of the difference of their :math:`\gamma`; :math:`\beta` is
     the slope. Both use the same runs, those with a score and a length, so that they differ by nothing but
-    :math:`\beta`. Standard errors are CR2 clustered by base (covered 94-96.7 %).
+    :math:`\beta`. Standard errors are CR2 clustered by base.
 
     References
     ----------
-    Dubois et al. (2024), Length-controlled AlpacaEval, arXiv:2404.04475, for the bias; Pustejovsky & Tipton (2018),
-    Journal of Business & Economic Statistics 36, 672-683, for the intervals; Pearl (2001), Direct and indirect
-    effects, UAI 17, for what ``direct`` presumes.
+    Dubois et al. (2024), Length-controlled AlpacaEval, arXiv:2404.04475, for the bias; Pustejovsky & Tipton (2018), J.
+    Bus. Econ. Stat. 36, 672-683, for the intervals; Pearl (2001), Direct and indirect effects, UAI 17, for what
+    ``direct`` presumes.
 
     Examples
     --------
@@ -198,13 +195,10 @@ def length_bias(runs: pd.DataFrame, score: str = SCORE) -> Result:
     direct = cluster_robust(design, y, bases, adjusted | {"slope": np.append(np.zeros(size), 1.0)})
     slope = replace(empty, name="slope on reply length", unit=f"{empty.unit} per {TOKENS:g} tokens")
     return Result(
-        "length_bias",
-        text=_bias_sentence,
-        slope=direct["slope"].of(slope),
-        total=_effects(empty, by_contrast, total),
-        direct=_effects(empty, by_contrast, direct),
+        "length_bias", text=_bias_sentence, slope=direct["slope"].of(slope),
+        total=_effects(empty, by_contrast, total), direct=_effects(empty, by_contrast, direct),
         notes=_bias_notes(table, used, score, list(names)),
-    )
+    )  # fmt: skip
 
 
 def _bias_sentence(result: Result) -> str:
