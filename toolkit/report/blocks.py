@@ -1,7 +1,4 @@
-r"""The parts of a document, and how LaTeX sets them: Word and Markdown are written from the same parts.
-
-A table is set in the manner of booktabs: numbers aligned, no wider than the page, and over pages where it is long.
-"""
+"""The parts of a document, and how LaTeX sets them, tables as booktabs does; Word and Markdown are made of the same."""
 
 from __future__ import annotations
 
@@ -45,10 +42,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Paragraph:
-    r"""A paragraph, with a heading of its own where it has one.
-
-    ``shown`` has the numbers of the figures and tables that it ends with, and the ``\ref`` of LaTeX to each.
-    """
+    r"""A paragraph, perhaps with a heading; ``shown`` has number and ``\ref`` of its figures and tables."""
 
     sentences: tuple[Sentence, ...]
     heading: str = ""

@@ -41,10 +41,7 @@ class NothingToDraw(Exception):
 
 @dataclass(frozen=True)
 class FigureWithCaption:
-    """A figure that explains itself; a notebook shows it when it is the last line of a cell.
-
-    ``estimates`` are those whose intervals it draws, ``notes`` what is true of it and not in its caption.
-    """
+    """A figure that explains itself in a notebook; ``notes`` is what is true of it and not in its caption."""
 
     name: str
     figure: Figure
@@ -68,10 +65,7 @@ class FigureWithCaption:
 
 @dataclass(frozen=True)
 class About(captions.Context):
-    """What the figures of one study share: what their captions do, n, rates, a look per model.
-
-    ``judges`` are the names of the judges by their role, which tells a reader nothing.
-    """
+    """What the figures of one study share: what their captions do, n, rates, a look per model, names of judges."""
 
     n: Mapping[str, int] = field(default_factory=dict)
     repeats: int | None = None
@@ -97,10 +91,7 @@ class About(captions.Context):
         missing: str | None = None,
         also: Iterable[object] = (),
     ) -> FigureWithCaption:
-        """Return a figure with what its caption and notes say.
-
-        Its n and what is missing are those of the study where none are given; clauses in ``also`` follow them.
-        """
+        """Return a figure with caption and notes; n and what is missing are the study's by default."""
         n = self.n if n is None else n
         missing = self.missing if missing is None else missing
         intervals = captions.interval_words(estimates) if estimates else captions.NO_INTERVALS
@@ -214,10 +205,7 @@ def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes
 
 
 def save_figure(figure: FigureWithCaption, folder: Path | str) -> Files:
-    """Write ``NAME.pdf``, ``.svg`` and ``.png`` (300 dpi), ``.csv`` (its data), ``.txt`` (its caption) and its notes.
-
-    The alt text stands inside of the pictures: Subject of the PDF, ``desc`` of the SVG, Description of the PNG.
-    """
+    """Write pictures of a figure (PDF, SVG, PNG of 300 dpi; the alt text is in them), its data, caption and notes."""
     picture = Picture(figure.name, figure.caption, figure.alt_text, figure.is_wide)
     contents = {f".{kind}": render(figure, kind) for kind in PICTURES}
     contents |= {".csv": csv_bytes(figure.data), ".txt": _text(figure.caption)}

@@ -93,10 +93,7 @@ def toolkit_commit() -> str | None:
 
 
 def write_manifest(folder: Path, facts: Mapping[str, Any], files: Iterable[Path]) -> Path:
-    """Write what a bundle was made from and the SHA-256 of its files, and remove files of an earlier bundle.
-
-    Only what the manifest before names and nobody has changed since is removed.
-    """
+    """Write what a bundle was made from and the SHA-256 of its files; unchanged files of an earlier one go."""
     sums = {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
     path = folder / MANIFEST
     if path.is_file():

@@ -39,10 +39,7 @@ from toolkit.words import choices
 
 @dataclass(frozen=True)
 class Row:
-    """A figure: how it is drawn from the analyses, and which of them it asks.
-
-    One that stands in for an analysis is drawn where the scores cannot answer that.
-    """
+    """A figure: how it is drawn, which analysis it asks, and which one it stands in for where scores lack that."""
 
     draw: Callable[[Analyses, About], FigureWithCaption]
     asks: str
@@ -138,10 +135,7 @@ def write_figures(
     *,
     progress: bool = False,
 ) -> Files:
-    """Write every figure and table that a judged study can give; the same study gives the same bytes.
-
-    With names in ``only`` these figures alone are calculated and written, and no table.
-    """
+    """Write every figure and table of a study, or the figures in ``only``; the same study gives the same bytes."""
     folder = Path(folder)
     figures = draw_study(analyses, context, only, progress=progress)
     files = save_drawn(figures, folder / "figures", context, part=bool(only))
@@ -184,11 +178,7 @@ def _tables(analyses: Analyses, context: About) -> list[Table]:
 def save_drawn(
     figures: Sequence[FigureWithCaption], folder: Path, context: About, *, part: bool = False
 ) -> Files:
-    """Write the figures that hold something, and name those that do not with the reason.
-
-    The files that an earlier call wrote of a figure which is now left out are taken away: they show what no longer
-    holds.
-    """
+    """Write figures that hold something, name the others with the reason, and take their earlier files away."""
     path = folder / LEFT_OUT
     files = Files()
     names = [row.name for row in _figures()]

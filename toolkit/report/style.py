@@ -97,11 +97,7 @@ def sized(width: float | None = None, font: float | None = None) -> Iterator[Non
 
 
 def new_figure(width_mm: float, height_mm: float) -> Figure:
-    """Return an empty figure that no window and no backend of the user knows of.
-
-    The size is that on a page of 160 mm in type of 9 pt; on another page the width follows the page and the height the
-    type, so that lines keep their distance.
-    """
+    """Return an empty figure of a size in mm, that on a page of 160 mm in type of 9 pt."""
     if not (width_mm > 0 and height_mm > 0):
         raise InputError(f"figure size {width_mm} x {height_mm} mm: give two positive sides")
     page, font = _SIZE.get()
@@ -193,10 +189,7 @@ def cut_axis(
     *,
     which: str = "y",
 ) -> str:
-    """Show the part of the scale that the values take, with a slanted mark where it is cut; return words on that.
-
-    Beside the values ``pad`` is left, or a twentieth of the scale.
-    """
+    """Show the part of the scale that values take (and ``pad``), with marks where it is cut; return words on that."""
     pad = (scale[1] - scale[0]) / 20 if pad is None else pad
     numbers = [value for value in values if pd.notna(value)]
     ends = (max(scale[0], min(numbers) - pad), min(scale[1], max(numbers) + pad))
@@ -244,10 +237,7 @@ def threshold(axes: Axes, at: float, label: str) -> None:
 def grid(
     count: int, *, across: int = 3, head: float, tall: float, lone: float | None = None, **shared: Any
 ) -> tuple[Figure, list[Axes], int]:
-    """Return a figure with a panel for each of some things, the panels, and how many stand side by side.
-
-    One panel takes a column of the thesis and several take its page; ``lone`` is how tall one alone is.
-    """
+    """Return a figure with a panel for each thing, the panels, and how many stand side by side."""
     side = min(across, count)
     down = -(-count // side)
     height = lone if side == 1 and lone is not None else tall
@@ -450,10 +440,7 @@ def _line(name: str) -> str:
 
 
 def data_of(parts: Iterable[tuple[Any, ...]], columns: Sequence[str], *, every: bool = False) -> pd.DataFrame:
-    """Return the data of a figure: what each estimate is of, then its fields and counts that the columns name.
-
-    What is not estimable has no row, unless ``every`` one has.
-    """
+    """Return the data of a figure: keys, fields and counts of each estimate that there is, or of ``every`` one."""
     rows = [
         (*keys, *(getattr(e, name, e.n.get(name)) for name in columns[len(keys) :]))
         for *keys, e in parts

@@ -47,10 +47,7 @@ def write_bundle(
     *,
     format: str = "latex",
 ) -> Files:
-    r"""Write what turns figures and tables into a bundle, the manifest last; the same study gives the same bytes.
-
-    In another format than LaTeX there is a document of it besides.
-    """
+    """Write figures and tables as a bundle of LaTeX, and of Word, the manifest last: the same bytes each time."""
     study, kind = str(manifest["study"]), str(manifest.get("kind", "Study"))
     written = [
         write_atomically(folder / "figures" / f"{shown.name}.tex", shown.block.latex(study).encode())

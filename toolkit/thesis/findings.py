@@ -1,7 +1,4 @@
-"""What a study says of each of its questions: what was compared, the estimate, the verdict, the judges, the cost.
-
-The sentences stand in ``findings.toml``; here are the numbers that fill them, and the order in which a thesis reads.
-"""
+"""What a study says of each of its questions, in the order of a thesis: numbers for the sentences of findings.toml."""
 
 from __future__ import annotations
 
@@ -76,10 +73,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Findings:
-    """The sentences of a results section, by question and in the order in which a thesis reads.
-
-    ``frame()`` has one row a sentence, ``sentences()`` the texts, ``section()`` a paragraph a question.
-    """
+    """The sentences of a results section, by question, as frame, texts, or a paragraph a question (``section()``)."""
 
     study: str
     statements: tuple[Statement, ...]
@@ -129,11 +123,7 @@ def findings_lines(section: Iterable[Paragraph]) -> list[str]:
 
 
 def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] = ()) -> Iterator[Statement]:
-    """Yield what scores say, question by question, so that whoever wants the first sentences waits for no other.
-
-    ``reasons`` are those of the questions that cannot be answered; what such scores are not about is not asked, unless
-    ``only`` names it.
-    """
+    """Yield what scores say, question by question: those in ``only``, or all but what such scores are not about."""
     # What prompt lengths tell of the judges is told by these where lengths are not spoken of.
     silent = {} if not only or "length" in only else {"length": "not asked"}
     parts: dict[str, Callable[[Analyses, str], Iterator[Statement]]] = {

@@ -94,11 +94,7 @@ def _draw_effects(data: pd.DataFrame, margin: float | None, scale: tuple[float, 
 
 
 def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
-    """Draw the mean quality of each length bin with its interval, and one thin line for each base.
-
-    The design is paired: S, M and L of one base ask for the same work, so the slope of the thin lines is the finding
-    and their height is the difficulty of the base.
-    """
+    """Draw the mean quality of each length bin with its interval; a thin line joins each base, for bins are paired."""
     judged, text = captions.judged_runs(analyses.runs), captions.TEXTS["quality_by_length"]
     estimates = analyses.length().per_bin
     by_model = {model: comparison.per_bin for model, comparison in analyses.length_by_model().items()}
@@ -326,11 +322,7 @@ def _draw_profile(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
 
 
 def length_slope(analyses: Analyses, context: About) -> FigureWithCaption:
-    """Draw the score of every answer against its length, and the slope adjusted for base, model and prompt length.
-
-    The line of the slope runs through the mean of the answers of its panel; its band is the interval of the slope, not
-    that of a prediction.
-    """
+    """Draw the score of every answer against its length, and the adjusted slope with its interval."""
     judged, text = captions.judged_runs(analyses.runs), captions.TEXTS["length_slope"]
     answers = judged[judged["output_tokens"].notna()]
     if answers.empty:

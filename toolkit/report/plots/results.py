@@ -88,10 +88,7 @@ def _panel(axes: Axes, estimated: pd.DataFrame, styles: dict[str, style.ModelSty
 
 
 def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
-    """Draw the mean of each model with its interval, and below the differences of two within items.
-
-    Of answers with a key the means are accuracies, beside what a guess scores, and AUD per right answer stand below.
-    """
+    """Draw the mean or accuracy of each model, below the differences of two within items, and AUD per right answer."""
     result = analyses.compare_models()
     means = [mean for _, mean in result.models]
     keyed = analyses.is_keyed and analyses.answers("accuracy")

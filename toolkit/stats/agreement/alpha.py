@@ -75,10 +75,7 @@ def alpha_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
 
 
 def _alpha(empty: Estimate, values: np.ndarray, bases: tuple[Any, ...] | None) -> Estimate:
-    """Return alpha by pingouin with the jackknife over bases, or Feldt's interval where no base is known.
-
-    Pingouin itself rounds Feldt's interval to three digits.
-    """
+    """Return alpha by pingouin, with the jackknife over bases or, where none is known, Feldt's interval unrounded."""
     between, _, _, error = icc.mean_squares(icc.base_sums(values, [0] * len(values))[0])
     if between == 0:
         return empty.not_estimable("the rows have the same mean, so alpha would be minus infinity")
@@ -149,10 +146,7 @@ def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = Non
 
 
 def krippendorff_difference(first: ArrayLike, second: ArrayLike, bases: Sequence[Hashable]) -> Estimate:
-    """Return Krippendorff's alpha of the first ratings less that of the second, of the same answers and judges.
-
-    The jackknife leaves out a base on both sides at once, so that what the two have in common cancels.
-    """
+    """Return Krippendorff's alpha of the first ratings less that of the second, by a jackknife of both at once."""
     first, second = np.array(first, dtype=float), np.array(second, dtype=float)
     complete = np.isfinite(first) & np.isfinite(second)
     first, second = (np.where(complete, x, np.nan) for x in (first, second))

@@ -169,8 +169,7 @@ def cohen_kappa(
 
     :math:`\kappa = (p_o - p_e) / (1 - p_e)` with the observed agreement :math:`p_o` and :math:`p_e = \sum_i p_{i+}
     p_{+i}`. Its large-sample variance times :math:`n (1 - p_e)^2` is :math:`\sum_{ij} p_{ij} [1_{i=j} - (p_{+i} +
-    p_{j+})(1 - \kappa)]^2
-    - [\kappa - p_e (1 - \kappa)]^2`. The interval is made on Fisher's z scale.
+    p_{j+})(1 - \kappa)]^2 - [\kappa - p_e (1 - \kappa)]^2`. The interval is made on Fisher's z scale.
 
     References
     ----------

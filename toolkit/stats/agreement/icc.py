@@ -166,11 +166,7 @@ def mean_squares(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
 
 
 def forms_of_sums(sums: np.ndarray) -> np.ndarray:
-    """Return the six forms of McGraw & Wong (1996), table 4, that sums over answers give, in the order of ``FORMS``.
-
-    A form is NaN where there is one answer, or where its denominator, an estimate of a total variance, is not
-    positive; the formula would then give a number that is no correlation.
-    """
+    """Return the six forms of McGraw & Wong (1996, table 4); NaN where a total variance is not positive."""
     n, k = sums[..., 0], sums.shape[-1] - 3
     b, w, j, e = mean_squares(sums)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,7 +1,6 @@
 """What scores do not show: those that are missing, and those at an end of the scale."""
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -71,8 +70,6 @@ def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> Result:
     worst, best = run_table.scale_of(runs)
     missing = checked["score"].isna().to_numpy()
     bins = checked["length_bin"].to_numpy()
-    if not missing.any() or len(set(bins)) < 2:  # nothing to bound
-        return _bounds(dict.fromkeys(CASES, ()), missing, (worst, best))
 
     def contrasts(fill: np.ndarray | float) -> Estimates:
         return length_contrasts(checked.assign(score=np.where(missing, fill, checked["score"])), score)
@@ -84,14 +81,13 @@ def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> Result:
         extremes = (contrasts(filling)[index] for index, filling in enumerate(fillings))
         return tuple(replace(estimate, p_value=None, correction="none") for estimate in extremes)
 
-    complete = length_contrasts(checked, score)
-    cases = (complete, contrasts(worst), contrasts(best), bound(True), bound(False))
-    return _bounds(dict(zip(CASES, cases, strict=True)), missing, (worst, best))
-
-
-def _bounds(contrasts: Mapping[str, Estimates], missing: np.ndarray, ends: tuple[float, float]) -> Result:
-    count = int(missing.sum())
-    return Result("missing_bounds", text=_bounds_sentence, contrasts=contrasts, missing=count, ends=ends)
+    cases: dict[str, Estimates] = dict.fromkeys(CASES, ())
+    if missing.any() and len(set(bins)) > 1:  # else there is nothing to bound
+        complete = length_contrasts(checked, score)
+        bounds = (complete, contrasts(worst), contrasts(best), bound(True), bound(False))
+        cases = dict(zip(CASES, bounds, strict=True))
+    count, ends = int(missing.sum()), (worst, best)
+    return Result("missing_bounds", text=_bounds_sentence, contrasts=cases, missing=count, ends=ends)
 
 
 def _sentence(result: Result) -> str:

@@ -1,7 +1,4 @@
-"""Votes of judges on pairs of replies: win rates, a Bradley-Terry scale of models, judges' bias for a position.
-
-Each pair is judged in both orders, so that a judge who prefers what is shown first moves no model.
-"""
+"""Votes on pairs of replies, judged in both orders: win rates, a Bradley-Terry scale of models, bias for a position."""
 
 import itertools
 from collections.abc import Mapping
@@ -207,10 +204,7 @@ def _first_share(judge: object, rows: pd.DataFrame, intracluster: float | None) 
 
 @dataclass(frozen=True)
 class _Fit:
-    """Whom each model has beaten, if through others, and strengths by all bases (first row) and without each base.
-
-    ``sets`` has them for each model that another one has beaten and lost to; ``scale`` is the largest of them.
-    """
+    """Whom each model has beaten, and strengths by all bases and without each; ``scale`` is the largest set."""
 
     beats: pd.DataFrame
     sets: Mapping[str, pd.DataFrame]
@@ -267,10 +261,7 @@ def _parts(models: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def bradley_terry(cells: np.ndarray, sums: np.ndarray, models: int) -> np.ndarray:
-    """Return strengths with mean zero, one row a set of votes; NaN where a set does not connect the models.
-
-    ``cells`` has first model, second and judge, one row a cell; ``sums`` (sets, cells, 2) points of the first, votes.
-    """
+    """Return strengths (sets x models) of mean 0 from cells (first, second, judge), and their points and votes."""
     points, votes = sums[..., 0], sums[..., 1]
     first, second, judge = cells.T
     dummies = np.eye(models)

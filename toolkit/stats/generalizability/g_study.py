@@ -48,10 +48,7 @@ def weights(
 
 
 def coefficients(components: np.ndarray, by: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the variances and coefficients of components, for one set or many.
-
-    Negative components count as 0. A coefficient is NaN where there is no variance at all.
-    """
+    """Return variances and coefficients of components, one set or many; negative ones count as 0."""
     nonnegative = np.maximum(components, 0.0)
     universe, relative, absolute = (nonnegative @ weight for weight in by)
     floor, values = ROUNDING * (nonnegative @ np.ones_like(by[0])), {"universe": universe}

@@ -217,10 +217,7 @@ VERIFIED = 8  # rated bases from which simulations show that the interval has it
 
 
 def calibrated_contrasts(sums: np.ndarray, contrasts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return K contrasts of C calibrated means (R x K) and the judges' weight (R) from sums (R x 7 x C).
-
-    Sums are n, y, f, yf and ff of rated answers, n and f of the others. A contrast without its ratings is NaN.
-    """
+    """Return contrasts (R x K) and the judges' weight (R) from sums (R x 7 x C): n, y, f, yf, ff rated; n, f others."""
     n, y, f, yf, ff, others, f_others = sums.swapaxes(0, 1)
     count, many = np.maximum(n, 1), np.maximum(others, 1)
     tuned = (n > 0) & (others > 0)
@@ -393,10 +390,7 @@ def _fit(
 def _jackknife(
     estimates: np.ndarray, replicates: np.ndarray, rated: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return error and degrees of freedom of each contrast, NaN without an error.
-
-    Bases without ratings are another stratum, or their number would stand in the factor (G - 1) / G of the rated.
-    """
+    """Return error (NaN without one) and degrees of each contrast; bases without ratings are a stratum of their own."""
     two_strata = min(rated.sum(), (~rated).sum()) >= FEWEST_BASES
     strata = (rated, ~rated) if two_strata else (np.ones_like(rated),)
     parts = [jackknife(estimates, replicates[stratum])[1:] for stratum in strata]

@@ -63,12 +63,7 @@ def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
 
 
 def mean_of_units(values: V) -> V:
-    """Return one row a unit of values with ``unit`` and ``base`` in their index.
-
-    Bases are averaged within their cluster, so that each cluster counts once, however often its texts are listed: a
-    copy says nothing new. What is left is one independent value a unit, for which Student's t and the
-    repeated-measures ANOVA are made.
-    """
+    """Return one value a unit: bases are averaged within their cluster, for a copy of a text says nothing new."""
     return values.groupby(level=["unit", "base"]).mean().groupby(level="unit").mean()
 
 
@@ -89,10 +84,7 @@ def units_words(clusters: Mapping[str, str], bases: Collection[str]) -> str:
 
 
 def in_groups(result: Any, units: Mapping[str, int]) -> Any:
-    """Return a result whose ``n`` counts independent groups, where its analysis counted units as bases.
-
-    Bases stand beside the groups where all groups are used; how many there are in a part of the groups is not known.
-    """
+    """Return a result whose ``n`` counts independent groups where bases were units; bases stand beside all groups."""
     if isinstance(result, Estimate):
         every = {"bases": units["bases"]} if result.n.get("bases") == units.get(GROUPS) else {}
         return replace(result, n=every | {_OF_GROUPS.get(unit, unit): n for unit, n in result.n.items()})

@@ -253,10 +253,7 @@ def cluster_robust(
 
 
 def _root(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return directions and what the symmetric pseudo-inverse root of I - H adds to the identity along each.
-
-    Of the rows of one cluster; there are no more directions than columns, however many rows.
-    """
+    """Return directions of a cluster's rows, and what the inverse root of I - H adds to the identity along each."""
     left, sizes, _ = np.linalg.svd(q, full_matrices=False)
     remaining = 1 - sizes**2
     usable = remaining > _RANK

@@ -57,28 +57,21 @@ def score_unit(score: str, frame: pd.DataFrame) -> str:
 def checked_runs(
     runs: pd.DataFrame, score: str, *, numbers: Sequence[str] = (), labels: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """Return unit, base, model, length_bin and score of every run, or say what cannot be used.
-
-    Length bins are paired within the base; the unit is what is independent (`toolkit.stats.inference.clusters`).
-    """
+    """Return unit (what is independent), base, model, length_bin and score of every run, or say what cannot be used."""
     need_columns("runs", runs, ("base", "length_bin", *labels, score, *numbers))
     if "run_id" in runs and runs["run_id"].notna().all() and runs["run_id"].duplicated().any():
         # A run that is there twice would narrow every interval that counts runs.
         name = runs["run_id"][runs["run_id"].duplicated()].iloc[0]
         raise InputError(f"runs: run {name!r} is there {int((runs['run_id'] == name).sum())} times; keep one")
-    checked = pd.DataFrame(
-        {
-            "unit": runs["unit" if "unit" in runs else "base"].to_numpy(),
-            "base": runs["base"].to_numpy(),
-            "model": runs["model"].to_numpy() if "model" in runs else "all",
-            "length_bin": runs["length_bin"].astype("object").to_numpy(),
-            "score": numbers_of("runs", runs, score, finite=True),
-        }
+    values = {name: numbers_of("runs", runs, name, finite=True) for name in (score, *numbers)}
+    checked = pd.DataFrame({"unit": runs["unit" if "unit" in runs else "base"].to_numpy()}).assign(
+        base=runs["base"].to_numpy(),
+        model=runs["model"].to_numpy() if "model" in runs else "all",
+        length_bin=runs["length_bin"].astype("object").to_numpy(),
+        score=values[score],
+        **{name: values[name] for name in numbers},
+        **{name: runs[name].astype("object").to_numpy() for name in labels},
     )
-    for name in numbers:
-        checked[name] = numbers_of("runs", runs, name, finite=True)
-    for name in labels:
-        checked[name] = runs[name].astype("object").to_numpy()
     checked.attrs = dict(runs.attrs)  # the scale of the scores
     need_labels("runs", checked, ("base", "unit", "model", *labels))
     if checked["length_bin"].isna().all():

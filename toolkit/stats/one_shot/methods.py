@@ -80,10 +80,7 @@ class GroupScore(Counts):
 def score_methods(
     experiments: pd.DataFrame, weights: Sequence[float] = WEIGHTS, confidence: float = 0.95
 ) -> tuple[MethodScore, ...]:
-    """Count the verdicts of each method and score those that are complete.
-
-    A verdict is expected, unexpected, hallucinated, or missing.
-    """
+    """Count verdicts (expected, unexpected, hallucinated, or missing) of each method and score complete ones."""
     need_columns("experiments", experiments, (*KEYS, "verdict"))
     if unknown := set(experiments["verdict"].dropna()) - set(VERDICTS):
         raise InputError(

@@ -104,11 +104,7 @@ def over_spread(chance: Callable[[np.ndarray], np.ndarray], degrees: float, edge
 
 
 def t_power(degrees: float, shift: float, alpha: float) -> float:
-    """Return the power of a two-sided t test with a non-centrality, for any degrees of freedom.
-
-    Integrated over the estimated spread: scipy's distribution, on which statsmodels' `TTestPower` rests, has no number
-    in places, such as for 34 bases, a d_z of 1 and a level of .001.
-    """
+    """Return the power of a two-sided t test over the estimated spread: scipy's noncentral t lacks some numbers."""
     critical = float(special.stdtrit(degrees, 1 - alpha / 2))
 
     def outside(q: np.ndarray) -> np.ndarray:
@@ -118,10 +114,7 @@ def t_power(degrees: float, shift: float, alpha: float) -> float:
 
 
 def tost_power(margin: float, difference: float, error: float, degrees: float, alpha: float) -> float:
-    """Return the exact power of two one-sided t tests for any design.
-
-    Phillips (1990), J. Pharmacokinet. Biopharm. 18, 137-144.
-    """
+    """Return the exact power of two one-sided t tests for any design (Phillips 1990)."""
     critical = float(special.stdtrit(degrees, 1 - alpha))
     above, below = (margin - difference) / error, (margin + difference) / error
 

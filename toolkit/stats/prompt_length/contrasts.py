@@ -159,11 +159,7 @@ def _paired(runs: pd.DataFrame, score: str) -> tuple[pd.DataFrame, list[pd.Serie
 def on_models(
     numbers: Sequence[Estimate], parts: Iterable[pd.DataFrame | pd.Series], models: Iterable[object]
 ) -> list[Estimate]:
-    """Return numbers that are compared with what models and bases each rests on, where these are not alike.
-
-    ``parts`` are the scores of each by model and base. Where a model gives nothing to one of them, n counts the models
-    of all.
-    """
+    """Return compared numbers with what models and bases each rests on (``parts``), where these are not alike."""
     names = sorted(set(models), key=str)
     groups = (part.reset_index().groupby("model")["base"].nunique() for part in parts)
     counts = [count.reindex(names, fill_value=0) for count in groups]
@@ -340,11 +336,7 @@ def equivalences(
 
 
 def judged_equivalent(tests: Iterable[Estimate]) -> Estimates:
-    """Return several tests of equivalence with Holm's p values and the verdict of each, as facet and in its note.
-
-    That *all* are equivalent needs no correction (Berger 1982, Technometrics 24, 295-300); that this or that one is,
-    does.
-    """
+    """Return tests of equivalence with Holm's P values and verdicts; that *all* are needs none (Berger 1982)."""
     results = []
     for test in with_holm(tests, "tests of equivalence"):
         if test.p_value is not None:
