@@ -325,7 +325,10 @@ class Result:
         """Return the result in words ready for the thesis."""
         if self._text is not None:
             return self._text(self)
-        return sentences(self.rows_of(self.words["spoken"]) if "spoken" in self.words else self.rows())
+        if "spoken" not in self.words:
+            return sentences(self.rows())
+        leads = dict(self.words["spoken"])
+        return " ".join(leads[part] + e.sentence() for part in leads for _, e in self.rows_of([part]))
 
     def headline(self) -> Iterable[Row]:
         """Return the rows that a reader wants first, the very first as a sentence too."""
@@ -336,7 +339,8 @@ class Result:
         labels = self.words.get("parts", {})
         for name in names:
             value = self.values[name]
-            groups = value.items() if isinstance(value, Mapping) else ((labels.get(name, name), value),)
+            label = labels.get(name, name).format(**self.values)
+            groups = value.items() if isinstance(value, Mapping) else ((label, value),)
             yield from ((label, estimate) for label, part in groups for _, estimate in placed(part))
 
     def __repr__(self) -> str:

@@ -31,9 +31,8 @@ Numbered = tuple[str, str]
 def bundle_place(folder: Path, status: Mapping[str, Any]) -> Path:
     """Return the folder of a bundle where it may be written, and there is something to write."""
     if not status["done"]:
-        raise InputError(
-            f"study {status['study']}: no run has succeeded yet, so there is nothing to bundle; run it first"
-        )
+        nothing = "no run has succeeded yet, so there is nothing to bundle; run it first"
+        raise InputError(f"study {status['study']}: {nothing}")
     claim_folder(status["study"], folder)
     return folder
 
@@ -66,11 +65,8 @@ def write_bundle(
         words.get("heading", words.get("title")): words.get("shown", ()) for words in WORDS.values()
     }
     results = [
-        replace(
-            paragraph,
-            shown=tuple(places[name] for name in shown_with.get(paragraph.heading, ()) if name in places),
-        )
-        for paragraph in findings.section()
+        replace(part, shown=tuple(places[n] for n in shown_with.get(part.heading, ()) if n in places))
+        for part in findings.section()
     ]
     cited = {key for paragraph in section for sentence in paragraph.sentences for key in sentence.cite}
     texts = {
@@ -93,10 +89,8 @@ def write_bundle(
     if format != "latex":
         blocks: list[Block] = [Heading("Methods"), *section, Heading("Results"), *results]
         blocks.append(Heading("Figures and tables"))
-        notes = Bullets(
-            NOTES, tuple(f"{number}. {shown.notes}" for shown, (number, _) in numbered if shown.notes)
-        )
-        blocks += [*([absent] if absent else []), *(shown.block for shown in parts), notes]
+        notes = tuple(f"{number}. {shown.notes}" for shown, (number, _) in numbered if shown.notes)
+        blocks += [*filter(None, [absent]), *(shown.block for shown in parts), Bullets(NOTES, notes)]
         written.append(write_document(folder, f"{kind} {study}", blocks, study))
     paths = [*drawn, *written]
     return Files([*paths, write_manifest(folder, manifest, paths)], drawn.shown, drawn.left_out)
@@ -115,17 +109,11 @@ def _inputs(numbered: Sequence[tuple[Shown, Numbered]]) -> str:
         else:
             lines.append(rf"\bundletable{{{path}}}")
     lines = [r"\begingroup\bundlehere", *lines, r"\endgroup"]
-    if notes := [
-        rf"\item[{reference}] {escape_breaking(shown.notes)}"
-        for shown, (_, reference) in numbered
-        if shown.notes
-    ]:
-        lines += [
-            rf"\clearpage\paragraph{{{NOTES}}}\mbox{{}}",  # figures that float come out before
-            r"\begin{description}\small",
-            *notes,
-            r"\end{description}",
-        ]
+    noted = [(shown.notes, reference) for shown, (_, reference) in numbered if shown.notes]
+    notes = [rf"\item[{reference}] {escape_breaking(text)}" for text, reference in noted]
+    if notes:  # after figures that float
+        head = rf"\clearpage\paragraph{{{NOTES}}}\mbox{{}}"
+        lines += [head, r"\begin{description}\small", *notes, r"\end{description}"]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -156,9 +144,8 @@ def check_format(name: str) -> None:
         try:
             import pypandoc  # type: ignore[import-untyped]  # noqa: F401
         except ImportError:
-            raise InputError(
-                f"format {name}: needs pandoc; pip install 'llm-security-toolkit[word]' brings it"
-            ) from None
+            advice = "needs pandoc; pip install 'llm-security-toolkit[word]' brings it"
+            raise InputError(f"format {name}: {advice}") from None
 
 
 def write_document(folder: Path, title: str, blocks: Sequence[Block], study: str) -> Path:

@@ -297,13 +297,12 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
         least = min(tested, key=lambda number: number.p_value or 0.0)
         counts = {"distinct": sum(verdict_of(number) == DIFFERENT for number in tested), "tests": len(tested)}
         lead = texts["by_model"].format(**counts, **least.facets, statistic=least.statistic)
-        differences = [
-            f"{_rounded(number.estimate)[0]} ({model})"
-            for model, of_model in analyses.length_by_model().items()
-            for number in of_model.contrasts
-            if number.name == least.facets["contrast"]
+        contrast, by_model = least.facets["contrast"], analyses.length_by_model().items()
+        contrasts_by_model = [(model, number) for model, result in by_model for number in result.contrasts]
+        values = [
+            f"{_rounded(n.estimate)[0]} ({model})" for model, n in contrasts_by_model if n.name == contrast
         ]
-        end = texts["each"].format(contrast=least.facets["contrast"], values=joined(differences))
+        end = texts["each"].format(contrast=contrast, values=joined(values))
         yield _stated(question, lead, least, 0, end)
     if "reliability" not in reasons:
         scored = analyses.judgements[~analyses.judgements["failed"].astype(bool)]

@@ -17,6 +17,7 @@ from toolkit.analyses import OWN
 from toolkit.errors import InputError, PriceError
 from toolkit.files import read_toml
 from toolkit.models.base import DEFECTS
+from toolkit.models.prices import Price, price_of
 from toolkit.prompts.check import KINDS
 from toolkit.report import captions
 from toolkit.report.blocks import Paragraph, Sentence, Shown
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from toolkit.analyses import Analyses
     from toolkit.models.catalogue import ModelSpec
-    from toolkit.models.prices import Price
     from toolkit.plan import Plan
     from toolkit.runs.provenance import Asked
     from toolkit.store.connection import Store
@@ -77,16 +77,10 @@ class Evidence:
 
     def matching(self, signs: Mapping[str, Sequence[str]]) -> list[Estimate]:
         """Return the numbers that have one of the signs of a sentence."""
-        texts = [
-            ("row", f"{place}: {number.name}", number) for place, number in self.numbers if number.estimable
-        ]
-        texts += [("method", number.method, number) for number in self.calculated]
-        texts += [("correction", number.correction, number) for number in self.tested]
-        return [
-            number
-            for kind, text, number in texts
-            if any(fnmatchcase(text, sign) for sign in signs.get(kind, ()))
-        ]
+        texts = [("row", f"{place}: {n.name}", n) for place, n in self.numbers if n.estimable]
+        texts += [("method", n.method, n) for n in self.calculated]
+        texts += [("correction", n.correction, n) for n in self.tested]
+        return [n for kind, text, n in texts if any(fnmatchcase(text, sign) for sign in signs.get(kind, ()))]
 
     def shows(self, signs: Mapping[str, Sequence[str]]) -> bool:
         """Return whether a number bears a sentence out."""
@@ -141,9 +135,8 @@ def statistics_used(evidence: Evidence) -> dict[str, tuple[Sentence, ...]]:
     signs = [sign for entry in data["method"] for sign in entry.get("method", ())]
     names = dict.fromkeys(number.method for number in evidence.calculated)
     if further := [name for name in names if name and not any(fnmatchcase(name, sign) for sign in signs)]:
-        section["Intervals and tests"] += (
-            Sentence(f"Results also name these methods: {'; '.join(further)}"),
-        )
+        more = Sentence(f"Results also name these methods: {'; '.join(further)}")
+        section["Intervals and tests"] += (more,)
     return section
 
 
@@ -266,8 +259,6 @@ def _unscored(runs: pd.DataFrame) -> int:
 
 def _price(spec: ModelSpec) -> Price | None:
     """Return the price that is known today; a study whose models have left the table keeps its bundle."""
-    from toolkit.models.prices import price_of
-
     try:
         return price_of(spec)
     except PriceError:
@@ -295,14 +286,9 @@ def scores_section(
     """Return the methods of somebody's scores: what is known of them, the statistics, and what was missing."""
     missing = int((~analyses.runs["judged"]).sum())
     done = SimpleNamespace(of=analyses, manifest=manifest, evidence=evidence, missing=missing)
-    return _paragraphs(
-        {
-            "Data": sentences("data", done),
-            **statistics_used(evidence),
-            "Missing": sentences("unscored", done),
-            "Software": sentences("analysed", done),
-        }
-    )
+    section = {"Data": sentences("data", done), **statistics_used(evidence)}
+    section |= {"Missing": sentences("unscored", done), "Software": sentences("analysed", done)}
+    return _paragraphs(section)
 
 
 def sentences(paragraph: str, done: Done | SimpleNamespace) -> tuple[Sentence, ...]:
@@ -350,9 +336,8 @@ def _on_a_line(value: Any) -> Any:
     if isinstance(value, _Cite):
         return value
     categories = ("Cc", "Zl", "Zp")
-    return "".join(
-        " " if unicodedata.category(c) in categories or ord(c) >= _FIRST_SIGN else c for c in str(value)
-    )
+    blank = (unicodedata.category(c) in categories or ord(c) >= _FIRST_SIGN for c in str(value))
+    return "".join(" " if is_blank else c for c, is_blank in zip(str(value), blank, strict=True))
 
 
 def methods_text(paragraphs: Sequence[Paragraph]) -> str:

@@ -15,7 +15,7 @@ from toolkit.analyses import Analyses
 from toolkit.report import captions, style
 from toolkit.report.escape import TERMS, readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
-from toolkit.stats.agreement.alpha import OVER_DIMENSIONS, OVER_JUDGES
+from toolkit.stats.agreement.coefficients import OVER_DIMENSIONS, OVER_JUDGES
 from toolkit.stats.generalizability.g_study import E_RHO2, PHI
 from toolkit.stats.result import Estimate
 from toolkit.words import JUDGE_ROLES, agreeing, counted, scale_words

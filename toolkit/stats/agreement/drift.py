@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from toolkit.stats.agreement.correlations import weighted_kappa
+from toolkit.stats.agreement.coefficients import weighted_kappa
 from toolkit.stats.inference import run_table
 from toolkit.stats.inference.clusters import complete_rows, over_clusters
 from toolkit.stats.inference.jackknife import numbered, sums_by

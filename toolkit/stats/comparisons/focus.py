@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.alpha import krippendorff_alpha, krippendorff_difference
+from toolkit.stats.agreement.coefficients import krippendorff_alpha, krippendorff_difference
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.p_values import exploratory
 from toolkit.stats.inference.run_table import checked_runs, need_columns, need_once, score_unit, share_note

@@ -11,14 +11,8 @@ from scipy import special, stats
 from scipy.sparse.csgraph import connected_components
 
 from toolkit.errors import InputError
+from toolkit.stats.inference import jackknife
 from toolkit.stats.inference.clusters import of_rows, over_clusters
-from toolkit.stats.inference.jackknife import (
-    FEWEST_BASES,
-    NO_SPREAD,
-    jackknife_interval,
-    numbered,
-    total_and_jackknife,
-)
 from toolkit.stats.inference.p_values import with_inversion
 from toolkit.stats.inference.proportions import intracluster_correlation, rate_mean, share
 from toolkit.stats.inference.run_table import need_columns, need_labelled
@@ -243,13 +237,13 @@ def _strengths(cast: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """Return strengths by the votes on these models, one row for all bases and one without each base."""
     votes = cast[cast["first"].isin(names) & cast["second"].isin(names)]
     first, second = (votes[side].map(names.index) for side in ("first", "second"))
-    labels = np.column_stack([first, second, numbered(list(votes["judge"]))])
+    labels = np.column_stack([first, second, jackknife.numbered(list(votes["judge"]))])
     cells, cell = np.unique(labels, axis=0, return_inverse=True)
-    codes = numbered(list(votes["unit"]))
+    codes = jackknife.numbered(list(votes["unit"]))
     sums = np.zeros((codes.max(initial=-1) + 1, len(cells), 2))
     np.add.at(sums, (codes, cell.ravel()), np.column_stack([votes["points"], np.ones(len(votes))]))
     return pd.DataFrame(
-        bradley_terry(cells, np.concatenate(total_and_jackknife(sums)), len(names)), columns=names
+        bradley_terry(cells, np.concatenate(jackknife.total_and_jackknife(sums)), len(names)), columns=names
     )
 
 
@@ -339,15 +333,19 @@ def _strength(fit: _Fit, model: str, cast: pd.DataFrame) -> Estimate:
 
 def _jackknifed(empty: Estimate, values: np.ndarray) -> Estimate:
     estimate, absent = empty.with_value(float(values[0])), "interval or p value"
-    if len(values) - 1 < FEWEST_BASES or not np.ptp(values[1:]) > _SPREAD:
-        few = f"{counted(len(values) - 1, 'bases')}, and {FEWEST_BASES} are needed"
-        return estimate.no_interval(few if len(values) - 1 < FEWEST_BASES else NO_SPREAD, absent)
+    if len(values) - 1 < jackknife.FEWEST_BASES or not np.ptp(values[1:]) > _SPREAD:
+        few = f"{counted(len(values) - 1, 'bases')}, and {jackknife.FEWEST_BASES} are needed"
+        return estimate.no_interval(
+            few if len(values) - 1 < jackknife.FEWEST_BASES else jackknife.NO_SPREAD, absent
+        )
 
     def limits(confidence: float) -> tuple[float, float]:
-        low, high, _ = jackknife_interval(values[0], values[1:], confidence)
+        low, high, _ = jackknife.jackknife_interval(values[0], values[1:], confidence)
         return float(low), float(high)
 
-    return with_inversion(estimate, limits, degrees=float(jackknife_interval(values[0], values[1:])[2]))
+    return with_inversion(
+        estimate, limits, degrees=float(jackknife.jackknife_interval(values[0], values[1:])[2])
+    )
 
 
 @over_clusters

@@ -13,7 +13,7 @@ import pandas as pd
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.correlations import cohen_kappa, fleiss_kappa
+from toolkit.stats.agreement.coefficients import cohen_kappa, fleiss_kappa
 from toolkit.stats.comparisons.models import rate_difference
 from toolkit.stats.inference import proportions
 from toolkit.stats.inference.means import clustered_mean

@@ -11,20 +11,13 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.correlations import clustered_pearson, weighted_kappa
+from toolkit.stats.agreement.coefficients import clustered_pearson, weighted_kappa
 from toolkit.stats.agreement.icc import FORMS, icc_estimates, rating_matrix
+from toolkit.stats.inference import run_table
 from toolkit.stats.inference.clusters import complete_rows, over_clusters
 from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife, sums_by, total_and_jackknife
 from toolkit.stats.inference.means import clustered_slope, mean_estimate, mean_on_scale
 from toolkit.stats.inference.p_values import with_holm
-from toolkit.stats.inference.run_table import (
-    Points,
-    grouping_columns,
-    in_order,
-    need_columns,
-    need_once,
-    score_unit,
-)
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result, Row
 from toolkit.words import SCORE, counted
@@ -59,12 +52,12 @@ def calibrate(
     judged = pd.to_numeric(runs[score], errors="coerce").astype("float64")
     table = runs.assign(judged=judged, rating=rating, shown=runs["run_id"].isin(human["run_id"]))
     means, differences = _calibrated(table.assign(all="all"), "all", score)
-    for column in grouping_columns(table, ("length_bin", "model")):
+    for column in run_table.grouping_columns(table, ("length_bin", "model")):
         if table[column].nunique() > 1:
             by_group, by_pair = _calibrated(table, column, score)
             means, differences = means | by_group, differences + by_pair
     scores = {"ensemble": table.set_index("run_id")["judged"]}
-    for judge in in_order(judgements["judge"]):
+    for judge in run_table.in_order(judgements["judge"]):
         scores[str(judge)] = judgements[judgements["judge"] == judge].groupby("run_id")[score].mean()
     shown = table[table["shown"]]
     agreement = [part for judge, values in scores.items() for part in _agreement(judge, values, shown)]
@@ -93,18 +86,20 @@ def _sentence(result: Result) -> str:
 
 
 def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, score: str) -> None:
-    need_columns("calibration: runs", runs, ("run_id", "base", "length_bin", "model", score))
-    need_columns("calibration: judgements", judgements, ("run_id", "base", "judge", score))
-    need_columns("calibration: human", human, ("run_id", "base", "rater", score))
-    need_once(runs, ["run_id"], "calibration: a run of {run_id} is there twice; keep one")
-    need_once(human, ["run_id", "rater"], "calibration: a rating of {run_id} is there twice; keep one")
+    run_table.need_columns("calibration: runs", runs, ("run_id", "base", "length_bin", "model", score))
+    run_table.need_columns("calibration: judgements", judgements, ("run_id", "base", "judge", score))
+    run_table.need_columns("calibration: human", human, ("run_id", "base", "rater", score))
+    run_table.need_once(runs, ["run_id"], "calibration: a run of {run_id} is there twice; keep one")
+    run_table.need_once(
+        human, ["run_id", "rater"], "calibration: a rating of {run_id} is there twice; keep one"
+    )
     unknown = human.loc[~human["run_id"].isin(runs["run_id"]), "run_id"]
     if len(unknown):
         raise InputError(f"calibration: rated run {unknown.iloc[0]} is not among the runs; give all runs")
 
 
 def _calibrated(table: pd.DataFrame, column: str, score: str) -> tuple[dict[str, Result], list[Result]]:
-    names = in_order(table[column])
+    names = run_table.in_order(table[column])
     pairs = (
         [(b, a) for b, a in CONTRASTS if {a, b} <= {*names}]
         if column == "length_bin"
@@ -118,7 +113,9 @@ def _calibrated(table: pd.DataFrame, column: str, score: str) -> tuple[dict[str,
     rated, others = table[table["shown"]], table[~table["shown"]]
     scores = (rated["rating"], rated["judged"], others["judged"])
     labels = (list(side[name]) for name in (column, "unit") for side in (rated, others))
-    results = prediction_powered_contrasts(contrasts, *scores, *labels, unit=score_unit(score, table))
+    results = prediction_powered_contrasts(
+        contrasts, *scores, *labels, unit=run_table.score_unit(score, table)
+    )
     calibrated = []
     for result, (_, first, second) in zip(results, contrasts, strict=True):
         statistic = mean if second is None else difference
@@ -181,12 +178,14 @@ def compare_with_people(
         paired = _run_means(ratings, score).merge(ensemble, on="run_id", how="left")
         empty, scored = complete_rows(
             f"ensemble less {person}", paired, [score, "ensemble"], ("bases", "answers"),
-            method="t over bases, clustered", unit=score_unit(score, runs),
+            method="t over bases, clustered", unit=run_table.score_unit(score, runs),
         )  # fmt: skip
         differences, bases = scored["ensemble"] - scored[score], list(scored["unit"])
         difference = mean_estimate(empty, differences, bases, "no run was scored by both", tested=True)
         estimates.append(replace(difference, p_value=None))
-        estimates += [_icc(person, ratings, judge, by_judge[judge], score) for judge in in_order(by_judge)]
+        estimates += [
+            _icc(person, ratings, judge, by_judge[judge], score) for judge in run_table.in_order(by_judge)
+        ]
     for (first, ratings), (second, counterparts) in combinations(people.items(), 2):
         estimates.append(_icc(first, ratings, second, counterparts, score))
     return tuple(estimates)
@@ -320,7 +319,7 @@ def prediction_powered_contrasts(
     table = table.drop(absent.index)
     finite = bool(np.isfinite(table[["people", "judges"]].to_numpy()).all())
     fit = _fit(table, [pair for _, *pair in contrasts]) if finite and table["rated"].any() else None
-    unit, results = Points() if unit is None else unit, list[Result]()
+    unit, results = run_table.Points() if unit is None else unit, list[Result]()
     for index, (name, first, second) in enumerate(contrasts):
         sides = [first] if second is None else [first, second]
         part = table[table["group"].isin(sides)]

@@ -8,18 +8,8 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
+from toolkit import words
 from toolkit.errors import InputError
-from toolkit.words import (
-    DIMENSIONS,
-    JUDGE_ROLES,
-    LENGTH_BINS,
-    SCALE,
-    agreeing,
-    choices,
-    counted,
-    scale_words,
-    visible_name,
-)
 
 POINTS = "score points"
 WHOLE = "all"
@@ -31,9 +21,9 @@ class Points(str):
 
     scale: tuple[float, float]
 
-    def __new__(cls, scale: tuple[float, float] = SCALE) -> Points:
+    def __new__(cls, scale: tuple[float, float] = words.SCALE) -> Points:
         """Make the unit of a scale."""
-        unit = super().__new__(cls, f"{POINTS} ({scale_words(scale, '-')})")
+        unit = super().__new__(cls, f"{POINTS} ({words.scale_words(scale, '-')})")
         unit.scale = scale
         return unit
 
@@ -43,14 +33,14 @@ class Points(str):
 
 def scale_of(frame: pd.DataFrame) -> tuple[float, float]:
     """Return the ends of the scale of the scores in a frame: ``attrs["scale"]``, or those of the rubric."""
-    return cast(tuple[float, float], tuple(frame.attrs.get("scale", SCALE)))
+    return cast(tuple[float, float], tuple(frame.attrs.get("scale", words.SCALE)))
 
 
 def score_unit(score: str, frame: pd.DataFrame) -> str:
     """Return the unit of a column of scores in a frame: by ``attrs["units"]``, points of a rubric, or its own name."""
     if unit := frame.attrs.get("units", {}).get(score):
         return str(unit)
-    dimensions = frame.attrs.get("dimensions", DIMENSIONS)
+    dimensions = frame.attrs.get("dimensions", words.DIMENSIONS)
     return Points(scale_of(frame)) if score in dimensions or score.startswith("composite") else score
 
 
@@ -77,10 +67,10 @@ def checked_runs(
     if checked["length_bin"].isna().all():
         checked["length_bin"] = WHOLE
     need_labels("runs", checked, ("length_bin",))
-    unknown = checked.loc[~checked["length_bin"].isin((*LENGTH_BINS, WHOLE)), "length_bin"]
+    unknown = checked.loc[~checked["length_bin"].isin((*words.LENGTH_BINS, WHOLE)), "length_bin"]
     if len(unknown):
         raise InputError(
-            f"runs: length bin {unknown.iloc[0]!r} is not known; {choices(unknown.iloc[0], LENGTH_BINS)}"
+            f"runs: length bin {unknown.iloc[0]!r} is not known; {words.choices(unknown.iloc[0], words.LENGTH_BINS)}"
         )
     return checked
 
@@ -122,7 +112,7 @@ def need_labels(analysis: str, frame: pd.DataFrame, names: Sequence[str]) -> Non
             )
         labels: dict[str, str] = {}
         for label in map(str, frame[name].unique()):
-            if (twin := labels.setdefault(visible_name(label), label)) != label:
+            if (twin := labels.setdefault(words.visible_name(label), label)) != label:
                 raise InputError(
                     f"{analysis}: the {name} {twin!a} and {label!a} look alike; write them as one"
                 )
@@ -164,16 +154,16 @@ def averaged_note(checked: pd.DataFrame) -> list[str]:
 def left_out_note(checked: pd.DataFrame, score: str, count: int | None = None) -> list[str]:
     """Return a note of how many runs have no score; none where all have one."""
     missing = int(checked["score"].isna().sum()) if count is None else count
-    score = score if score in DIMENSIONS or score.startswith("composite") else "score"
+    score = score if score in words.DIMENSIONS or score.startswith("composite") else "score"
     return share_note(missing, len(checked), "runs", f"have no {score} and are left out")
 
 
 def share_note(count: int, total: int, units: str, verdict: str) -> list[str]:
     """Return a note of how many of all lack something; none where none does."""
-    return [f"{count} of {counted(total, units)} {agreeing(count, verdict)}"] if count else []
+    return [f"{count} of {words.counted(total, units)} {words.agreeing(count, verdict)}"] if count else []
 
 
-_STANDARD_ORDER = (*LENGTH_BINS, *JUDGE_ROLES)
+_STANDARD_ORDER = (*words.LENGTH_BINS, *words.JUDGE_ROLES)
 
 
 def in_order(names: Iterable[Any]) -> list[Any]:

@@ -1,6 +1,6 @@
 """Methods of the one-shot test: their counts and scores from single experiments, and what tells two of them apart."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from typing import Any, Literal, get_args
@@ -15,7 +15,7 @@ from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.p_values import equal_differences, sign_flip, with_inversion
 from toolkit.stats.inference.proportions import mover
 from toolkit.stats.inference.run_table import need_columns, need_once, share_note
-from toolkit.stats.result import CONFIDENCE, Estimate, Result, Row
+from toolkit.stats.result import CONFIDENCE, Estimate, Result
 from toolkit.words import choices, joined
 
 VERDICTS = ("expected", "unexpected", "hallucinated")  # I1, I0 and H, in the order of the weights
@@ -233,11 +233,7 @@ def compare_one_shot(
     lack = "are incomplete, have no score and are left out"
     incomplete = share_note(int(methods[score].isna().sum()), len(methods), "methods", lack)
     notes = (f"{first}, so each question counts once", *incomplete)
-    return Result("one_shot", rows=_rows, by=by, contrasts=contrasts, notes=notes)
-
-
-def _rows(result: Result) -> Iterator[Row]:
-    return ((f"between {result.by}s", contrast) for contrast in result.contrasts)
+    return Result("one_shot", by=by, contrasts=contrasts, notes=notes)
 
 
 def _cells(methods: pd.DataFrame, by: str, score: str) -> pd.DataFrame:

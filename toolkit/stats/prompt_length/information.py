@@ -195,17 +195,10 @@ def length_bias(runs: pd.DataFrame, score: str = SCORE) -> Result:
     direct = cluster_robust(design, y, bases, adjusted | {"slope": np.append(np.zeros(size), 1.0)})
     slope = replace(empty, name="slope on reply length", unit=f"{empty.unit} per {TOKENS:g} tokens")
     return Result(
-        "length_bias", text=_bias_sentence, slope=direct["slope"].of(slope),
+        "length_bias", slope=direct["slope"].of(slope),
         total=_effects(empty, by_contrast, total), direct=_effects(empty, by_contrast, direct),
         notes=_bias_notes(table, used, score, list(names)),
     )  # fmt: skip
-
-
-def _bias_sentence(result: Result) -> str:
-    parts = [result.slope.sentence()]
-    parts += [f"Total effect of prompt length: {effect.sentence()}" for effect in result.total]
-    parts += [f"Direct effect at equal reply length: {effect.sentence()}" for effect in result.direct]
-    return " ".join(parts)
 
 
 def _within(columns: np.ndarray, bases: np.ndarray) -> np.ndarray:
