@@ -97,11 +97,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Grid:
-    r"""A table of a frame, whose columns are the heads.
-
-    A table that fits a page floats; a longer one is a ``longtable``. Text that is too wide for a line of 160 mm is
-    broken inside of its column. Rows whose numbers are in ``panels`` are the heads of the rows that follow them.
-    """
+    """A table of a frame, on a page or as ``longtable``; rows in ``panels`` are the heads of those that follow."""
 
     frame: pd.DataFrame
     caption: str
@@ -248,13 +244,10 @@ def _fitted(columns: Sequence[_Column], characters: int) -> list[_Column]:
         shares[id(tallest)] += 1
         spare -= 1
         long = [column for column in long if shares[id(column)] < column.width]
+    paragraph = r">{\raggedright\arraybackslash}p{%.3f\linewidth}"
     return [
-        replace(
-            column,
-            spec=rf">{{\raggedright\arraybackslash}}p{{{share / characters:.3f}\linewidth}}",
-            widths=(share,),
-        )
-        if (share := shares.get(id(column)))
-        else column
-        for column in columns
+        replace(c, spec=paragraph % (shares[id(c)] / characters), widths=(shares[id(c)],))
+        if id(c) in shares
+        else c
+        for c in columns
     ]

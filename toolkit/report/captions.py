@@ -29,11 +29,7 @@ NO_INTERVALS = "no intervals"
 
 @dataclass(frozen=True)
 class Context:
-    """What the captions of one study share: where the numbers come from, what is missing, and what warns a reader.
-
-    ``note`` ends every caption: the note of the study file, accepted flaws, replies that are not whole. ``notes`` end
-    the notes. ``lengths`` are the prompt lengths that have scores, in words.
-    """
+    """What the captions of one study share: source, what is missing, lengths, and ends of caption and notes."""
 
     source: str = ""
     missing: str = ""

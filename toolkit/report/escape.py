@@ -92,11 +92,7 @@ def label_of(name: str, study: str = "") -> str:
 
 @contextmanager
 def names_kept(names: Iterable[str], titles: Mapping[str, str] = NO_TITLES) -> Iterator[None]:
-    """Write files in which the names of models, judges and the like stand as they are given, whatever is in them.
-
-    Names with a title, those of the dimensions of a rubric of one's own, stand by it; one that may be a word of any
-    sentence stands as it is.
-    """
+    """Write files in which names of models, judges and the like stand as they are given, or by their titles."""
     titles = {name: title for name, title in titles.items() if "_" in name}
     pattern = re.compile(f"{_REPLACED}|[.:;] ")  # text of others
     own = {name for name in names if name} - _FIELD_TERMS.keys() - titles.keys()

@@ -127,11 +127,7 @@ def write_own(path: Path, content: bytes, mark: bytes) -> Path:
 
 
 def claim_folder(owner: str, *folders: Path) -> None:
-    """Make sure that what is written into folders takes the place of nothing but earlier files of the same owner.
-
-    Each is empty, or carries a manifest of the owner, a study or a batch, and carries one from now on: what was killed
-    half-way may go on.
-    """
+    """Claim folders that are empty or carry a manifest of the same owner, a study or a batch; refuse others."""
     for folder in folders:
         path = folder / MANIFEST
         if folder.exists() and not folder.is_dir():

@@ -92,12 +92,8 @@ def draw_study(
         raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], names)}")
     # What a study does not set out to measure is no loss to be named.
     foreign = QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else set()
-    unasked = {
-        **dict.fromkeys(PAIRWISE, analyses.pairs),
-        "judge_drift": analyses.drift,
-        "hallucination": analyses.hallucination_verdicts,
-        "length_and_information": analyses.runs_with_arms,
-    }
+    unasked = {"judge_drift": analyses.drift, "length_and_information": analyses.runs_with_arms}
+    unasked |= dict.fromkeys(PAIRWISE, analyses.pairs) | {"hallucination": analyses.hallucination_verdicts}
     foreign |= {name for name, frame in unasked.items() if frame.empty}
     rows = [row for row in _figures() if row.name in only]
     for row in () if only else _figures():

@@ -113,11 +113,7 @@ def is_wide(figure: Figure) -> bool:
 
 
 def settle(figure: Figure) -> Figure:
-    """Lay the figure out once and for all, and return it.
-
-    The layout of matplotlib moves a little with every drawing and with the resolution; a figure that is laid out again
-    for PDF and for PNG is two figures, and the second PDF differs from the first.
-    """
+    """Lay a figure out once and for all: a layout moves with every drawing, so that PDF and PNG would differ."""
     for _ in range(2):
         if (engine := figure.get_layout_engine()) is not None:
             engine.execute(figure)  # without drawing, which takes as long again
@@ -128,12 +124,7 @@ def settle(figure: Figure) -> Figure:
 
 
 def model_styles(names: Iterable[str], among: Iterable[str] = ()) -> dict[str, ModelStyle]:
-    """Give every model its own look, the same in every figure of a study and whatever the order of the names.
-
-    The hash of the name picks the colour. Two models that pick the same one are told apart by moving the
-    alphabetically later one on, so up to six models differ in colour, eight in marker and forty-eight in one of the
-    two.
-    """
+    """Give every model its own look, the same in every figure: the hash of its name picks, and later ones move on."""
     drawn = set(names)
     colours, slots = len(PALETTE), len(PALETTE) * len(MARKERS)
     used: set[int] = set()

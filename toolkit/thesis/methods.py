@@ -54,11 +54,7 @@ _KINDS = {"Statistics": "statistic", "Intervals and tests": "method", "Assumptio
 
 @dataclass(frozen=True)
 class Evidence:
-    """The numbers that a bundle shows, each with the table, figure or text where it stands.
-
-    ``columns`` are those of data that hold a number, ``besides`` is what is true of the runs: ``several models``,
-    ``repeats`` of a prompt by a model, ``missing scores``.
-    """
+    """Numbers that a bundle shows, each with its place, columns that hold some, and what is true of the runs."""
 
     numbers: Sequence[tuple[str, Estimate]] = ()
     columns: Set[str] = frozenset()

@@ -30,11 +30,7 @@ _ENDS = ["cost", "cost_low", "cost_high"]
 
 
 def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
-    """Draw mean quality against the mean cost of a run, one point for each model and length bin, with the front.
-
-    Where every run costs AUD 0 (a model on this machine) the axis shows tokens per run and the caption says so,
-    because a column of points at zero would look like a result.
-    """
+    """Draw mean quality against mean cost (tokens where all runs are free) of each model and length, with the front."""
     judged = captions.judged_runs(analyses.runs)
     pareto = analyses.pareto(cost=cost_column(analyses.runs))
     costed = judged[judged[pareto.cost].notna()]

@@ -160,13 +160,9 @@ def icc_forest(analyses: Analyses, context: About) -> FigureWithCaption:
     reliability, text = analyses.reliability(), captions.TEXTS["icc_forest"]
     icc = reliability.icc
     order = [form for forms in _PANELS.values() for form in forms]
-    rows = [
-        (key, form)
-        for key, forms in icc.items()
-        for form in sorted(
-            (*forms, reliability.alpha_over_judges[key]), key=lambda form: order.index(form.name)
-        )
-    ]
+    alphas = reliability.alpha_over_judges
+    by_key = {key: sorted((*f, alphas[key]), key=lambda e: order.index(e.name)) for key, f in icc.items()}
+    rows = [(key, form) for key, forms in by_key.items() for form in forms]
     if (over := reliability.alpha_over_dimensions) is not None:
         rows.append((_TOGETHER, over))
     data = style.data_of(rows, _ICC, every=True).rename(columns={"name": "form", "remarks": "note"})
@@ -242,11 +238,8 @@ def _icc_mark(
 def judges(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw leniency, agreement and slope on the length of the reply of each judge, a panel for each."""
     result, text = analyses.compare_judges(), captions.TEXTS["judges"]
-    parts = {
-        part: result.select(part)
-        for part in ("leniency", "correlation", "slope")
-        if any(e.estimable for e in result.select(part))
-    }
+    selected = {part: result.select(part) for part in ("leniency", "correlation", "slope")}
+    parts = {part: group for part, group in selected.items() if any(e.estimable for e in group)}
     estimates = [estimate for part in parts.values() for estimate in part]
     named = ((e.statistic, context.judge(e.facets["judge"]), e) for e in estimates)
     data = style.data_of(named, _JUDGES, every=True)
@@ -398,11 +391,8 @@ def decision_study(analyses: Analyses, context: About) -> FigureWithCaption:
     lines = pd.concat([frame[frame["part"] == "curve"] for frame in frames], ignore_index=True)
     data = lines.rename(columns={"name": "coefficient"}).reindex(columns=list(_CURVES))
     targets = sorted({plan.target for study in plotted.values() for plan in study.decision.plans})
-    plans = [
-        f"Mean score of {_OBJECTS[name]}: {study.decision.plans[0].sentence()}"
-        for name, study in plotted.items()
-        if study.decision.plans
-    ]
+    planned = [(_OBJECTS[name], study.decision.plans[0]) for name, study in plotted.items()]
+    plans = [f"Mean score of {owner}: {plan.sentence()}" for owner, plan in planned]
     estimates = [e for study in plotted.values() for e in (study.result.phi, study.result.e_rho2)]
     score = readable(next(iter(plotted.values())).score)
     marks = data.loc[data["present"], ["coefficient", "of", "facet", "count", "estimate"]]

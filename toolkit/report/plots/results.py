@@ -95,10 +95,7 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     costs = analyses.accuracy().cost_per_right if keyed else ()
     # Of a thousand: fractions of a cent are not read well.
     paid = [
-        replace(
-            e.with_value(e.estimate * 1000, *(n and n * 1000 for n in (e.low, e.high))),
-            name=e.facets["model"],
-        )
+        e.with_value(e.estimate * 1000, *(n and n * 1000 for n in (e.low, e.high)), name=e.facets["model"])
         for e in costs
         if e.estimate
     ]
@@ -195,10 +192,8 @@ _SHARES = {
 def pair_strengths(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the strength of each model with its interval, and below the differences of each two."""
     result = analyses.compare_pairs()
-    parts = [
-        ("strength", e) for e in sorted(result.models, key=lambda e: result.ranks.get(e.facets["model"], 0))
-    ]
-    parts += [("difference", e) for e in result.differences]
+    models = sorted(result.models, key=lambda e: result.ranks.get(e.facets["model"], 0))
+    parts = [*(("strength", e) for e in models), *(("difference", e) for e in result.differences)]
     names = style.paired({_name(e): tuple(e.facets.values()) for _, e in parts})
     return _figure("pair_strengths", result.notes, parts, _STRENGTHS, names, 0.0, context)
 
