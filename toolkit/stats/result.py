@@ -267,16 +267,13 @@ class Result:
 
     def __eq__(self, other: object) -> bool:
         """Return whether another result says the same; frames are not compared."""
-        return (
-            isinstance(other, Result)
-            and self.analysis == other.analysis
-            and self._numbers() == other._numbers()
-        )
+        return isinstance(other, Result) and self._numbers() == other._numbers()
 
     __hash__ = object.__hash__
 
-    def _numbers(self) -> dict[str, Any]:
-        return {name: value for name, value in self.values.items() if not isinstance(value, pd.DataFrame)}
+    def _numbers(self) -> tuple[str, dict[str, Any]]:
+        numbers = {name: part for name, part in self.values.items() if not isinstance(part, pd.DataFrame)}
+        return self.analysis, numbers
 
     def replace(self, **values: Any) -> Self:
         """Return the result with other parts, notes or facts."""

@@ -135,12 +135,9 @@ def trials_summary(
             {"design": design.name, "seed": seed} | _row(run, values, target, budget)
             for run, (_, values, seed) in zip(runs, banks, strict=True)
         ]
-        curves += [
-            pd.DataFrame({"bases": run.bases, "cost": run.cost, "width": 2 * run.half}).assign(
-                design=design.name, seed=seed
-            )
-            for run, (*_, seed) in zip(runs, banks, strict=True)
-        ]
+        for run, (*_, seed) in zip(runs, banks, strict=True):
+            curve = pd.DataFrame({"bases": run.bases, "cost": run.cost, "width": 2 * run.half})
+            curves.append(curve.assign(design=design.name, seed=seed))
     frame = pd.DataFrame(rows)
     first = designs[0].name
     results = {design.name: _estimates(frame, design.name, first, budget, unit) for design in designs}

@@ -10,15 +10,7 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement import coefficients
-from toolkit.stats.agreement.icc import (
-    FORMS,
-    RatingMatrix,
-    from_log_f,
-    icc_estimates,
-    log_f,
-    rating_matrix,
-    with_interval,
-)
+from toolkit.stats.agreement import icc as intraclass
 from toolkit.stats.inference import run_table
 from toolkit.stats.inference.clusters import of_rows, over_clusters
 from toolkit.stats.inference.jackknife import total_and_jackknife, with_jackknife
@@ -106,23 +98,25 @@ def reliability(ratings: pd.DataFrame, repeats: pd.DataFrame | None = None) -> R
     if "dimension" in checked:
         by_dimension = {name: checked[checked["dimension"] == name] for name in checked["dimension"].unique()}
     keys = sorted(by_dimension, key=lambda name: (order.get(str(name), len(order)), str(name)))
-    matrices = {str(key): rating_matrix(by_dimension[key], targets, judges) for key in keys}
-    icc = {key: icc_estimates(matrix) for key, matrix in matrices.items()}
+    matrices = {str(key): intraclass.rating_matrix(by_dimension[key], targets, judges) for key in keys}
+    icc = {key: intraclass.icc_estimates(matrix) for key, matrix in matrices.items()}
     return Reliability(
         "reliability",
-        icc={key: forms[: len(FORMS)] for key, forms in icc.items()},
-        icc_these_judges={key: forms[len(FORMS) :] for key, forms in icc.items()},
+        icc={key: forms[: len(intraclass.FORMS)] for key, forms in icc.items()},
+        icc_these_judges={key: forms[len(intraclass.FORMS) :] for key, forms in icc.items()},
         alpha_over_judges={key: coefficients.alpha_over_judges(matrix) for key, matrix in matrices.items()},
         alpha_over_dimensions=coefficients.alpha_over_dimensions(checked) if "dimension" in checked else None,
         pearson={key: coefficients.pearson_between_judges(matrix) for key, matrix in matrices.items()},
         krippendorff={key: coefficients.alpha_of_matrix(matrix) for key, matrix in matrices.items()},
         leniency={key: judge_leniency(matrix) for key, matrix in matrices.items()},
-        notes=_notes(matrices, is_clustered=any(len(forms) > len(FORMS) for forms in icc.values())),
+        notes=_notes(
+            matrices, is_clustered=any(len(forms) > len(intraclass.FORMS) for forms in icc.values())
+        ),
         retest=retest(repeats) if repeats is not None and len(repeats) else {},
     )
 
 
-def judge_leniency(matrix: RatingMatrix) -> dict[str, Estimate]:
+def judge_leniency(matrix: intraclass.RatingMatrix) -> dict[str, Estimate]:
     r"""Return how lenient each judge is beside the others.
 
     The leniency of judge j is the mean of :math:`x_{ij} - \bar x_{i,-j}` over the answers that it and another judge
@@ -164,7 +158,7 @@ def _checked(ratings: pd.DataFrame) -> pd.DataFrame:
     return checked.assign(score=run_table.numbers_of("ratings", checked, "score"))
 
 
-def _notes(matrices: Mapping[str, RatingMatrix], is_clustered: bool) -> tuple[str, ...]:
+def _notes(matrices: Mapping[str, intraclass.RatingMatrix], is_clustered: bool) -> tuple[str, ...]:
     """Say each thing once, with the dimensions it is true of where it is not true of all."""
     keys_by_note: dict[str, list[str]] = {}
     for key, matrix in matrices.items():
@@ -229,11 +223,9 @@ def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], tuple[Estimate, Es
     run_table.need_once(ratings, keys, f"{first}; keep one rating per target, judge and repeat")
     checked = ratings.assign(score=run_table.numbers_of("repeated ratings", ratings, "score", finite=True))
     named = checked if "dimension" in checked else checked.assign(dimension="score")
-    return {
-        (str(dimension), str(judge)): _judge_retest(rows)
-        for dimension, part in named.groupby("dimension", sort=False, observed=True)
-        for judge, rows in part.groupby("judge", sort=True, observed=True)
-    }
+    parts = named.groupby("dimension", sort=False, observed=True)
+    by_judge = ((key, part.groupby("judge", sort=True, observed=True)) for key, part in parts)
+    return {(str(key), str(judge)): _judge_retest(rows) for key, part in by_judge for judge, rows in part}
 
 
 def _judge_retest(rows: pd.DataFrame) -> tuple[Estimate, Estimate, Estimate]:
@@ -281,11 +273,14 @@ def _icc(empty: Estimate, total: _Squares, jackknife_values: _Squares) -> Estima
     k = float(total[2][0])
     estimate = empty.with_value(float(icc(*total)[0]))
     bound = with_jackknife(
-        estimate, icc(*jackknife_values), lambda rho: log_f(rho, k), lambda z: from_log_f(z, k)[0]
+        estimate,
+        icc(*jackknife_values),
+        lambda rho: intraclass.log_f(rho, k),
+        lambda z: intraclass.from_log_f(z, k)[0],
     )
     if bound.low is None or bound.high is None:
         return bound
-    return with_interval(replace(estimate, degrees=bound.degrees), bound.low, bound.high)
+    return intraclass.with_interval(replace(estimate, degrees=bound.degrees), bound.low, bound.high)
 
 
 def _bases(rows: pd.DataFrame) -> tuple[np.ndarray, int, bool]:

@@ -93,11 +93,8 @@ def paired_difference(
     gain = values["on"] - values["off"]
     mean = contrasts.mean_over_bases(name, gain, len(gain), scale, "both scores", **labels)
     (difference,) = contrasts.on_models([mean], [runs], pairs["model"])
-    return (
-        difference,
-        tuple(contrasts.effect_size(kind, difference, gain) for kind in contrasts.EFFECTS),
-        runs,
-    )
+    sizes = tuple(contrasts.effect_size(kind, difference, gain) for kind in contrasts.EFFECTS)
+    return difference, sizes, runs
 
 
 def _judged(frame: pd.DataFrame, score: str, side: str, analysis: str) -> pd.DataFrame:

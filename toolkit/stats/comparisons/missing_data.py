@@ -171,10 +171,8 @@ def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> 
         f"{score} at the ceiling ({high:g})": values >= high - _EQUAL,
         f"{score} at the floor ({low:g})": values <= low + _EQUAL,
     }
-    likenesses = {
-        end: intracluster_correlation(list(hits[~missing]), list(bases[~missing]))
-        for end, hits in ends.items()
-    }
+    labels = list(bases[~missing])
+    likenesses = {end: intracluster_correlation(hits[~missing], labels) for end, hits in ends.items()}
 
     def at_end(end: str, group: str) -> Estimate:
         facets, member = groups[group]

@@ -322,11 +322,8 @@ def hallucination_shares(verdicts: pd.DataFrame) -> Result:
             decided = rows.dropna(subset="decision")
             yes, clusters = list(decided["decision"]), list(decided["cluster"])
             labels: dict[str, Any] = {"missing": len(rows) - len(yes), "statistic": SHARE, "facets": facets}
-            shares.append(
-                proportions.share(
-                    ", ".join((SHARE, *facets.values())), yes, clusters, what="answers", **labels
-                )
-            )
+            name = ", ".join((SHARE, *facets.values()))
+            shares.append(proportions.share(name, yes, clusters, what="answers", **labels))
     return Result("hallucination", shares=tuple(shares), verdicts=verdicts)
 
 

@@ -199,13 +199,11 @@ def _cautions(table: ComponentsTable, requested: Design) -> list[str]:
     """Say what no number of this table shows: replies left out, factors of one level, scores at an end of the scale."""
     # What repeats within a judge are its judgements of one answer, and not the runs of the study.
     judged_again = "judge" in requested.nested.get("repeat", ())
-    cautions = [
-        "each judge judged an answer once, so what judging it again would change cannot be told"
-        if name == "repeat" and judged_again
-        else f"one {name} only, so what it adds cannot be told"
-        for name in requested.factors
-        if name not in table.design.factors
-    ]
+    single = [name for name in requested.factors if name not in table.design.factors]
+    cautions = [f"one {name} only, so what it adds cannot be told" for name in single]
+    if judged_again and "repeat" in single:
+        once = "each judge judged an answer once, so what judging it again would change cannot be told"
+        cautions[single.index("repeat")] = once
     if table.left_out > _MANY_LEFT_OUT:
         cautions.append(f"{table.left_out:.0%} of the replies are left out: the rest may not stand for them")
     values = table.values[np.isfinite(table.values)]
@@ -270,14 +268,9 @@ class Design:
     def without(self, factors: Iterable[str]) -> Design:
         """Return the design with some factors left out, because they have one level."""
         removed = set(factors)
-        return Design(
-            tuple(name for name in self.factors if name not in removed),
-            {
-                name: tuple(parent for parent in parents if parent not in removed)
-                for name, parents in self.nested.items()
-                if name not in removed
-            },
-        )
+        nested = {n: parents for n, parents in self.nested.items() if n not in removed}
+        remaining = {n: tuple(p for p in parents if p not in removed) for n, parents in nested.items()}
+        return Design(tuple(name for name in self.factors if name not in removed), remaining)
 
 
 @dataclass(frozen=True)

@@ -100,11 +100,8 @@ def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, sc
 
 def _calibrated(table: pd.DataFrame, column: str, score: str) -> tuple[dict[str, Result], list[Result]]:
     names = run_table.in_order(table[column])
-    pairs = (
-        [(b, a) for b, a in CONTRASTS if {a, b} <= {*names}]
-        if column == "length_bin"
-        else combinations(names, 2)
-    )
+    of_lengths = [pair for pair in CONTRASTS if {*pair} <= {*names}]
+    pairs = of_lengths if column == "length_bin" else combinations(names, 2)
     prefix, facet = ("", "group") if column == "all" else (f"{column} ", column)
     mean, difference = f"calibrated mean of {score}", f"calibrated difference of {score}"
     contrasts: list[Contrast] = [(f"{mean}, {prefix}{name}", name, None) for name in names]
@@ -183,9 +180,8 @@ def compare_with_people(
         differences, bases = scored["ensemble"] - scored[score], list(scored["unit"])
         difference = mean_estimate(empty, differences, bases, "no run was scored by both", tested=True)
         estimates.append(replace(difference, p_value=None))
-        estimates += [
-            _icc(person, ratings, judge, by_judge[judge], score) for judge in run_table.in_order(by_judge)
-        ]
+        judges = run_table.in_order(by_judge)
+        estimates += [_icc(person, ratings, judge, by_judge[judge], score) for judge in judges]
     for (first, ratings), (second, counterparts) in combinations(people.items(), 2):
         estimates.append(_icc(first, ratings, second, counterparts, score))
     return tuple(estimates)
@@ -237,11 +233,8 @@ def _mean_sentence(result: Result) -> str:
     text = result.calibrated.sentence()
     if result.tuning is None:
         return text
-    parts = [
-        f"{raters} alone {mean.estimate:.3f}"
-        for raters, mean in (("people", result.people), ("judges", result.judges))
-        if mean.estimate is not None
-    ]
+    alone = (("people", result.people.estimate), ("judges", result.judges.estimate))
+    parts = [f"{raters} alone {mean:.3f}" for raters, mean in alone if mean is not None]
     return f"{text} For comparison: {', '.join(parts)}; the judges' weight is {result.tuning:.2f}."
 
 

@@ -184,11 +184,8 @@ def sign_flip(differences: ArrayLike, seed: int = 0) -> SignFlip:
         sums, sizes = np.append(sums, d.sum() - sums), np.append(sizes, count - sizes)
     sums = np.where(np.abs(sums) <= _SLACK * float(np.abs(d).sum()), 0.0, sums)
     means = np.sort(sums[sizes > 0] / sizes[sizes > 0])
-    method = (
-        f"all {patterns} sign patterns"
-        if exact
-        else f"{patterns} sign patterns drawn with seed {seed} (Phipson & Smyth 2010)"
-    )
+    drawn = f"{patterns} sign patterns drawn with seed {seed} (Phipson & Smyth 2010)"
+    method = f"all {patterns} sign patterns" if exact else drawn
     fewer, pairs = int(min((means <= 0).sum(), (means >= 0).sum())), len(means) // 2 + 1
     p_value = min(1.0, (fewer + 1) / pairs)
     k = math.floor(pairs * LEVEL + _SLACK)

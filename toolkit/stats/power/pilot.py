@@ -47,11 +47,8 @@ def _rows(result: Result) -> Iterator[Row]:
 
 def _sentence(result: Result) -> str:
     """Return every answer in words."""
-    parts = [
-        f"{contrast.name}: {answer.sentence()}"
-        for contrast in result.contrasts
-        for answer in contrast.select()[1:]
-    ]
+    answers = ((contrast.name, answer) for contrast in result.contrasts for answer in contrast.select()[1:])
+    parts = [f"{name}: {answer.sentence()}" for name, answer in answers]
     return " ".join([*parts, *(f"{note[0].upper()}{note[1:]}." for note in result.notes)])
 
 
@@ -184,11 +181,9 @@ def _within(
     pooled = (wide["var"][list(pair)] * freedom).sum() / freedom.sum()
     counts = wide["count"].loc[paired, list(pair)]
     shares = 1.0 / pd.Series(1.0, index=paired).groupby(level="unit").transform("sum") ** 2
-    observed, once = (
-        ((pooled / repeats).sum(axis=1) * shares).groupby(level="unit").sum()
-        for repeats in (counts, counts**0)
-    )
-    return float(observed.mean()), float(once.mean())
+    parts = (((pooled / repeats).sum(axis=1) * shares) for repeats in (counts, counts**0))
+    observed, once = (float(part.groupby(level="unit").sum().mean()) for part in parts)
+    return observed, once
 
 
 def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:

@@ -149,10 +149,8 @@ def bases_needed(effect: float, sd: float, *, power: float = 0.8, alpha: float =
     14
     """
     _check(effect, sd, alpha, power)
-    answer, d_z = (
-        PowerAnswer(f"bases needed for power {power:g}", method=EXACT, unit="bases"),
-        abs(effect) / sd,
-    )
+    answer = PowerAnswer(f"bases needed for power {power:g}", method=EXACT, unit="bases")
+    d_z = abs(effect) / sd
     n = smallest(lambda m: t_power(m - 1, d_z * math.sqrt(m), alpha), power, 2.0) if effect else None
     if n is None:
         small = f"d_z = {d_z:.3g} is too small for any study"

@@ -241,11 +241,8 @@ def _by_model(cells: pd.DataFrame, unit: str, scale: float) -> Estimates:
             others = "the other models" if len(models) > 2 else str(models[1])
             contrast, statistic = f"{longer}-{shorter}", f"less that of {others}"
             difference = values[model] - values.drop(columns=model).mean(axis=1)
-            labels = {
-                "statistic": statistic,
-                "facets": {"contrast": contrast, "model": str(model)},
-                "unit": unit,
-            }
+            facets = {"contrast": contrast, "model": str(model)}
+            labels = {"statistic": statistic, "facets": facets, "unit": unit}
             name, needed = f"{contrast} of {model} {statistic}", "the scores of all models"
             results.append(mean_over_bases(name, difference, bases, scale, needed, **labels))
     return tuple(results)
@@ -327,12 +324,8 @@ def equivalences(
     """Return the tests of differences, each with its values by base; none without a margin, or of another unit."""
     if margin is None or not isinstance(unit, run_table.Points):
         return ()
-    return judged_equivalent(
-        replace(
-            equivalence(gain.name, values, margin, unit=unit, scale=scale), missing=gain.missing, n=gain.n
-        )
-        for gain, values in gains
-    )
+    tests = ((g, equivalence(g.name, values, margin, unit=unit, scale=scale)) for g, values in gains)
+    return judged_equivalent(replace(test, missing=gain.missing, n=gain.n) for gain, test in tests)
 
 
 def judged_equivalent(tests: Iterable[Estimate]) -> Estimates:

@@ -83,11 +83,10 @@ def length_and_information(runs: pd.DataFrame, score: str = SCORE, *, margin: fl
 
     pairs = (*LENGTH_PAIRS, *INFORMATION_PAIRS, *_TOTAL)
     values = [steps[step][more] - steps[step][less] for more, less, step in pairs]
+    needed, names = "scores of all three prompts", [f"{more}-{less}" for more, less, _ in pairs]
     means = [
-        contrasts.mean_over_bases(
-            f"{more}-{less}", gain, bases, scale, "scores of all three prompts", unit=unit
-        )
-        for (more, less, _), gain in zip(pairs, values, strict=True)
+        contrasts.mean_over_bases(name, gain, bases, scale, needed, unit=unit)
+        for name, gain in zip(names, values, strict=True)
     ]
     differences = contrasts.on_models(means, (complete[step] for *_, step in pairs), checked["model"])
     gains = list(zip(differences, values, strict=True))
