@@ -31,8 +31,9 @@ Numbered = tuple[str, str]
 def bundle_place(folder: Path, status: Mapping[str, Any]) -> Path:
     """Return the folder of a bundle where it may be written, and there is something to write."""
     if not status["done"]:
-        nothing = "no run has succeeded yet, so there is nothing to bundle; run it first"
-        raise InputError(f"study {status['study']}: {nothing}")
+        raise InputError(
+            f"study {status['study']}: no run has succeeded yet, so there is nothing to bundle; run it first"
+        )
     claim_folder(status["study"], folder)
     return folder
 
@@ -109,8 +110,7 @@ def _inputs(numbered: Sequence[tuple[Shown, Numbered]]) -> str:
         else:
             lines.append(rf"\bundletable{{{path}}}")
     lines = [r"\begingroup\bundlehere", *lines, r"\endgroup"]
-    noted = [(shown.notes, reference) for shown, (_, reference) in numbered if shown.notes]
-    notes = [rf"\item[{reference}] {escape_breaking(text)}" for text, reference in noted]
+    notes = [rf"\item[{ref}] {escape_breaking(shown.notes)}" for shown, (_, ref) in numbered if shown.notes]
     if notes:  # after figures that float
         head = rf"\clearpage\paragraph{{{NOTES}}}\mbox{{}}"
         lines += [head, r"\begin{description}\small", *notes, r"\end{description}"]
@@ -144,8 +144,9 @@ def check_format(name: str) -> None:
         try:
             import pypandoc  # type: ignore[import-untyped]  # noqa: F401
         except ImportError:
-            advice = "needs pandoc; pip install 'llm-security-toolkit[word]' brings it"
-            raise InputError(f"format {name}: {advice}") from None
+            raise InputError(
+                f"format {name}: needs pandoc; pip install 'llm-security-toolkit[word]' brings it"
+            ) from None
 
 
 def write_document(folder: Path, title: str, blocks: Sequence[Block], study: str) -> Path:

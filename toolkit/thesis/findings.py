@@ -297,10 +297,12 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
         least = min(tested, key=lambda number: number.p_value or 0.0)
         counts = {"distinct": sum(verdict_of(number) == DIFFERENT for number in tested), "tests": len(tested)}
         lead = texts["by_model"].format(**counts, **least.facets, statistic=least.statistic)
-        contrast, by_model = least.facets["contrast"], analyses.length_by_model().items()
-        contrasts_by_model = [(model, number) for model, result in by_model for number in result.contrasts]
+        contrast = least.facets["contrast"]
         values = [
-            f"{_rounded(n.estimate)[0]} ({model})" for model, n in contrasts_by_model if n.name == contrast
+            f"{_rounded(number.estimate)[0]} ({model})"
+            for model, of_model in analyses.length_by_model().items()
+            for number in of_model.contrasts
+            if number.name == contrast
         ]
         end = texts["each"].format(contrast=contrast, values=joined(values))
         yield _stated(question, lead, least, 0, end)
@@ -364,8 +366,9 @@ def _information(analyses: Analyses, question: str) -> Iterator[Statement]:
     parted, names = analyses.length_and_information(), TEXTS["prompts"]
     for lead, pairs in (("length", LENGTH_PAIRS), ("information", INFORMATION_PAIRS)):
         for (more, less, _), number in list(zip(pairs, getattr(parted, lead), strict=True))[:2]:
-            words = TEXTS["length_and_information"][lead]
-            yield _compared(question, names[more], names[less], number, lead=words)
+            yield _compared(
+                question, names[more], names[less], number, lead=TEXTS["length_and_information"][lead]
+            )
     if uneven := captions.uneven_words((*parted.length, *parted.information)):
         yield Statement(question, captions.capital(uneven))
 
@@ -530,8 +533,9 @@ def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Statement]:
         pairs = combinations(dict.fromkeys(frame[by]), 2)
         contrasts = zip(pairs, compare_one_shot(frame, by).contrasts, strict=True)
         for pair, number in contrasts:
-            is_document = by == "document"
-            earlier, later = (document_words(n) if is_document else texts[by].format(name=n) for n in pair)
+            earlier, later = (
+                document_words(name) if by == "document" else texts[by].format(name=name) for name in pair
+            )
             count = number.n["questions"]
             lead = texts["over"].format(count=count, questions=counted(count + number.missing, "questions"))
             yield _compared(texts["by"][by], later, earlier, number, unit="", lead=lead)

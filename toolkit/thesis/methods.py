@@ -131,8 +131,9 @@ def statistics_used(evidence: Evidence) -> dict[str, tuple[Sentence, ...]]:
     signs = [sign for entry in data["method"] for sign in entry.get("method", ())]
     names = dict.fromkeys(number.method for number in evidence.calculated)
     if further := [name for name in names if name and not any(fnmatchcase(name, sign) for sign in signs)]:
-        more = Sentence(f"Results also name these methods: {'; '.join(further)}")
-        section["Intervals and tests"] += (more,)
+        section["Intervals and tests"] += (
+            Sentence(f"Results also name these methods: {'; '.join(further)}"),
+        )
     return section
 
 
@@ -193,7 +194,7 @@ class Done:
     paid: Sequence[Asked]
     status: Mapping[str, Any]
     manifest: Mapping[str, Any]
-    evidence: Evidence = field(default_factory=Evidence)
+    evidence: Evidence = NO_EVIDENCE
     unscored: int = 0
     zeros: str = ""
     people: tuple[int, int] = (0, 0)
@@ -332,8 +333,9 @@ def _on_a_line(value: Any) -> Any:
     if isinstance(value, _Cite):
         return value
     categories = ("Cc", "Zl", "Zp")
-    blank = (unicodedata.category(c) in categories or ord(c) >= _FIRST_SIGN for c in str(value))
-    return "".join(" " if is_blank else c for c, is_blank in zip(str(value), blank, strict=True))
+    return "".join(
+        " " if unicodedata.category(c) in categories or ord(c) >= _FIRST_SIGN else c for c in str(value)
+    )
 
 
 def methods_text(paragraphs: Sequence[Paragraph]) -> str:

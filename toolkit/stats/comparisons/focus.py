@@ -39,7 +39,8 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = SCORE) -> R
     """
     pairs = paired_judgements(on, off, score, "focus contrast", "with and without FSP")
     difference, sizes, runs = paired_difference(pairs, "on - off", score, on)
-    by_bin = contrasts.compare_lengths(runs.assign(**{score: runs["on"] - runs["off"]}), score, primary="")
+    runs[score] = runs["on"] - runs["off"]
+    by_bin = contrasts.compare_lengths(runs, score, primary="")
     notes = pairing_notes(pairs, difference.missing)
     return Result("focus", rows=_rows, difference=difference, effect_sizes=sizes, by_bin=by_bin, notes=notes)
 
@@ -222,7 +223,8 @@ def judge_weighting(runs: pd.DataFrame, judgements: pd.DataFrame, scores: Sequen
     means, differences = judgements.groupby("run_id")[list(scores)].mean(), []
     for name in scores:
         on = runs.assign(judge="all")
-        off = on.assign(**{name: runs["run_id"].map(means[name]).where(runs[name].notna())})
+        off = on.copy()
+        off[name] = runs["run_id"].map(means[name]).where(runs[name].notna())
         pairs = paired_judgements(on, off, name, "judge weighting", "by both weights")
         difference, *_ = paired_difference(pairs, f"{name}, specialization - equal", name, runs)
         counts = {kind: difference.n[kind] for kind in ("bases", "runs")}

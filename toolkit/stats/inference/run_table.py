@@ -53,15 +53,14 @@ def checked_runs(
         # A run that is there twice would narrow every interval that counts runs.
         name = runs["run_id"][runs["run_id"].duplicated()].iloc[0]
         raise InputError(f"runs: run {name!r} is there {int((runs['run_id'] == name).sum())} times; keep one")
-    values = {name: numbers_of("runs", runs, name, finite=True) for name in (score, *numbers)}
-    checked = pd.DataFrame({"unit": runs["unit" if "unit" in runs else "base"].to_numpy()}).assign(
-        base=runs["base"].to_numpy(),
-        model=runs["model"].to_numpy() if "model" in runs else "all",
-        length_bin=runs["length_bin"].astype("object").to_numpy(),
-        score=values[score],
-        **{name: values[name] for name in numbers},
-        **{name: runs[name].astype("object").to_numpy() for name in labels},
-    )
+    checked = pd.DataFrame({"unit": runs["unit" if "unit" in runs else "base"].to_numpy()})
+    checked["base"] = runs["base"].to_numpy()
+    checked["model"] = runs["model"].to_numpy() if "model" in runs else "all"
+    checked["length_bin"] = runs["length_bin"].astype("object").to_numpy()
+    for column, name in (("score", score), *zip(numbers, numbers, strict=True)):
+        checked[column] = numbers_of("runs", runs, name, finite=True)
+    for name in labels:
+        checked[name] = runs[name].astype("object").to_numpy()
     checked.attrs = dict(runs.attrs)  # the scale of the scores
     need_labels("runs", checked, ("base", "unit", "model", *labels))
     if checked["length_bin"].isna().all():
