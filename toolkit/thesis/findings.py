@@ -441,8 +441,9 @@ def _accuracy(analyses: Analyses, question: str) -> Iterator[Statement]:
 def _pairs(analyses: Analyses, question: str) -> Iterator[Statement]:
     votes, texts = analyses.compare_pairs(), TEXTS["compare_models"]
     means = [(item.facets["model"], item) for item in votes.models]
-    words = ("strength", " logits")
-    yield from _ranked(question, means, votes.differences, words, texts["votes"], votes.ranks)
+    yield from _ranked(
+        question, means, votes.differences, ("strength", " logits"), texts["votes"], votes.ranks
+    )
     titles = _judge_titles(analyses.pairs)
     for number in votes.judges:
         yield _stated(question, texts["first"].format(judge=titles[number.facets["judge"]]), number, 0.5)
