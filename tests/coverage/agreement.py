@@ -20,18 +20,16 @@ from draw import (
 )
 from scipy import special
 
-from toolkit.stats.agreement.alpha import (
+from toolkit.stats.agreement.coefficients import (
     OVER_DIMENSIONS,
     OVER_JUDGES,
     alpha_over_dimensions,
     alpha_over_judges,
-    krippendorff_alpha,
-    krippendorff_difference,
-)
-from toolkit.stats.agreement.correlations import (
     clustered_pearson,
     cohen_kappa,
     fleiss_kappa,
+    krippendorff_alpha,
+    krippendorff_difference,
     pearson_between_judges,
     weighted_kappa,
 )

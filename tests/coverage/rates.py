@@ -8,7 +8,7 @@ import pandas as pd
 from draw import at, check, check_test, rejects
 
 from toolkit.scoring import one_shot_score
-from toolkit.stats.comparisons.accuracy import accuracy
+from toolkit.stats.comparisons.models import accuracy
 from toolkit.stats.comparisons.pairs import compare_pairs
 from toolkit.stats.detection.rates import classify, mcnemar
 from toolkit.stats.inference.p_values import holm

@@ -10,7 +10,7 @@ from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa
 from statsmodels.stats.inter_rater import fleiss_kappa as fleiss_of_statsmodels
 
-from toolkit.stats.agreement.correlations import cohen_kappa, fleiss_kappa
+from toolkit.stats.agreement.coefficients import cohen_kappa, fleiss_kappa
 
 GOLDEN = golden("kappa")
 FOUR = golden("weighted_kappa")

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from score_tables import ends, golden
 
-from toolkit.stats.agreement.alpha import krippendorff_alpha
+from toolkit.stats.agreement.coefficients import krippendorff_alpha
 
 GOLDEN = golden("krippendorff_2011")
 

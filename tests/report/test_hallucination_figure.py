@@ -6,7 +6,7 @@ from wording_rules import too_many_sentences
 
 from toolkit.hallucination.figures import RATES, hallucination_figure, hallucination_table
 from toolkit.report.style import PAGE_MM
-from toolkit.stats.detection.deciders import baselines, decider
+from toolkit.stats.detection.rates import baselines, decider
 
 LABELS = [True, False] * 36
 JUDGES = (("primary", "gpt-4-turbo"), ("secondary", "claude-3-5-haiku"), ("tertiary", "llama-3.3-70b"))

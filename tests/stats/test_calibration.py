@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from score_tables import check_shown, crossed, named, numbers
 
-from toolkit.stats.agreement.correlations import clustered_pearson, weighted_kappa
+from toolkit.stats.agreement.coefficients import clustered_pearson, weighted_kappa
 from toolkit.stats.human.calibration import calibrate, prediction_powered_mean
 
 JUDGES = ("primary", "secondary", "tertiary")

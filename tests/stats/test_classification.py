@@ -12,19 +12,17 @@ from sklearn import metrics
 from statsmodels.stats.contingency_tables import mcnemar as mcnemar_of_statsmodels
 from statsmodels.stats.proportion import proportion_confint
 
-from toolkit.stats.detection.deciders import (
-    baselines,
-    compare_deciders,
-    decider,
-    deciders_frame,
-    length_decisions,
-)
 from toolkit.stats.detection.rates import (
     RATES,
     STRICT,
     Confusion,
     auc,
+    baselines,
     classify,
+    compare_deciders,
+    decider,
+    deciders_frame,
+    length_decisions,
     mcnemar,
 )
 

@@ -71,8 +71,7 @@ from toolkit.stats import (
     wilson,
 )
 from toolkit.stats.comparisons.models import paired_difference
-from toolkit.stats.detection.deciders import length_decisions
-from toolkit.stats.detection.rates import confusion
+from toolkit.stats.detection.rates import confusion, length_decisions
 from toolkit.stats.inference.jackknife import ONE_SIDED, with_jackknife
 from toolkit.stats.one_shot.methods import KEYS, score_methods
 

@@ -14,8 +14,7 @@ from score_tables import check_shown, crossed, ends, named, numbers, width
 
 from toolkit.prompt_test import MeasuredTestItem, Measurement, TestItem, mean_result
 from toolkit.stats.agreement.drift import judge_drift
-from toolkit.stats.comparisons.accuracy import accuracy
-from toolkit.stats.comparisons.models import compare_models, paired_difference, rate_difference
+from toolkit.stats.comparisons.models import accuracy, compare_models, paired_difference, rate_difference
 from toolkit.stats.detection.rates import mcnemar
 from toolkit.stats.inference.means import BOUNDED, bounded_mean, clustered_mean
 from toolkit.stats.inference.p_values import equal_differences

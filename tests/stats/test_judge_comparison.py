@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toolkit.stats.agreement.judge_comparison import compare_judges
+from toolkit.stats.agreement.reliability import compare_judges
 from toolkit.stats.result import Estimate
 
 JUDGES = ("primary", "secondary", "tertiary")

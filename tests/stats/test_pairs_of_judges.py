@@ -9,7 +9,7 @@ from scipy import stats
 from score_tables import matrix, width
 from sklearn.metrics import cohen_kappa_score
 
-from toolkit.stats.agreement.correlations import correlation, pearson_between_judges, weighted_kappa
+from toolkit.stats.agreement.coefficients import correlation, pearson_between_judges, weighted_kappa
 
 
 def two(seed, n=30):

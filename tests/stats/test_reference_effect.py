@@ -9,7 +9,7 @@ from statsmodels.stats.multitest import multipletests
 from test_focus_contrast import judgements
 
 from toolkit.stats import jackknife_interval, krippendorff_alpha, reference_effect
-from toolkit.stats.agreement.alpha import krippendorff_difference
+from toolkit.stats.agreement.coefficients import krippendorff_difference
 
 
 def sides():

@@ -11,7 +11,7 @@ from small_study import finished_study
 
 from toolkit.errors import InputError
 from toolkit.people.rating import next_reply, open_round, rate
-from toolkit.stats.agreement.correlations import clustered_pearson
+from toolkit.stats.agreement.coefficients import clustered_pearson
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 

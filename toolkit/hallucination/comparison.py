@@ -33,8 +33,14 @@ from toolkit.plan import Plan
 from toolkit.report.manifest import claim_folder
 from toolkit.runs.execution import each
 from toolkit.runs.ledger import Ledger
-from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
-from toolkit.stats.detection.rates import hallucination_shares
+from toolkit.stats.detection.rates import (
+    Decider,
+    baselines,
+    compare_deciders,
+    decider,
+    deciders_frame,
+    hallucination_shares,
+)
 from toolkit.stats.inference.p_values import LEVEL
 from toolkit.stats.result import ROWS, Estimate, Result, estimates_frame, plain
 from toolkit.store.documents import Call

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from toolkit.report import captions, style
 from toolkit.report.figure import ALONE, About, FigureWithCaption
 from toolkit.report.tables import Table, estimates_table
-from toolkit.stats.detection.deciders import Decider, deciders_frame
+from toolkit.stats.detection.rates import Decider, deciders_frame
 from toolkit.stats.result import Estimate
 from toolkit.words import counted
 

@@ -1,7 +1,4 @@
-r"""The parts of a document, and how LaTeX sets them: Word and Markdown are written from the same parts.
-
-A table is set in the manner of booktabs: numbers aligned, no wider than the page, and over pages where it is long.
-"""
+"""The parts of a document, and how LaTeX sets them, tables as booktabs does; Word and Markdown are made of the same."""
 
 from __future__ import annotations
 
@@ -14,14 +11,7 @@ from typing import Any
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.report.escape import (
-    MISSING,
-    caption_latex,
-    escape,
-    escape_breaking,
-    label_of,
-    readable,
-)
+from toolkit.report.escape import MISSING, caption_latex, escape, escape_breaking, label_of, readable
 from toolkit.stats.result import Estimate
 from toolkit.words import joined
 
@@ -52,10 +42,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Paragraph:
-    r"""A paragraph, with a heading of its own where it has one.
-
-    ``shown`` has the numbers of the figures and tables that it ends with, and the ``\ref`` of LaTeX to each.
-    """
+    r"""A paragraph, perhaps with a heading; ``shown`` has number and ``\ref`` of its figures and tables."""
 
     sentences: tuple[Sentence, ...]
     heading: str = ""
@@ -110,11 +97,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Grid:
-    r"""A table of a frame, whose columns are the heads.
-
-    A table that fits a page floats; a longer one is a ``longtable``. Text that is too wide for a line of 160 mm
-    is broken inside of its column. Rows whose numbers are in ``panels`` are the heads of the rows that follow them.
-    """
+    """A table of a frame, on a page or as ``longtable``; rows in ``panels`` are the heads of those that follow."""
 
     frame: pd.DataFrame
     caption: str
@@ -261,13 +244,10 @@ def _fitted(columns: Sequence[_Column], characters: int) -> list[_Column]:
         shares[id(tallest)] += 1
         spare -= 1
         long = [column for column in long if shares[id(column)] < column.width]
+    paragraph = r">{\raggedright\arraybackslash}p{%.3f\linewidth}"
     return [
-        replace(
-            column,
-            spec=rf">{{\raggedright\arraybackslash}}p{{{share / characters:.3f}\linewidth}}",
-            widths=(share,),
-        )
-        if (share := shares.get(id(column)))
-        else column
-        for column in columns
+        replace(c, spec=paragraph % (shares[id(c)] / characters), widths=(shares[id(c)],))
+        if id(c) in shares
+        else c
+        for c in columns
     ]

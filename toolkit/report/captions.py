@@ -1,7 +1,4 @@
-"""What stands under a figure or table: three sentences (what is seen, n and intervals, what to note), and its notes.
-
-A caption of nine sentences is not read. What is missing never leaves it; reasons and details stand in the notes.
-"""
+"""What stands under a figure or table: three sentences (what is seen, n and intervals, what to note), and its notes."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -32,11 +29,7 @@ NO_INTERVALS = "no intervals"
 
 @dataclass(frozen=True)
 class Context:
-    """What the captions of one study share: where the numbers come from, what is missing, and what warns a reader.
-
-    ``note`` ends every caption: the note of the study file, accepted flaws, replies that are not whole. ``notes`` end
-    the notes. ``lengths`` are the prompt lengths that have scores, in words.
-    """
+    """What the captions of one study share: source, what is missing, lengths, and ends of caption and notes."""
 
     source: str = ""
     missing: str = ""
@@ -56,10 +49,7 @@ class Context:
         notes: Iterable[object] = (),
         estimates: Iterable[Estimate] = (),
     ) -> tuple[str, str]:
-        """Return caption and notes: what is lead, the clauses on n and intervals, those to note, and further sentences.
-
-        Of the estimates the caption names those that there are none of; why, and how each interval was made, the notes.
-        """
+        """Return caption and notes: lead, clauses on n and intervals, those to note, and why and how in the notes."""
         results = list(estimates)
         absent = dict.fromkeys(e.name for e in results if not e.estimable)
         uneven = uneven_words(results)

@@ -47,11 +47,7 @@ MISSING = "--"  # what a cell shows when there is no number; never a zero
 
 
 def escape(text: object) -> str:
-    r"""Return text as LaTeX that prints it and does nothing else.
-
-    Characters of control are dropped, white space becomes one space, and a character that pdflatex cannot
-    print is named by its code point instead of stopping the thesis.
-    """
+    """Return text as LaTeX that prints it and does nothing else; a sign that LaTeX lacks is named by its code point."""
     return _escaped(_plain(text))
 
 
@@ -70,10 +66,7 @@ def _escaped_token(match: re.Match[str]) -> str:
 
 
 def escape_breaking(text: object) -> str:
-    r"""Return text as `escape` does, with places in its long words where a line may end.
-
-    A name of a model without a blank would otherwise stand out of the page.
-    """
+    """Return text as `escape` does, with places in its long words, such as names of models, where a line may end."""
     return " ".join(
         # A short word of signs that cannot be printed is a long one of their names.
         _escaped(word).replace("{]}{[}", r"{]}\allowbreak{}{[}")
@@ -92,21 +85,14 @@ def caption_latex(caption: str) -> str:
 
 
 def label_of(name: str, study: str = "") -> str:
-    r"""Return what stands in ``\label`` behind its ``fig:`` or ``tab:``: the study, then the name.
-
-    One thesis may hold the bundles of several studies, whose figures have the same names.
-    """
+    r"""Return what stands in ``\label`` after ``fig:`` or ``tab:``: the study, of several in a thesis, and the name."""
     label = "".join(c if c in _LABEL_SIGNS else "-" for c in name)
     return f"{''.join(c if c in _STUDY_SIGNS else '-' for c in study)}:{label}" if study else label
 
 
 @contextmanager
 def names_kept(names: Iterable[str], titles: Mapping[str, str] = NO_TITLES) -> Iterator[None]:
-    """Write files in which the names of models, judges and the like stand as they are given, whatever is in them.
-
-    Names with a title, those of the dimensions of a rubric of one's own, stand by it; one that may be a word of any
-    sentence stands as it is.
-    """
+    """Write files in which names of models, judges and the like stand as they are given, or by their titles."""
     titles = {name: title for name, title in titles.items() if "_" in name}
     pattern = re.compile(f"{_REPLACED}|[.:;] ")  # text of others
     own = {name for name in names if name} - _FIELD_TERMS.keys() - titles.keys()

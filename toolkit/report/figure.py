@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 import pandas as pd
@@ -19,14 +19,9 @@ from toolkit.report import captions
 from toolkit.report.blocks import Grid, Picture, Shown
 from toolkit.report.escape import readable
 from toolkit.report.show import PNG_DPI, Files, picture_html, plain_text
-from toolkit.report.style import (
-    ModelStyle,
-    is_wide,
-    message_figure,
-    model_styles,
-    thesis_style,
-)
+from toolkit.report.style import ModelStyle, is_wide, message_figure, model_styles, thesis_style
 from toolkit.report.tables import Table
+from toolkit.stats import WORDS
 from toolkit.stats.result import Estimate
 from toolkit.words import SCALE, agreeing, choices, counted
 
@@ -46,10 +41,7 @@ class NothingToDraw(Exception):
 
 @dataclass(frozen=True)
 class FigureWithCaption:
-    """A figure that explains itself; a notebook shows it when it is the last line of a cell.
-
-    ``estimates`` are those whose intervals it draws, ``notes`` what is true of it and not in its caption.
-    """
+    """A figure that explains itself in a notebook; ``notes`` is what is true of it and not in its caption."""
 
     name: str
     figure: Figure
@@ -73,10 +65,7 @@ class FigureWithCaption:
 
 @dataclass(frozen=True)
 class About(captions.Context):
-    """What the figures of one study share: what their captions do, n, rates, a look per model.
-
-    ``judges`` are the names of the judges by their role, which tells a reader nothing.
-    """
+    """What the figures of one study share: what their captions do, n, rates, a look per model, names of judges."""
 
     n: Mapping[str, int] = field(default_factory=dict)
     repeats: int | None = None
@@ -102,16 +91,28 @@ class About(captions.Context):
         missing: str | None = None,
         also: Iterable[object] = (),
     ) -> FigureWithCaption:
-        """Return a figure with what its caption and notes say.
-
-        Its n and what is missing are those of the study where none are given; clauses in ``also`` follow them.
-        """
+        """Return a figure with caption and notes; n and what is missing are the study's by default."""
         n = self.n if n is None else n
         missing = self.missing if missing is None else missing
         intervals = captions.interval_words(estimates) if estimates else captions.NO_INTERVALS
         basis = [counts or captions.n_words(n), intervals, missing, *also]
         caption, remarks = self.compose(lead, basis, note, notes, estimates)
         return FigureWithCaption(name, figure, caption, alt_text, data, n, estimates=estimates, notes=remarks)
+
+    def worded(
+        self,
+        name: str,
+        figure: Figure,
+        data: pd.DataFrame,
+        words: Mapping[str, object],
+        note: Iterable[object] = (),
+        notes: Iterable[object] = (),
+        **more: Any,
+    ) -> FigureWithCaption:
+        """Return a figure with the sentences of the table of words, in whose braces ``words`` stand."""
+        text, known = captions.TEXTS.get(name, captions.TEXTS["own"]), {**WORDS.get(name, {}), **words}
+        alt_text, lead, first = (text.get(part, "").format(**known) for part in ("alt", "seen", "note"))
+        return self.figure(name, figure, data, alt_text, lead, [first, *note], notes, **more)
 
     def nothing_drawn(self, name: str, reason: str, lead: str, *, left_out: str = "") -> FigureWithCaption:
         """Return the figure that says why there is nothing to draw."""
@@ -182,16 +183,10 @@ def about_scores(analyses: Analyses, note: str) -> About:
     if not analyses.answers("reliability"):
         n.pop("judges")
     return About(
-        n=n,
-        source=f"Scores {analyses.name}",
-        missing=captions.missing_words(runs, judged),
-        lengths=captions.lengths_words(judged),
-        note=note,
-        repeats=n["repeats"],
-        models=tuple(sorted(runs["model"].unique())),
-        study=analyses.name,
-        scale=analyses.scale,
-    )
+        n=n, source=f"Scores {analyses.name}", missing=captions.missing_words(runs, judged),
+        lengths=captions.lengths_words(judged), note=note, repeats=n["repeats"],
+        models=tuple(sorted(runs["model"].unique())), study=analyses.name, scale=analyses.scale,
+    )  # fmt: skip
 
 
 def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes:
@@ -216,10 +211,7 @@ def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes
 
 
 def save_figure(figure: FigureWithCaption, folder: Path | str) -> Files:
-    """Write ``NAME.pdf``, ``.svg`` and ``.png`` (300 dpi), ``.csv`` (its data), ``.txt`` (its caption) and its notes.
-
-    The alt text stands inside of the pictures: Subject of the PDF, ``desc`` of the SVG, Description of the PNG.
-    """
+    """Write pictures of a figure (PDF, SVG, PNG of 300 dpi; the alt text is in them), its data, caption and notes."""
     picture = Picture(figure.name, figure.caption, figure.alt_text, figure.is_wide)
     contents = {f".{kind}": render(figure, kind) for kind in PICTURES}
     contents |= {".csv": csv_bytes(figure.data), ".txt": _text(figure.caption)}

@@ -87,20 +87,15 @@ def toolkit_commit() -> str | None:
     try:
         head = subprocess.run(
             ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
     except FileNotFoundError:
         return None
     return head.stdout.strip() or None
 
 
 def write_manifest(folder: Path, facts: Mapping[str, Any], files: Iterable[Path]) -> Path:
-    """Write what a bundle was made from and the SHA-256 of its files, and remove files of an earlier bundle.
-
-    Only what the manifest before names and nobody has changed since is removed.
-    """
+    """Write what a bundle was made from and the SHA-256 of its files; unchanged files of an earlier one go."""
     sums = {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
     path = folder / MANIFEST
     if path.is_file():
@@ -134,11 +129,7 @@ def write_own(path: Path, content: bytes, mark: bytes) -> Path:
 
 
 def claim_folder(owner: str, *folders: Path) -> None:
-    """Make sure that what is written into folders takes the place of nothing but earlier files of the same owner.
-
-    Each is empty, or carries a manifest of the owner, a study or a batch, and carries one from now on: what was killed
-    half-way may go on.
-    """
+    """Claim folders that are empty or carry a manifest of the same owner, a study or a batch; refuse others."""
     for folder in folders:
         path = folder / MANIFEST
         if folder.exists() and not folder.is_dir():

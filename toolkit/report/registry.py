@@ -21,24 +21,7 @@ from toolkit.report.figure import (
     save_table,
     take_away_others,
 )
-from toolkit.report.plots.cost_quality import cost_quality
-from toolkit.report.plots.judges import (
-    decision_study,
-    icc_forest,
-    judge_agreement,
-    judge_drift,
-    judges,
-    variance_components,
-)
-from toolkit.report.plots.missing import missing_data, score_distribution
-from toolkit.report.plots.prompt_length import (
-    dimension_profile,
-    equivalence,
-    length_effects,
-    length_information,
-    length_slope,
-    quality_by_length,
-)
+from toolkit.report.plots import cost_quality, judges, missing, prompt_length
 from toolkit.report.plots.results import (
     hallucination_shares,
     model_means,
@@ -57,10 +40,7 @@ from toolkit.words import choices
 
 @dataclass(frozen=True)
 class Row:
-    """A figure: how it is drawn from the analyses, and which of them it asks.
-
-    One that stands in for an analysis is drawn where the scores cannot answer that.
-    """
+    """A figure: how it is drawn, which analysis it asks, and which one it stands in for where scores lack that."""
 
     draw: Callable[[Analyses, About], FigureWithCaption]
     asks: str
@@ -74,25 +54,25 @@ class Row:
 
 
 FIGURES = (
-    Row(length_effects, "length"),
-    Row(quality_by_length, "length"),
-    Row(length_information, "length_and_information"),
-    Row(score_distribution, "ceiling"),
-    Row(equivalence, "length"),
+    Row(prompt_length.length_effects, "length"),
+    Row(prompt_length.quality_by_length, "length"),
+    Row(prompt_length.length_information, "length_and_information"),
+    Row(missing.score_distribution, "ceiling"),
+    Row(prompt_length.equivalence, "length"),
     Row(model_means, "compare_models", stands_in_for="length"),
     Row(pair_strengths, "compare_pairs", needs_scores=False),
     Row(position_bias, "compare_pairs", needs_scores=False),
-    Row(dimension_profile, "dimension_profile"),
-    Row(cost_quality, "pareto"),
-    Row(length_slope, "length_bias"),
-    Row(judge_agreement, "reliability"),
-    Row(icc_forest, "reliability"),
-    Row(variance_components, "generalizability"),
-    Row(decision_study, "generalizability"),
-    Row(judges, "compare_judges"),
-    Row(judge_drift, "judge_drift"),
+    Row(prompt_length.dimension_profile, "dimension_profile"),
+    Row(cost_quality.cost_quality, "pareto"),
+    Row(prompt_length.length_slope, "length_bias"),
+    Row(judges.judge_agreement, "reliability"),
+    Row(judges.icc_forest, "reliability"),
+    Row(judges.variance_components, "generalizability"),
+    Row(judges.decision_study, "generalizability"),
+    Row(judges.judges, "compare_judges"),
+    Row(judges.judge_drift, "judge_drift"),
     Row(hallucination_shares, "hallucination", needs_scores=False),
-    Row(missing_data, "missing", needs_scores=False),
+    Row(missing.missing_data, "missing", needs_scores=False),
 )
 """In the order in which bundle and thesis show them."""
 NAMES = tuple(row.name for row in FIGURES)
@@ -113,12 +93,8 @@ def draw_study(
         raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], names)}")
     # What a study does not set out to measure is no loss to be named.
     foreign = QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else set()
-    unasked = {
-        **dict.fromkeys(PAIRWISE, analyses.pairs),
-        "judge_drift": analyses.drift,
-        "hallucination": analyses.hallucination_verdicts,
-        "length_and_information": analyses.runs_with_arms,
-    }
+    unasked = {"judge_drift": analyses.drift, "length_and_information": analyses.runs_with_arms}
+    unasked |= dict.fromkeys(PAIRWISE, analyses.pairs) | {"hallucination": analyses.hallucination_verdicts}
     foreign |= {name for name, frame in unasked.items() if frame.empty}
     rows = [row for row in _figures() if row.name in only]
     for row in () if only else _figures():
@@ -156,10 +132,7 @@ def write_figures(
     *,
     progress: bool = False,
 ) -> Files:
-    """Write every figure and table that a judged study can give; the same study gives the same bytes.
-
-    With names in ``only`` these figures alone are calculated and written, and no table.
-    """
+    """Write every figure and table of a study, or the figures in ``only``; the same study gives the same bytes."""
     folder = Path(folder)
     figures = draw_study(analyses, context, only, progress=progress)
     files = save_drawn(figures, folder / "figures", context, part=bool(only))
@@ -202,11 +175,7 @@ def _tables(analyses: Analyses, context: About) -> list[Table]:
 def save_drawn(
     figures: Sequence[FigureWithCaption], folder: Path, context: About, *, part: bool = False
 ) -> Files:
-    """Write the figures that hold something, and name those that do not with the reason.
-
-    The files that an earlier call wrote of a figure which is now left out are taken away: they show what no longer
-    holds.
-    """
+    """Write figures that hold something, name the others with the reason, and take their earlier files away."""
     path = folder / LEFT_OUT
     files = Files()
     names = [row.name for row in _figures()]

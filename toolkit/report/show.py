@@ -142,11 +142,7 @@ def alt_text_of(picture: Path | None) -> str:
 
 
 class Files(list[Path]):
-    """Paths of what was written, which show their figures with captions as the last line of a cell.
-
-    ``shown`` are the figures and tables that were written, ``left_out`` the figures that could not be drawn, each with
-    its reason.
-    """
+    """Paths of what was written, which show their figures with captions in a notebook, and what was left out."""
 
     def __init__(
         self,
@@ -277,8 +273,8 @@ def print_text(text: str) -> None:
     Parameters
     ----------
     text
-        Any text; control characters other than line ends and tabs are dropped, line ends are made equal,
-        and lines are wrapped.
+        Any text; control characters other than line ends and tabs are dropped, line ends are made equal, and lines are
+        wrapped.
 
     Examples
     --------

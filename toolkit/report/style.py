@@ -97,11 +97,7 @@ def sized(width: float | None = None, font: float | None = None) -> Iterator[Non
 
 
 def new_figure(width_mm: float, height_mm: float) -> Figure:
-    """Return an empty figure that no window and no backend of the user knows of.
-
-    The size is that on a page of 160 mm in type of 9 pt; on another page the width follows the page and the height the
-    type, so that lines keep their distance.
-    """
+    """Return an empty figure of a size in mm, that on a page of 160 mm in type of 9 pt."""
     if not (width_mm > 0 and height_mm > 0):
         raise InputError(f"figure size {width_mm} x {height_mm} mm: give two positive sides")
     page, font = _SIZE.get()
@@ -117,11 +113,7 @@ def is_wide(figure: Figure) -> bool:
 
 
 def settle(figure: Figure) -> Figure:
-    """Lay the figure out once and for all, and return it.
-
-    The layout of matplotlib moves a little with every drawing and with the resolution; a figure that is laid
-    out again for PDF and for PNG is two figures, and the second PDF differs from the first.
-    """
+    """Lay a figure out once and for all: a layout moves with every drawing, so that PDF and PNG would differ."""
     for _ in range(2):
         if (engine := figure.get_layout_engine()) is not None:
             engine.execute(figure)  # without drawing, which takes as long again
@@ -132,12 +124,7 @@ def settle(figure: Figure) -> Figure:
 
 
 def model_styles(names: Iterable[str], among: Iterable[str] = ()) -> dict[str, ModelStyle]:
-    """Give every model its own look, the same in every figure of a study and whatever the order of the names.
-
-    The hash of the name picks the colour. Two models that pick the same one are told apart by moving the
-    alphabetically later one on, so up to six models differ in colour, eight in marker and forty-eight in one of the
-    two.
-    """
+    """Give every model its own look, the same in every figure: the hash of its name picks, and later ones move on."""
     drawn = set(names)
     colours, slots = len(PALETTE), len(PALETTE) * len(MARKERS)
     used: set[int] = set()
@@ -193,10 +180,7 @@ def cut_axis(
     *,
     which: str = "y",
 ) -> str:
-    """Show the part of the scale that the values take, with a slanted mark where it is cut; return words on that.
-
-    Beside the values ``pad`` is left, or a twentieth of the scale.
-    """
+    """Show the part of the scale that values take (and ``pad``), with marks where it is cut; return words on that."""
     pad = (scale[1] - scale[0]) / 20 if pad is None else pad
     numbers = [value for value in values if pd.notna(value)]
     ends = (max(scale[0], min(numbers) - pad), min(scale[1], max(numbers) + pad))
@@ -206,14 +190,8 @@ def cut_axis(
         if end != limit:
             at = ([0], [far]) if which == "y" else ([far], [0])
             axes.plot(
-                *at,
-                color=INK,
-                linestyle="none",
-                marker=way,
-                markersize=8,
-                clip_on=False,
-                transform=axes.transAxes,
-            )
+                *at, color=INK, linestyle="none", marker=way, markersize=8, clip_on=False, transform=axes.transAxes,
+            )  # fmt: skip
     part = "{:.2g} to {:.2g} of the scale from {:g} to {:g}".format(*ends, *scale)
     return f"the score axis is cut (slanted marks): it shows {part}" if ends != scale else ""
 
@@ -242,24 +220,15 @@ def density(
 def threshold(axes: Axes, at: float, label: str) -> None:
     """Name a line above the panel."""
     axes.text(
-        at,
-        1.01,
-        label,
-        transform=axes.get_xaxis_transform(),
-        color=INK,
-        fontsize="small",
-        ha="center",
+        at, 1.01, label, transform=axes.get_xaxis_transform(), color=INK, fontsize="small", ha="center",
         va="bottom",
-    )
+    )  # fmt: skip
 
 
 def grid(
     count: int, *, across: int = 3, head: float, tall: float, lone: float | None = None, **shared: Any
 ) -> tuple[Figure, list[Axes], int]:
-    """Return a figure with a panel for each of some things, the panels, and how many stand side by side.
-
-    One panel takes a column of the thesis and several take its page; ``lone`` is how tall one alone is.
-    """
+    """Return a figure with a panel for each thing, the panels, and how many stand side by side."""
     side = min(across, count)
     down = -(-count // side)
     height = lone if side == 1 and lone is not None else tall
@@ -462,10 +431,7 @@ def _line(name: str) -> str:
 
 
 def data_of(parts: Iterable[tuple[Any, ...]], columns: Sequence[str], *, every: bool = False) -> pd.DataFrame:
-    """Return the data of a figure: what each estimate is of, then its fields and counts that the columns name.
-
-    What is not estimable has no row, unless ``every`` one has.
-    """
+    """Return the data of a figure: keys, fields and counts of each estimate that there is, or of ``every`` one."""
     rows = [
         (*keys, *(getattr(e, name, e.n.get(name)) for name in columns[len(keys) :]))
         for *keys, e in parts

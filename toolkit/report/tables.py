@@ -67,10 +67,7 @@ def estimates_table(
     note: Sequence[object] = (),
     notes: Sequence[object] = (),
 ) -> Table:
-    """Return results as a table with their data, each statistic a column where it repeats.
-
-    The n of all stands in the caption once; what differs stands beside its row or in the notes.
-    """
+    """Return results as a table with their data, each statistic a column where it repeats, and the n of all once."""
     results = [result for _, result in keyed]
     cells = _cells(keyed)
     panels = _panels(cells)
@@ -230,10 +227,7 @@ def with_interval(estimate: Estimate) -> str:
 
 
 def reliability_table(reliability: Reliability, *, context: Context = ALONE) -> Table:
-    """Return how far the judges agree, one row a dimension: ICC(A,1), ICC(A,k) and alpha over judges.
-
-    Leniency of a judge is error here, so the absolute-agreement forms are printed.
-    """
+    """Return how far the judges agree, a row a dimension: ICC(A,1), ICC(A,k), for leniency is error here, and alpha."""
     keyed: list[Keyed] = []
     for key, forms in reliability.icc.items():
         estimates = [form for form in forms if form.name in ("ICC(A,1)", "ICC(A,k)")]
@@ -260,16 +254,9 @@ def judges_table(comparison: Result, judges: Mapping[str, str], *, context: Cont
 
 
 def length_table(
-    comparison: Result,
-    other: Result | None = None,
-    *,
-    beside: str = "",
-    context: Context = ALONE,
+    comparison: Result, other: Result | None = None, *, beside: str = "", context: Context = ALONE
 ) -> Table:
-    """Return the means of the length bins and their paired differences, with P values and effect sizes.
-
-    The same of the ``other`` composite is printed below, where there is one; the sentence ``beside`` says which it is.
-    """
+    """Return means, differences and effect sizes of the lengths, and below those of the ``other`` composite."""
     keyed: list[Keyed] = [("per bin", e) for e in comparison.per_bin]
     keyed += [("contrasts", e) for e in comparison.contrasts]
     if other is not None:

@@ -30,10 +30,7 @@ _NAMED = ("Co", "Zl", "Zp")  # private use, line and paragraph separators
 
 
 def visible(text: str) -> str:
-    """Return text without hidden or acting characters; line ends and tabs stay.
-
-    `toolkit.report.show.plain_text` drops such characters; here a reader must see that the reply had them.
-    """
+    """Return text in which a reader sees that it had hidden or acting characters; line ends and tabs stay."""
     return str(_UNUSUAL.sub(_replacement, text.replace("\r\n", "\n")))
 
 

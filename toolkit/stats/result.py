@@ -18,20 +18,8 @@ from toolkit.words import DIMENSIONS, SCORE, counted, coverage, one_line
 
 ROUNDING = 1e-12  # what is smaller than this share of the size of the numbers is rounding, not data
 COLUMNS = (
-    "name",
-    "estimate",
-    "low",
-    "high",
-    "p_value",
-    "method",
-    "degrees",
-    "n",
-    "missing",
-    "correction",
-    "note",
-)
-
-
+    "name", "estimate", "low", "high", "p_value", "method", "degrees", "n", "missing", "correction", "note",
+)  # fmt: skip
 _WRITTEN = (
     "name", "estimate", "low", "high", "confidence", "method", "degrees", "unit", "n", "missing", "correction",
     "p_value", "note", "statistic", "facets", "role", "status", "reason",
@@ -91,8 +79,8 @@ class Estimate:
     ``name`` is printed as it is and never read back: ``statistic`` is the part of it that heads a column, and
     ``facets`` what the number is of, e.g. ``{"model": "gpt-4o"}``. ``reason`` says why there is no number, or where
     there is one, no interval or test (``absent``). ``role`` is confirmatory or exploratory; a description has none.
-    ``family`` counts the tests that ``correction`` is for. ``note`` holds free remarks; `remarks` puts reason, note and
-    role together.
+    ``family`` counts the tests that ``correction`` is for. ``note`` holds free remarks; `remarks` puts reason, note
+    and role together.
     """
 
     name: str
@@ -171,19 +159,23 @@ class Estimate:
 
     def with_value(
         self, estimate: float, low: float | None = None, high: float | None = None, **more: Any
-    ) -> Estimate:
+    ) -> Self:
         """Return the result with its number, the ends of its interval, and other fields."""
         return replace(self, estimate=estimate, low=low, high=high, **more)
 
-    def with_note(self, *notes: str) -> Estimate:
+    def with_note(self, *notes: str) -> Self:
         """Return the result with more notes after its own."""
         return replace(self, note=_joined(self.note, *notes))
 
-    def not_estimable(self, reason: str) -> Estimate:
+    def not_estimable(self, reason: str) -> Self:
         """Return the result without a number, and why; a role and earlier notes go with the number."""
         return replace(self, estimate=None, low=None, high=None, reason=reason, note="", role="")
 
-    def no_interval(self, reason: str, absent: str = "interval") -> Estimate:
+    def too_few(self, count: int, units: str, least: int | str = "two") -> Self:
+        """Return the result without a number, because it would rest on so few."""
+        return self.not_estimable(f"{counted(count, units)}, and {least} are needed")
+
+    def no_interval(self, reason: str, absent: str = "interval") -> Self:
         """Return the result with the reason why it has no interval, or what else it lacks."""
         return replace(self, reason=reason, absent=absent)
 
@@ -228,8 +220,8 @@ class Result:
     """What an analysis returns: its estimates in named parts, notes, and facts that are no estimates.
 
     Each of them is an attribute, such as ``contrasts`` of the comparison of lengths. What is the same of every result
-    of an analysis stands in its table of words (``analyses.toml``): what it is called, the leading column of its frame,
-    its parts and what each is about, which of them a reader wants first, and which its sentence is made of.
+    of an analysis stands in its table of words (``analyses.toml``): what it is called, the leading column of its
+    frame, its parts and what each is about, which of them a reader wants first, and which its sentence is made of.
 
     Parameters
     ----------
@@ -275,16 +267,13 @@ class Result:
 
     def __eq__(self, other: object) -> bool:
         """Return whether another result says the same; frames are not compared."""
-        return (
-            isinstance(other, Result)
-            and self.analysis == other.analysis
-            and self._numbers() == other._numbers()
-        )
+        return isinstance(other, Result) and self._numbers() == other._numbers()
 
     __hash__ = object.__hash__
 
-    def _numbers(self) -> dict[str, Any]:
-        return {name: value for name, value in self.values.items() if not isinstance(value, pd.DataFrame)}
+    def _numbers(self) -> tuple[str, dict[str, Any]]:
+        numbers = {name: part for name, part in self.values.items() if not isinstance(part, pd.DataFrame)}
+        return self.analysis, numbers
 
     def replace(self, **values: Any) -> Self:
         """Return the result with other parts, notes or facts."""
@@ -333,7 +322,10 @@ class Result:
         """Return the result in words ready for the thesis."""
         if self._text is not None:
             return self._text(self)
-        return sentences(self.rows_of(self.words["spoken"]) if "spoken" in self.words else self.rows())
+        if "spoken" not in self.words:
+            return sentences(self.rows())
+        leads = dict(self.words["spoken"])
+        return " ".join(leads[part] + e.sentence() for part in leads for _, e in self.rows_of([part]))
 
     def headline(self) -> Iterable[Row]:
         """Return the rows that a reader wants first, the very first as a sentence too."""
@@ -344,7 +336,8 @@ class Result:
         labels = self.words.get("parts", {})
         for name in names:
             value = self.values[name]
-            groups = value.items() if isinstance(value, Mapping) else ((labels.get(name, name), value),)
+            label = labels.get(name, name).format(**self.values)
+            groups = value.items() if isinstance(value, Mapping) else ((label, value),)
             yield from ((label, estimate) for label, part in groups for _, estimate in placed(part))
 
     def __repr__(self) -> str:

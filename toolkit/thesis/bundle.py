@@ -47,10 +47,7 @@ def write_bundle(
     *,
     format: str = "latex",
 ) -> Files:
-    r"""Write what turns figures and tables into a bundle, the manifest last; the same study gives the same bytes.
-
-    In another format than LaTeX there is a document of it besides.
-    """
+    """Write figures and tables as a bundle of LaTeX, and of Word, the manifest last: the same bytes each time."""
     study, kind = str(manifest["study"]), str(manifest.get("kind", "Study"))
     written = [
         write_atomically(folder / "figures" / f"{shown.name}.tex", shown.block.latex(study).encode())
@@ -69,11 +66,8 @@ def write_bundle(
         words.get("heading", words.get("title")): words.get("shown", ()) for words in WORDS.values()
     }
     results = [
-        replace(
-            paragraph,
-            shown=tuple(places[name] for name in shown_with.get(paragraph.heading, ()) if name in places),
-        )
-        for paragraph in findings.section()
+        replace(part, shown=tuple(places[n] for n in shown_with.get(part.heading, ()) if n in places))
+        for part in findings.section()
     ]
     cited = {key for paragraph in section for sentence in paragraph.sentences for key in sentence.cite}
     texts = {
@@ -96,10 +90,8 @@ def write_bundle(
     if format != "latex":
         blocks: list[Block] = [Heading("Methods"), *section, Heading("Results"), *results]
         blocks.append(Heading("Figures and tables"))
-        notes = Bullets(
-            NOTES, tuple(f"{number}. {shown.notes}" for shown, (number, _) in numbered if shown.notes)
-        )
-        blocks += [*([absent] if absent else []), *(shown.block for shown in parts), notes]
+        notes = tuple(f"{number}. {shown.notes}" for shown, (number, _) in numbered if shown.notes)
+        blocks += [*filter(None, [absent]), *(shown.block for shown in parts), Bullets(NOTES, notes)]
         written.append(write_document(folder, f"{kind} {study}", blocks, study))
     paths = [*drawn, *written]
     return Files([*paths, write_manifest(folder, manifest, paths)], drawn.shown, drawn.left_out)
@@ -118,17 +110,10 @@ def _inputs(numbered: Sequence[tuple[Shown, Numbered]]) -> str:
         else:
             lines.append(rf"\bundletable{{{path}}}")
     lines = [r"\begingroup\bundlehere", *lines, r"\endgroup"]
-    if notes := [
-        rf"\item[{reference}] {escape_breaking(shown.notes)}"
-        for shown, (_, reference) in numbered
-        if shown.notes
-    ]:
-        lines += [
-            rf"\clearpage\paragraph{{{NOTES}}}\mbox{{}}",  # figures that float come out before
-            r"\begin{description}\small",
-            *notes,
-            r"\end{description}",
-        ]
+    notes = [rf"\item[{ref}] {escape_breaking(shown.notes)}" for shown, (_, ref) in numbered if shown.notes]
+    if notes:  # after figures that float
+        head = rf"\clearpage\paragraph{{{NOTES}}}\mbox{{}}"
+        lines += [head, r"\begin{description}\small", *notes, r"\end{description}"]
     return "".join(f"{line}\n" for line in lines)
 
 

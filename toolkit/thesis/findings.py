@@ -1,7 +1,4 @@
-"""What a study says of each of its questions: what was compared, the estimate, the verdict, the judges, the cost.
-
-The sentences stand in ``findings.toml``; here are the numbers that fill them, and the order in which a thesis reads.
-"""
+"""What a study says of each of its questions, in the order of a thesis: numbers for the sentences of findings.toml."""
 
 from __future__ import annotations
 
@@ -77,10 +74,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Findings:
-    """The sentences of a results section, by question and in the order in which a thesis reads.
-
-    ``frame()`` has one row a sentence, ``sentences()`` the texts, ``section()`` a paragraph a question.
-    """
+    """The sentences of a results section, by question, as frame, texts, or a paragraph a question (``section()``)."""
 
     study: str
     statements: tuple[Statement, ...]
@@ -130,11 +124,7 @@ def findings_lines(section: Iterable[Paragraph]) -> list[str]:
 
 
 def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] = ()) -> Iterator[Statement]:
-    """Yield what scores say, question by question, so that whoever wants the first sentences waits for no other.
-
-    ``reasons`` are those of the questions that cannot be answered; what such scores are not about is not asked, unless
-    ``only`` names it.
-    """
+    """Yield what scores say, question by question: those in ``only``, or all but what such scores are not about."""
     # What prompt lengths tell of the judges is told by these where lengths are not spoken of.
     silent = {} if not only or "length" in only else {"length": "not asked"}
     parts: dict[str, Callable[[Analyses, str], Iterator[Statement]]] = {
@@ -297,15 +287,10 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     contrasts = zip(CONTRASTS, compared.contrasts, strict=True)
     for (longer, shorter), number in sorted(contrasts, key=lambda pair: pair[1].role != "confirmatory"):
         yield _compared(
-            question,
-            names[longer],
-            names[shorter],
-            number,
-            lead=texts[number.role or "exploratory"] + within,
-            equivalence=tests.get(number.name),
-            margin=analyses.margin,
+            question, names[longer], names[shorter], number, lead=texts[number.role or "exploratory"] + within,
+            equivalence=tests.get(number.name), margin=analyses.margin,
             end=_at_ends(analyses, "length_bin", longer, shorter),
-        )
+        )  # fmt: skip
         within = ""
     if uneven := captions.uneven_words(compared.contrasts):
         yield Statement(question, captions.capital(uneven))
@@ -313,13 +298,14 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
         least = min(tested, key=lambda number: number.p_value or 0.0)
         counts = {"distinct": sum(verdict_of(number) == DIFFERENT for number in tested), "tests": len(tested)}
         lead = texts["by_model"].format(**counts, **least.facets, statistic=least.statistic)
-        differences = [
+        contrast = least.facets["contrast"]
+        values = [
             f"{_rounded(number.estimate)[0]} ({model})"
             for model, of_model in analyses.length_by_model().items()
             for number in of_model.contrasts
-            if number.name == least.facets["contrast"]
+            if number.name == contrast
         ]
-        end = texts["each"].format(contrast=least.facets["contrast"], values=joined(differences))
+        end = texts["each"].format(contrast=contrast, values=joined(values))
         yield _stated(question, lead, least, 0, end)
     if "reliability" not in reasons:
         scored = analyses.judgements[~analyses.judgements["failed"].astype(bool)]
@@ -333,10 +319,9 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     if "pareto" in reasons or analyses.runs[cost].isna().all():
         return
     if prices := analyses.once(point_cost, analyses.runs, score=analyses.score, cost=cost):
-        by_step = captions.by_key(
-            (price.facets["step"], f"{_price(price)} ({price.facets['model']})") for price in prices
-        )
-        steps = [texts["step"].format(step=step, prices=joined(parts)) for step, parts in by_step.items()]
+        amounts = ((price.facets["step"], f"{_price(price)} ({price.facets['model']})") for price in prices)
+        by_step = captions.by_key(amounts).items()
+        steps = [texts["step"].format(step=step, prices=joined(parts)) for step, parts in by_step]
         text = texts["price"].format(unit=prices[0].unit, steps="; ".join(steps))
         yield Statement(question, text, prices[0])
 
@@ -440,10 +425,8 @@ def _ranked(
 
 def _accuracy(analyses: Analyses, question: str) -> Iterator[Statement]:
     measured, texts = analyses.accuracy(), TEXTS["accuracy"]
-    guesses, prices = (
-        {item.facets["model"]: item for item in group}
-        for group in (measured.above_chance, measured.cost_per_right)
-    )
+    groups = measured.above_chance, measured.cost_per_right
+    guesses, prices = ({item.facets["model"]: item for item in group} for group in groups)
     for number in measured.accuracies:
         model, end = number.facets["model"], ""
         guess, price = guesses.get(model), prices.get(model)
@@ -541,14 +524,11 @@ def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Statement]:
         mean = overall("mean raw score", methods)
         counts = methods_frame(methods)[[*VERDICTS, "missing"]].sum()
         lead = texts["lead"].format(
-            variant=f"{variant} and {document_words(document)}" if several else variant,
-            model=model,
-            complete=mean.n["methods"],
-            methods=counted(len(methods), "methods"),
+            variant=f"{variant} and {document_words(document)}" if several else variant, model=model,
+            complete=mean.n["methods"], methods=counted(len(methods), "methods"),
             experiments=counted(sum(item.experiments for item in methods), "experiments"),
-            verb=agreeing(counts["expected"], "were"),
-            **counts,
-        )
+            verb=agreeing(counts["expected"], "were"), **counts,
+        )  # fmt: skip
         yield _stated(texts["title"], lead, mean)
     frame = methods_frame(scores)
     for by in FACTORS:

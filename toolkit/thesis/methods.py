@@ -17,6 +17,7 @@ from toolkit.analyses import OWN
 from toolkit.errors import InputError, PriceError
 from toolkit.files.reading import read_toml
 from toolkit.models.base import DEFECTS
+from toolkit.models.prices import Price, price_of
 from toolkit.prompts.check import KINDS
 from toolkit.report import captions
 from toolkit.report.blocks import Paragraph, Sentence, Shown
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from toolkit.analyses.answers import Analyses
     from toolkit.models.catalogue import ModelSpec
-    from toolkit.models.prices import Price
     from toolkit.plan import Plan
     from toolkit.runs.provenance import Asked
     from toolkit.store.connection import Store
@@ -54,11 +54,7 @@ _KINDS = {"Statistics": "statistic", "Intervals and tests": "method", "Assumptio
 
 @dataclass(frozen=True)
 class Evidence:
-    """The numbers that a bundle shows, each with the table, figure or text where it stands.
-
-    ``columns`` are those of data that hold a number, ``besides`` is what is true of the runs: ``several models``,
-    ``repeats`` of a prompt by a model, ``missing scores``.
-    """
+    """Numbers that a bundle shows, each with its place, columns that hold some, and what is true of the runs."""
 
     numbers: Sequence[tuple[str, Estimate]] = ()
     columns: Set[str] = frozenset()
@@ -77,16 +73,10 @@ class Evidence:
 
     def matching(self, signs: Mapping[str, Sequence[str]]) -> list[Estimate]:
         """Return the numbers that have one of the signs of a sentence."""
-        texts = [
-            ("row", f"{place}: {number.name}", number) for place, number in self.numbers if number.estimable
-        ]
-        texts += [("method", number.method, number) for number in self.calculated]
-        texts += [("correction", number.correction, number) for number in self.tested]
-        return [
-            number
-            for kind, text, number in texts
-            if any(fnmatchcase(text, sign) for sign in signs.get(kind, ()))
-        ]
+        texts = [("row", f"{place}: {n.name}", n) for place, n in self.numbers if n.estimable]
+        texts += [("method", n.method, n) for n in self.calculated]
+        texts += [("correction", n.correction, n) for n in self.tested]
+        return [n for kind, text, n in texts if any(fnmatchcase(text, sign) for sign in signs.get(kind, ()))]
 
     def shows(self, signs: Mapping[str, Sequence[str]]) -> bool:
         """Return whether a number bears a sentence out."""
@@ -204,7 +194,7 @@ class Done:
     paid: Sequence[Asked]
     status: Mapping[str, Any]
     manifest: Mapping[str, Any]
-    evidence: Evidence = field(default_factory=Evidence)
+    evidence: Evidence = NO_EVIDENCE
     unscored: int = 0
     zeros: str = ""
     people: tuple[int, int] = (0, 0)
@@ -239,11 +229,8 @@ def what_was_done(
 ) -> Done:
     """Return what the methods tell of a study that shows these numbers; so many experiments lack a verdict."""
     specs = (*plan.models.values(), *plan.judge_models.values())
-    known: dict[str, Any] = {
-        "prices": {spec.name: _price(spec) for spec in specs},
-        "decisions": decisions_of(plan, store),
-        "votes": of.hallucination_verdicts,
-    }
+    known: dict[str, Any] = {"decisions": decisions_of(plan, store), "votes": of.hallucination_verdicts}
+    known["prices"] = {spec.name: _price(spec) for spec in specs}
     if not plan.test.judged:
         # What judges said in other tests is not kept by call, so that all their calls count.
         paid = asked_models(plan, store)
@@ -255,18 +242,11 @@ def what_was_done(
     rated = human[~human["failed"]]
     calls = [*judgements["call_id"].dropna(), *(pairs["call_id"] if len(pairs) else ())]
     return Done(
-        plan,
-        asked_models(plan, store, calls, earlier=False),
-        asked_models(plan, store, calls),
-        status,
-        manifest,
-        evidence,
-        _unscored(runs) if plan.scored else 0,
-        captions.zeros_words(captions.judged_runs(runs)),
+        plan, asked_models(plan, store, calls, earlier=False), asked_models(plan, store, calls), status, manifest,
+        evidence, _unscored(runs) if plan.scored else 0, captions.zeros_words(captions.judged_runs(runs)),
         (rated["rater"].nunique(), rated["run_id"].nunique()),
-        drift=captions.by_key(of.judge_drift()) if len(of.drift) and of.is_judged else {},
-        **known,
-    )
+        drift=captions.by_key(of.judge_drift()) if len(of.drift) and of.is_judged else {}, **known,
+    )  # fmt: skip
 
 
 def _unscored(runs: pd.DataFrame) -> int:
@@ -276,8 +256,6 @@ def _unscored(runs: pd.DataFrame) -> int:
 
 def _price(spec: ModelSpec) -> Price | None:
     """Return the price that is known today; a study whose models have left the table keeps its bundle."""
-    from toolkit.models.prices import price_of
-
     try:
         return price_of(spec)
     except PriceError:
@@ -305,14 +283,9 @@ def scores_section(
     """Return the methods of somebody's scores: what is known of them, the statistics, and what was missing."""
     missing = int((~analyses.runs["judged"]).sum())
     done = SimpleNamespace(of=analyses, manifest=manifest, evidence=evidence, missing=missing)
-    return _paragraphs(
-        {
-            "Data": sentences("data", done),
-            **statistics_used(evidence),
-            "Missing": sentences("unscored", done),
-            "Software": sentences("analysed", done),
-        }
-    )
+    section = {"Data": sentences("data", done), **statistics_used(evidence)}
+    section |= {"Missing": sentences("unscored", done), "Software": sentences("analysed", done)}
+    return _paragraphs(section)
 
 
 def sentences(paragraph: str, done: Done | SimpleNamespace) -> tuple[Sentence, ...]:
@@ -332,19 +305,11 @@ def sentences(paragraph: str, done: Done | SimpleNamespace) -> tuple[Sentence, .
 def templates() -> Environment:
     """Return the templates of the bundle; their tags are none that TeX knows."""
     environment = Environment(
-        loader=PackageLoader("toolkit.thesis", ""),
-        block_start_string="<%",
-        block_end_string="%>",
-        variable_start_string="<<",
-        variable_end_string=">>",
-        comment_start_string="<#",
-        comment_end_string="#>",
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=StrictUndefined,
+        loader=PackageLoader("toolkit.thesis", ""), block_start_string="<%", block_end_string="%>",
+        variable_start_string="<<", variable_end_string=">>", comment_start_string="<#", comment_end_string="#>",
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined,
         finalize=_on_a_line,
-    )
+    )  # fmt: skip
     environment.globals |= {
         "agreeing": agreeing, "aud": cents, "cite": _cite, "defects": DEFECTS, "counted": counted,
         "escape_breaking": escape_breaking, "flaws": KINDS,

@@ -30,11 +30,7 @@ _ENDS = ["cost", "cost_low", "cost_high"]
 
 
 def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
-    """Draw mean quality against the mean cost of a run, one point for each model and length bin, with the front.
-
-    Where every run costs AUD 0 (a model on this machine) the axis shows tokens per run and the caption says so,
-    because a column of points at zero would look like a result.
-    """
+    """Draw mean quality against mean cost (tokens where all runs are free) of each model and length, with the front."""
     judged = captions.judged_runs(analyses.runs)
     pareto = analyses.pareto(cost=cost_column(analyses.runs))
     costed = judged[judged[pareto.cost].notna()]
@@ -55,13 +51,12 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
         + (", on the front" if row["on_front"] else "")
         for _, row in data.iterrows()
     )
-    return context.figure(
-        "cost_quality", figure, data,
-        text["alt"].format(scale=scale_words(context.scale), label=label, points=points),
-        text["seen"].format(
-            what="tokens" if tokens else "cost",
-            lengths=text["lengths"].format(lengths=context.lengths) if data["length_bin"].nunique() > 1 else "",
-        ),
+    several = data["length_bin"].nunique() > 1
+    words = {"scale": scale_words(context.scale), "label": label, "points": points}
+    words["what"] = "tokens" if tokens else "cost"
+    words["lengths"] = text["lengths"].format(lengths=context.lengths) if several else ""
+    return context.worded(
+        "cost_quality", figure, data, words,
         [
             text["free" if tokens else "cost"],
             free and not tokens and text["some_free"].format(names=", ".join(free)),

@@ -15,7 +15,7 @@ from toolkit.analyses.answers import Analyses
 from toolkit.report import captions, style
 from toolkit.report.escape import TERMS, readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
-from toolkit.stats.agreement.alpha import OVER_DIMENSIONS, OVER_JUDGES
+from toolkit.stats.agreement.coefficients import OVER_DIMENSIONS, OVER_JUDGES
 from toolkit.stats.generalizability.g_study import E_RHO2, PHI
 from toolkit.stats.result import Estimate
 from toolkit.words import JUDGE_ROLES, agreeing, counted, scale_words
@@ -79,11 +79,11 @@ def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
     scores = counted(len(judgements), "judgements")
     lost = f"{missing} of {scores} {agreeing(missing, 'are')} missing, not zero" if missing else ""
     figure, estimates = _draw_agreement(data, pearson, forms, context), (*forms, *correlations)
-    return context.figure(
-        "judge_agreement", figure, data, text["alt"].format(scale=scale_words(context.scale), panels=panels),
-        text["seen"].format(marks=text["density" if _dense(data) else "marks"]),
-        [text["note"]],
-        [
+    words = {"scale": scale_words(context.scale), "panels": panels}
+    words["marks"] = text["density" if _dense(data) else "marks"]
+    return context.worded(
+        "judge_agreement", figure, data, words,
+        notes=[
             not _dense(data) and text["points"].format(jitter=_jitter(data)),
             captions.sentence(*(f"{form.name}: {form.remarks}" for form in forms if form.estimable and form.remarks)),
             fixed and text["fixed"].format(forms=fixed),
@@ -160,13 +160,9 @@ def icc_forest(analyses: Analyses, context: About) -> FigureWithCaption:
     reliability, text = analyses.reliability(), captions.TEXTS["icc_forest"]
     icc = reliability.icc
     order = [form for forms in _PANELS.values() for form in forms]
-    rows = [
-        (key, form)
-        for key, forms in icc.items()
-        for form in sorted(
-            (*forms, reliability.alpha_over_judges[key]), key=lambda form: order.index(form.name)
-        )
-    ]
+    alphas = reliability.alpha_over_judges
+    by_key = {key: sorted((*f, alphas[key]), key=lambda e: order.index(e.name)) for key, f in icc.items()}
+    rows = [(key, form) for key, forms in by_key.items() for form in forms]
     if (over := reliability.alpha_over_dimensions) is not None:
         rows.append((_TOGETHER, over))
     data = style.data_of(rows, _ICC, every=True).rename(columns={"name": "form", "remarks": "note"})
@@ -181,11 +177,8 @@ def icc_forest(analyses: Analyses, context: About) -> FigureWithCaption:
         estimated[estimated["form"].isin((*_FORMS, OVER_JUDGES, OVER_DIMENSIONS))],
         lambda row: f"{row.dimension}, {row.form} {style.decimals(row.estimate)}",
     )
-    return context.figure(
-        "icc_forest", _draw_icc(data, low), data, text["alt"].format(values=values),
-        text["seen"],
-        [text["note"]],
-        [lowest < low and text["cut"]],
+    return context.worded(
+        "icc_forest", _draw_icc(data, low), data, {"values": values}, notes=[lowest < low and text["cut"]],
         estimates=[form for _, form in rows], also=[f"rated by every judge: {captions.ranges_words(estimates)}"],
     )  # fmt: skip
 
@@ -206,13 +199,8 @@ def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
             for number, form in enumerate(estimated.index):
                 look, width, _ = looks[form]
                 _icc_mark(
-                    axes,
-                    estimated.loc[form],
-                    up + (number - (len(estimated) - 1) / 2) * 0.24,
-                    low,
-                    look,
-                    width,
-                )
+                    axes, estimated.loc[form], up + (number - (len(estimated) - 1) / 2) * 0.24, low, look, width,
+                )  # fmt: skip
             if rows.empty:
                 continue
             leading = rows.iloc[0]
@@ -243,24 +231,15 @@ def _icc_mark(
     if row["low"] < low:
         axes.plot([low], [up], color=look.color, marker="<", markersize=4, clip_on=False, zorder=3)
         axes.text(
-            low,
-            up - 0.06,
-            style.decimals(row["low"]),
-            color=look.color,
-            ha="left",
-            va="bottom",
-            fontsize="small",
-        )
+            low, up - 0.06, style.decimals(row["low"]), color=look.color, ha="left", va="bottom", fontsize="small",
+        )  # fmt: skip
 
 
 def judges(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw leniency, agreement and slope on the length of the reply of each judge, a panel for each."""
     result, text = analyses.compare_judges(), captions.TEXTS["judges"]
-    parts = {
-        part: result.select(part)
-        for part in ("leniency", "correlation", "slope")
-        if any(e.estimable for e in result.select(part))
-    }
+    selected = {part: result.select(part) for part in ("leniency", "correlation", "slope")}
+    parts = {part: group for part, group in selected.items() if any(e.estimable for e in group)}
     estimates = [estimate for part in parts.values() for estimate in part]
     named = ((e.statistic, context.judge(e.facets["judge"]), e) for e in estimates)
     data = style.data_of(named, _JUDGES, every=True)
@@ -277,13 +256,11 @@ def judges(analyses: Analyses, context: About) -> FigureWithCaption:
         axes.set_xlim(*((min(-0.02, ends.min().min()), 1.02) if zero is None else (-reach, reach)))
         axes.set_title(text[part], loc="left", fontweight="bold")
     values = style.values_of(
-        data[data["estimate"].notna()],
-        lambda row: f"{row.judge}, {row.part} {style.decimals(row.estimate)}",
+        data[data["estimate"].notna()], lambda row: f"{row.judge}, {row.part} {style.decimals(row.estimate)}"
     )
-    return context.figure(
-        "judges", style.settle(figure), data, text["alt"].format(values=values),
-        text["seen"].format(slope=text["longer"] if "slope" in parts else ""),
-        [text["note"], "slope" in parts and text["slope_note"]],
+    words = {"values": values, "slope": text["longer"] if "slope" in parts else ""}
+    return context.worded(
+        "judges", style.settle(figure), data, words, ["slope" in parts and text["slope_note"]],
         estimates=estimates, counts=captions.estimates_n_words(estimates),
     )  # fmt: skip
 
@@ -306,11 +283,9 @@ def judge_drift(analyses: Analyses, context: About) -> FigureWithCaption:
             f"{row.changed:.0%} of scores changed"
         ),
     )
-    return context.figure(
-        "judge_drift", _draw_drift(data, tolerance, context), data, f"{text['alt']}: {values}.",
-        text["seen"].format(tolerance=band),
-        [text["note"]],
-        [text["changed"].format(values=values)],
+    return context.worded(
+        "judge_drift", _draw_drift(data, tolerance, context), data, {"values": values, "tolerance": band},
+        notes=[text["changed"].format(values=values)],
         estimates=estimates, counts=captions.estimates_n_words(estimates), missing="",
     )  # fmt: skip
 
@@ -362,11 +337,9 @@ def variance_components(analyses: Analyses, context: About) -> FigureWithCaption
     estimates, factors = components.components, TERMS["factors"]
     names = sorted(factors.keys() & components.table.design.factors)
     values = style.values_of(data, lambda row: f"{_effect(row.name)} {row.estimate:.3f} ({row.share:.0%})")
-    return context.figure(
-        "variance_components", figure, data, text["alt"].format(values=values),
-        text["seen"].format(score=readable(study.score)),
-        [text["note"]],
-        [
+    return context.worded(
+        "variance_components", figure, data, {"values": values, "score": readable(study.score)},
+        notes=[
             text["factors"].format(method=components.method, factors="; ".join(factors[name] for name in names)),
             cut and text["cut"].format(names="; ".join(cut)),
             negative and text["negative"].format(names=", ".join(negative)),
@@ -418,11 +391,8 @@ def decision_study(analyses: Analyses, context: About) -> FigureWithCaption:
     lines = pd.concat([frame[frame["part"] == "curve"] for frame in frames], ignore_index=True)
     data = lines.rename(columns={"name": "coefficient"}).reindex(columns=list(_CURVES))
     targets = sorted({plan.target for study in plotted.values() for plan in study.decision.plans})
-    plans = [
-        f"Mean score of {_OBJECTS[name]}: {study.decision.plans[0].sentence()}"
-        for name, study in plotted.items()
-        if study.decision.plans
-    ]
+    planned = [(_OBJECTS[name], study.decision.plans[0]) for name, study in plotted.items()]
+    plans = [f"Mean score of {owner}: {plan.sentence()}" for owner, plan in planned]
     estimates = [e for study in plotted.values() for e in (study.result.phi, study.result.e_rho2)]
     score = readable(next(iter(plotted.values())).score)
     marks = data.loc[data["present"], ["coefficient", "of", "facet", "count", "estimate"]]
@@ -431,11 +401,10 @@ def decision_study(analyses: Analyses, context: About) -> FigureWithCaption:
         for coefficient, owner, facet, count, value in marks.itertuples(index=False)
     )
     target = text["target"].format(target=targets[0]) if len(targets) == 1 else ""
-    return context.figure(
-        "decision_study", _draw_curves(data, targets), data, text["alt"].format(values=values),
-        text["seen"].format(score=score, target=target),
-        [text["note"]],
-        [
+    words = {"values": values, "score": score, "target": target}
+    return context.worded(
+        "decision_study", _draw_curves(data, targets), data, words,
+        notes=[
             *plans, "Intervals of other designs are in the data.",
             captions.not_estimable_words(s.result.phi for name, s in studies.items() if name not in plotted),
         ],

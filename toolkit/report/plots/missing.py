@@ -47,11 +47,10 @@ def missing_data(analyses: Analyses, context: About) -> FigureWithCaption:
     shares = drawn.to_dict("records")
     rows = "; ".join(f"{_label(row, context)} {row['missing']} of {row['of']}" for row in shares)
     counts = "; ".join(f"{_reason(row['name'])} {row['missing']}" for row in reasons.to_dict("records"))
-    return context.figure(
-        "missing_data", style.settle(figure), data,
-        captions.join(text["alt"].format(rows=rows), counts and f"Reasons: {counts}."),
-        text["seen"].format(groups=groups, reasons=text["reasons"] if counts else ""),
-        [text["note"], end < 1 and text["axis"].format(end=end)],
+    words = {"rows": rows, "counts": counts and f" Reasons: {counts}.", "groups": groups}
+    return context.worded(
+        "missing_data", style.settle(figure), data, words | {"reasons": text["reasons"] if counts else ""},
+        [end < 1 and text["axis"].format(end=end)],
         [
             remaining and text["others"].format(count=remaining[0]),
             result.bounds.missing and result.bounds.sentence(),
@@ -154,13 +153,10 @@ def score_distribution(analyses: Analyses, context: About) -> FigureWithCaption:
     )
     parts_words = " and by ".join(part.lower() for part in data["part"].unique())
     figure, few = _draw_distribution(data, context)
-    return context.figure(
-        "score_distribution", figure, data,
-        text["alt"].format(scale=scale_words(context.scale), quartiles=quartiles),
-        text["seen"].format(parts=parts_words, marks=text["few" if few else "shape"]),
-        [text["note"]],
-        [text["medians"].format(quartiles=quartiles)],
-    )  # fmt: skip
+    words = {"scale": scale_words(context.scale), "quartiles": quartiles, "parts": parts_words}
+    words["marks"] = text["few" if few else "shape"]
+    notes = [text["medians"].format(quartiles=quartiles)]
+    return context.worded("score_distribution", figure, data, words, notes=notes)
 
 
 def _draw_distribution(data: pd.DataFrame, context: About) -> tuple[Figure, bool]:

@@ -60,13 +60,10 @@ def length_effects(analyses: Analyses, context: About) -> FigureWithCaption:
         others = analyses.length(analyses.other_score).contrasts
         amounts = (f"{e.name} {style.decimals(e.estimate)}" for e in others if e.estimate is not None)
         second += f" Differences of that one: {', '.join(amounts)}."
-    return context.figure(
-        "length_effects", figure, data, f"Differences and means: {values}.",
-        text["seen"].format(
-            lengths=context.lengths, role=text[role], margin=text["margin"].format(margin=margin) if margin else ""
-        ),
-        [text["note"], cut],
-        [second],
+    words = {"values": values, "lengths": context.lengths, "role": text[role], "margin": ""}
+    words |= {"margin": text["margin"].format(margin=margin)} if margin else {}
+    return context.worded(
+        "length_effects", figure, data, words, [cut], [second],
         estimates=[estimate for _, estimate in parts], also=[captions.unpaired_words(comparison.contrasts)],
     )  # fmt: skip
 
@@ -97,11 +94,7 @@ def _draw_effects(data: pd.DataFrame, margin: float | None, scale: tuple[float, 
 
 
 def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
-    """Draw the mean quality of each length bin with its interval, and one thin line for each base.
-
-    The design is paired: S, M and L of one base ask for the same work, so the slope of the thin lines is the
-    finding and their height is the difficulty of the base.
-    """
+    """Draw the mean quality of each length bin with its interval; a thin line joins each base, for bins are paired."""
     judged, text = captions.judged_runs(analyses.runs), captions.TEXTS["quality_by_length"]
     estimates = analyses.length().per_bin
     by_model = {model: comparison.per_bin for model, comparison in analyses.length_by_model().items()}
@@ -124,10 +117,10 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
     black = "black points the mean of all models" if several else "points the mean"
     coloured = text["coloured"].format(without="" if by_model else ", without interval") if several else ""
     marked = text["means"].format(black=black, coloured=coloured) if len(means) else coloured
-    return context.figure(
-        "quality_by_length", figure, data, text["alt"].format(scale=scale, bases=bases, means=scores),
-        text["seen"].format(bases=text["bands" if crowded else "lines"], means=marked),
-        [data["low"].notna().any() and text["note"], cut],
+    words = {"scale": scale, "of": bases, "scores": scores, "bases": text["bands" if crowded else "lines"]}
+    return context.worded(
+        "quality_by_length", figure, data, words | {"means": marked},
+        [data["low"].notna().any() and text["intervals"], cut],
         [
             text["base"].format(averaged=text["averaged"] if several and n["repeats"] > 1 else ""),
             mixed and not crowded and text["mixed"].format(count=mixed),
@@ -221,7 +214,7 @@ def _errorbars(axes: Axes, marks: pd.DataFrame, shift: float, **look: Any) -> No
 
 def equivalence(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the two one-sided tests of each pair of prompt lengths, of all models and of each."""
-    margin, text = analyses.margin, captions.TEXTS["equivalence"]
+    margin = analyses.margin
     if margin is None:
         raise NothingToDraw("the study file sets no analysis.equivalence_margin")
     by_model = analyses.length_by_model()
@@ -241,13 +234,11 @@ def equivalence(analyses: Analyses, context: About) -> FigureWithCaption:
         data, lambda row: f"{row.of}, {row.contrast}: {style.decimals(row.difference)}, {row.verdict}"
     )
     pairs = captions.ranges_words(test for test in estimates if test.estimable)
-    corrected = f", P values corrected by {'; '.join(corrections)}" if corrections else ""
-    return context.figure(
-        "equivalence", _draw_equivalence(data, margin, context), data,
-        text["alt"].format(margin=margin, verdicts=tested),
-        text["seen"].format(lengths=context.lengths, margin=margin),
-        [text["note"].format(corrected=corrected)],
-        [data["of"].nunique() > 1 and f"Tests of {_ALL} and of each model are corrected apart."],
+    words = {"margin": margin, "verdicts": tested, "lengths": context.lengths}
+    words["corrected"] = f", P values corrected by {'; '.join(corrections)}" if corrections else ""
+    return context.worded(
+        "equivalence", _draw_equivalence(data, margin, context), data, words,
+        notes=[data["of"].nunique() > 1 and f"Tests of {_ALL} and of each model are corrected apart."],
         estimates=estimates, also=[f"each pair of lengths: {pairs}", captions.unpaired_words(estimates)],
     )  # fmt: skip
 
@@ -287,14 +278,10 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
     marks = style.values_of(
         data, lambda row: f"{at_length(row.model, row.length_bin)} {row.dimension} {row.mean:.2f}"
     )
-    scale = scale_words(context.scale)
     figure, cut = _draw_profile(data, context)
-    return context.figure(
-        "dimension_profile", figure, data, text["alt"].format(scale=scale, marks=marks),
-        text["seen"].format(lengths=text["lengths"].format(lengths=context.lengths) if context.lengths else ""),
-        [text["note"], cut],
-        estimates=means,
-    )  # fmt: skip
+    words = {"scale": scale_words(context.scale), "marks": marks}
+    words["lengths"] = text["lengths"].format(lengths=context.lengths) if context.lengths else ""
+    return context.worded("dimension_profile", figure, data, words, [cut], estimates=means)
 
 
 def _draw_profile(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
@@ -335,11 +322,7 @@ def _draw_profile(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
 
 
 def length_slope(analyses: Analyses, context: About) -> FigureWithCaption:
-    """Draw the score of every answer against its length, and the slope adjusted for base, model and prompt length.
-
-    The line of the slope runs through the mean of the answers of its panel; its band is the interval of the slope,
-    not that of a prediction.
-    """
+    """Draw the score of every answer against its length, and the adjusted slope with its interval."""
     judged, text = captions.judged_runs(analyses.runs), captions.TEXTS["length_slope"]
     answers = judged[judged["output_tokens"].notna()]
     if answers.empty:
@@ -348,15 +331,14 @@ def length_slope(analyses: Analyses, context: About) -> FigureWithCaption:
     if slope.estimate is None:
         raise NothingToDraw(f"the slope is not estimable: {slope.reason or 'there is no reason given'}")
     data = _slope_marks(answers.rename(columns={analyses.score: "score"}), slope)
-    n, scale = captions.counts(answers, context.repeats), scale_words(context.scale)
-    count = counted(len(answers), "answers")
-    return context.figure(
-        "length_slope", _draw_slope(data, slope, context), data,
-        text["alt"].format(scale=scale, answers=count, slope=slope.sentence()),
-        text["seen"].format(marks=text["density" if len(answers) > style.MANY else "marks"]),
-        [text["note"]],
-        [captions.capital(slope.sentence()), captions.cut_words(data, context.scale)],
-        n=n, estimates=(slope,), missing=captions.missing_words(analyses.runs, answers),
+    marks = text["density" if len(answers) > style.MANY else "marks"]
+    words = {"scale": scale_words(context.scale), "slope": slope.sentence(), "marks": marks}
+    words["answers"] = counted(len(answers), "answers")
+    return context.worded(
+        "length_slope", _draw_slope(data, slope, context), data, words,
+        notes=[captions.capital(slope.sentence()), captions.cut_words(data, context.scale)],
+        n=captions.counts(answers, context.repeats), estimates=(slope,),
+        missing=captions.missing_words(analyses.runs, answers),
     )  # fmt: skip
 
 
@@ -421,27 +403,16 @@ def _slope_panel(
     else:
         for _, replies in answers.groupby("base"):
             axes.plot(
-                replies["output_tokens"],
-                replies["score"],
-                color=style.GREY,
-                linewidth=0.5,
-                alpha=0.6,
-                zorder=1,
-            )
+                replies["output_tokens"], replies["score"], color=style.GREY, linewidth=0.5, alpha=0.6, zorder=1,
+            )  # fmt: skip
         axes.plot(
             answers["output_tokens"], answers["score"], linestyle="none", color=look.color, marker=look.marker,
             markersize=3.4, markeredgewidth=0, alpha=0.75, zorder=2, clip_on=False,
         )  # fmt: skip
     if line["low"].notna().all():
         axes.fill_between(
-            line["output_tokens"],
-            line["low"],
-            line["high"],
-            color=style.INK,
-            alpha=0.15,
-            linewidth=0,
-            zorder=3,
-        )
+            line["output_tokens"], line["low"], line["high"], color=style.INK, alpha=0.15, linewidth=0, zorder=3,
+        )  # fmt: skip
     axes.plot(line["output_tokens"], line["score"], color=style.INK, linewidth=1.6, zorder=4)
 
 
@@ -453,16 +424,15 @@ def length_information(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw what each step from a shorter prompt to a longer one does, in all and in its two parts."""
     if analyses.runs_with_arms.empty:
         raise NothingToDraw("no prompt of a length arm was asked")
-    result, text = analyses.length_and_information(), captions.TEXTS["length_information"]
+    result = analyses.length_and_information()
     parts = _steps(result)
     estimates = [e for *_, e in parts]
     data = style.data_of(parts, _STEPS)
     if data.empty:
         raise NothingToDraw("no two bases have the scores of a step")
     values = style.values_of(data, lambda row: f"{row.name}, {row.part}: {style.decimals(row.estimate)}")
-    return context.figure(
-        "length_information", _draw_steps(data), data, f"{text['alt']}: {values}.",
-        text["seen"],
+    return context.worded(
+        "length_information", _draw_steps(data), data, {"values": values},
         [captions.differences_words(estimates)],
         [result.sentence(), captions.notes_words(result.notes)],
         estimates=estimates, missing=captions.unpaired_words(estimates, "of a prompt of a step"),

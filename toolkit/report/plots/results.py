@@ -88,20 +88,14 @@ def _panel(axes: Axes, estimated: pd.DataFrame, styles: dict[str, style.ModelSty
 
 
 def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
-    """Draw the mean of each model with its interval, and below the differences of two within items.
-
-    Of answers with a key the means are accuracies, beside what a guess scores, and AUD per right answer stand below.
-    """
+    """Draw the mean or accuracy of each model, below the differences of two within items, and AUD per right answer."""
     result = analyses.compare_models()
     means = [mean for _, mean in result.models]
     keyed = analyses.is_keyed and analyses.answers("accuracy")
     costs = analyses.accuracy().cost_per_right if keyed else ()
     # Of a thousand: fractions of a cent are not read well.
     paid = [
-        replace(
-            e.with_value(e.estimate * 1000, *(n and n * 1000 for n in (e.low, e.high))),
-            name=e.facets["model"],
-        )
+        e.with_value(e.estimate * 1000, *(n and n * 1000 for n in (e.low, e.high)), name=e.facets["model"])
         for e in costs
         if e.estimate
     ]
@@ -125,15 +119,14 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     names |= {e.name: pair for e, pair in zip(result.differences, pairs, strict=True)}
     words = captions.differences_words
     corrected = text["corrected"] if any(e.correction != "none" for e in result.differences) else ""
+    seen = text["seen"].format(
+        lines="".join(text[name].format(value=f"{value:.2f}") for name, value in lines.items()),
+        differences=text["differences"].format(largest=largest) if compared else "",
+        cost=text["cost"] if paid else "",
+    )
     figure, cut = _draw_means(visible, style.paired(names), context, text, lines)
     return context.figure(
-        "model_means", figure, data,
-        f"Means and differences: {values}.",
-        text["seen"].format(
-            lines="".join(text[name].format(value=f"{value:.2f}") for name, value in lines.items()),
-            differences=text["differences"].format(largest=largest) if compared else "",
-            cost=text["cost"] if paid else "",
-        ),
+        "model_means", figure, data, f"Means and differences: {values}.", seen,
         [
             compared and (text["ties"].format(corrected=corrected) if data["tie"].any() else words(result.differences)),
             cut,
@@ -169,24 +162,17 @@ def _draw_means(
     for part, rows, axes in panels:
         printed = rounded if part == "cost" else style.decimals
         style.forest_panel(
-            axes,
-            rows,
-            rows["name"].map(labels),
-            titles[part],
+            axes, rows, rows["name"].map(labels), titles[part],
             looks=[styles.get(str(name), style.PLAIN) for name in rows["name"]],
             at=0.0 if part == "difference" else None,
-            texts=[style.interval(row, printed) for row in style.rows_of(rows)],
-            hollow=list(rows["tie"]),
-        )
+            texts=[style.interval(row, printed) for row in style.rows_of(rows)], hollow=list(rows["tie"]),
+        )  # fmt: skip
         if part == "cost":
             style.log_axis(axes, rows["estimate"].min(), rows[["estimate", "high"]].max().max())
     above = panels[0][-1]
     # The whole scale would press the intervals of a large study into their marks.
     cut = style.cut_axis(
-        above,
-        context.scale,
-        [*means.drop(columns="name").to_numpy().ravel(), *lines.values()],
-        which="x",
+        above, context.scale, [*means.drop(columns="name").to_numpy().ravel(), *lines.values()], which="x"
     )
     for name, value in lines.items():
         dashes = "--" if name == "chance" else ":"
@@ -196,10 +182,7 @@ def _draw_means(
 
 _PARTS = ("part", "name", "estimate", "low", "high", "p_value")
 _PART_ROW_MM = 6.0
-_STRENGTHS = {
-    "strength": "Strength (logits, mean 0)",
-    "difference": "Difference of strengths (logits)",
-}
+_STRENGTHS = {"strength": "Strength (logits, mean 0)", "difference": "Difference of strengths (logits)"}
 _SHARES = {
     "judge": "Share of decided votes for the reply shown first",
     "yes": "Share of answers that are called hallucinations",
@@ -209,10 +192,8 @@ _SHARES = {
 def pair_strengths(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the strength of each model with its interval, and below the differences of each two."""
     result = analyses.compare_pairs()
-    parts = [
-        ("strength", e) for e in sorted(result.models, key=lambda e: result.ranks.get(e.facets["model"], 0))
-    ]
-    parts += [("difference", e) for e in result.differences]
+    models = sorted(result.models, key=lambda e: result.ranks.get(e.facets["model"], 0))
+    parts = [*(("strength", e) for e in models), *(("difference", e) for e in result.differences)]
     names = style.paired({_name(e): tuple(e.facets.values()) for _, e in parts})
     return _figure("pair_strengths", result.notes, parts, _STRENGTHS, names, 0.0, context)
 
@@ -263,12 +244,10 @@ def _figure(
     for part, drawn, axes in panels:
         looks = [styles.get(model, style.PLAIN) for model in drawn["name"]]
         style.forest_panel(axes, drawn, drawn["name"].map(names), labels[part], looks=looks, at=at)
-    estimates, text = [estimate for _, estimate in parts], captions.TEXTS.get(name) or WORDS[name]
-    values = style.values_of(data)
-    return context.figure(
-        name, style.settle(figure), data, f"{text['alt']}: {values}.",
-        text["seen"],
-        [text["note"], (data["part"] == "difference").any() and captions.differences_words(estimates)],
+    estimates = [estimate for _, estimate in parts]
+    return context.worded(
+        name, style.settle(figure), data, {"values": style.values_of(data)},
+        [(data["part"] == "difference").any() and captions.differences_words(estimates)],
         [captions.notes_words(notes)],
         estimates=estimates, counts=captions.estimates_n_words(estimates),
         missing=captions.missing_before(estimates),

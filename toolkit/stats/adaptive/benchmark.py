@@ -9,19 +9,7 @@ from scipy import stats
 from scipy.spatial.distance import jensenshannon
 
 from toolkit.errors import InputError
-from toolkit.stats.adaptive.sequential import (
-    LEAST,
-    LOOKS,
-    Bank,
-    Fit,
-    block_means,
-    boundary,
-    fit,
-    half_widths,
-    left_out_note,
-    read_bank,
-    widest_half,
-)
+from toolkit.stats.adaptive import sequential
 from toolkit.stats.inference.means import mean_estimate
 from toolkit.stats.inference.proportions import clopper_pearson, rate_mean
 from toolkit.stats.inference.run_table import need_labelled
@@ -29,7 +17,7 @@ from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 
 ROUND = 2  # bases asked between two decisions, so that what is counted is the design and not the round
 
-Choose = Callable[[Bank, np.ndarray, np.ndarray, np.ndarray, int, int], np.ndarray]
+Choose = Callable[[sequential.Bank, np.ndarray, np.ndarray, np.ndarray, int, int], np.ndarray]
 """Bank, rows sampled, those with scores, their scores (n x M), seed and count in, the next rows out."""
 
 
@@ -72,17 +60,18 @@ def benchmark_designs(
     ----------
     Kossen et al. (2021), Active Testing, ICML.
     """
-    means, _ = block_means(scores, score)
+    means, _ = sequential.block_means(scores, score)
     scored = bank["base"].isin(means.index)
-    if (count := int(scored.sum())) < LEAST or means.shape[1] < 2 or not designs or seeds < 1:
-        lack = f"{count} of {len(bank)} bases have a score of every model at every length, and {LEAST} are needed"
+    count, least = int(scored.sum()), sequential.LEAST
+    if count < least or means.shape[1] < 2 or not designs or seeds < 1:
+        lack = f"{count} of {len(bank)} bases have a score of every model at every length, and {least} are needed"
         raise InputError(
-            f"benchmark: {lack if count < LEAST else 'nothing to compare; give two models or more'}"
+            f"benchmark: {lack if count < least else 'nothing to compare; give two models or more'}"
         )
-    read = read_bank(bank[scored])
+    read = sequential.read_bank(bank[scored])
     values = means.loc[list(read.bases)].to_numpy(float)
     trials = ((read, values, seed) for seed in range(seeds))
-    notes = left_out_note(bank.loc[~scored, "base"].tolist())
+    notes = sequential.left_out_note(bank.loc[~scored, "base"].tolist())
     return trials_summary(trials, designs, target_width, cost_unit, notes)
 
 
@@ -93,33 +82,38 @@ class _Trial:
     cost: np.ndarray
     bases: np.ndarray
     half: np.ndarray
-    fits: list[Fit]
+    fits: list[sequential.Fit]
     bound: float
 
 
 def _trial(
-    bank: Bank, values: np.ndarray, design: BenchmarkDesign, seed: int, target: float, budget: float
+    bank: sequential.Bank,
+    values: np.ndarray,
+    design: BenchmarkDesign,
+    seed: int,
+    target: float,
+    budget: float,
 ) -> _Trial:
     """Sample bases until both the width and the budget are reached."""
     model = bank if design.calibrated else bank.plain()
-    bound, sample = boundary(LOOKS), np.empty(0, dtype=int)
-    cost, bases, half, fits = list[float](), list[int](), list[float](), list[Fit]()
+    bound, sample = sequential.boundary(sequential.LOOKS), np.empty(0, dtype=int)
+    cost, bases, half, fits = list[float](), list[int](), list[float](), list[sequential.Fit]()
     while len(sample) < len(values) and not (half and 2 * min(half) <= target and cost[-1] >= budget):
-        count = ROUND if len(sample) >= LEAST else LEAST
+        count = ROUND if len(sample) >= sequential.LEAST else sequential.LEAST
         chosen = design.choose(bank, sample, sample, values[sample], seed, count)
         sample = np.concatenate([sample, chosen])
-        means = fit(model, sample, values[sample])
+        means = sequential.fit(model, sample, values[sample])
         if means is not None:
             _, error, degrees = means.pairs()
             cost.append(float(bank.costs[sample].sum()))
             bases.append(len(sample))
-            half.append(widest_half(error, degrees, bound))
+            half.append(sequential.widest_half(error, degrees, bound))
             fits.append(means)
     return _Trial(np.array(cost), np.array(bases), np.array(half), fits, bound)
 
 
 def trials_summary(
-    trials: Iterable[tuple[Bank, np.ndarray, int]],
+    trials: Iterable[tuple[sequential.Bank, np.ndarray, int]],
     designs: Sequence[BenchmarkDesign],
     target: float,
     unit: str = "AUD",
@@ -141,12 +135,9 @@ def trials_summary(
             {"design": design.name, "seed": seed} | _row(run, values, target, budget)
             for run, (_, values, seed) in zip(runs, banks, strict=True)
         ]
-        curves += [
-            pd.DataFrame({"bases": run.bases, "cost": run.cost, "width": 2 * run.half}).assign(
-                design=design.name, seed=seed
-            )
-            for run, (*_, seed) in zip(runs, banks, strict=True)
-        ]
+        for run, (*_, seed) in zip(runs, banks, strict=True):
+            curve = pd.DataFrame({"bases": run.bases, "cost": run.cost, "width": 2 * run.half})
+            curves.append(curve.assign(design=design.name, seed=seed))
     frame = pd.DataFrame(rows)
     first = designs[0].name
     results = {design.name: _estimates(frame, design.name, first, budget, unit) for design in designs}
@@ -156,13 +147,9 @@ def trials_summary(
         *more_notes,
     )
     return Result(
-        "benchmark",
-        target_width=target,
-        results=results,
-        notes=notes,
-        trials=frame,
+        "benchmark", target_width=target, results=results, notes=notes, trials=frame,
         curves=pd.concat(curves, ignore_index=True),
-    )
+    )  # fmt: skip
 
 
 def _row(run: _Trial, values: np.ndarray, target: float, budget: float) -> dict[str, object]:
@@ -173,9 +160,11 @@ def _row(run: _Trial, values: np.ndarray, target: float, budget: float) -> dict[
     inside = []
     share = np.minimum(target / (2 * np.maximum(run.half, 1e-150)), 1.0) ** 2
     # The first rounds with each share of the information.
-    for look in np.unique([np.argmax(share >= k / LOOKS - ROUNDING) for k in range(1, LOOKS + 1)]):
+    for look in np.unique(
+        [np.argmax(share >= k / sequential.LOOKS - ROUNDING) for k in range(1, sequential.LOOKS + 1)]
+    ):
         estimate, error, degrees = run.fits[look].pairs()
-        half, _ = half_widths(error, degrees, run.bound, target, float(run.half[look]))
+        half, _ = sequential.half_widths(error, degrees, run.bound, target, float(run.half[look]))
         inside.append(np.abs(estimate - (truth[first] - truth[second])) <= half + 1e-12)
     covered = inside[-1]
     equal = max(int(np.searchsorted(run.cost, budget * (1 + 1e-12), side="right")) - 1, 0)
@@ -210,11 +199,8 @@ def _estimates(frame: pd.DataFrame, name: str, baseline: str, budget: float, uni
 
     tau = trials["tau"].dropna()
     ranked = Estimate(
-        f"Kendall's tau{at_cost}",
-        method="Student t over seeds",
-        n={"seeds": len(tau)},
-        missing=count - len(tau),
-    )
+        f"Kendall's tau{at_cost}", method="Student t over seeds", n={"seeds": len(tau)}, missing=count - len(tau),
+    )  # fmt: skip
     joint, coverage = int(trials["all_covered"].sum()), "coverage of the differences"
     ends, n = clopper_pearson(joint, count), {"seeds": count}
     return (
@@ -242,12 +228,12 @@ def sample_taxonomy(
     ``prompts`` is the bank, one row a prompt with base and the columns of ``by``, whose values make the cells; an
     empty csf is a value of its own. ``asked`` are bases, each with its whole block.
 
-    Shares of the values of each column, and of the cells, that the sample has; and the Jensen-Shannon divergence (nats)
-    of its cells to the bank's, with p the share of 999 random samples of as many bases that are as far.
+    Shares of the values of each column, and of the cells, that the sample has; and the Jensen-Shannon divergence
+    (nats) of its cells to the bank's, with p the share of 999 random samples of as many bases that are as far.
 
     References
     ----------
-    Lin (1991), IEEE Transactions on Information Theory 37, 145-151, for the divergence. Phipson & Smyth (2010) for p.
+    Lin (1991), IEEE Trans. Inf. Theory 37, 145-151, for the divergence. Phipson & Smyth (2010) for p.
 
     Examples
     --------

@@ -134,15 +134,11 @@ class Fit:
 def fit(bank: Bank, asked: np.ndarray, scores: np.ndarray) -> Fit | None:
     r"""Return the calibrated means of a bank from the scores (n x M) of the bases asked (n places in the bank).
 
-    With design weights :math:`d_i = N_h / (N n_h)` and effects of categories centred in the bank, the weights are those
-    of ridge calibration, :math:`w = d - Q \tilde X (\tilde X' Q \tilde X + \Lambda)^{-1} X'd`, one set for all models.
-    The variance is :math:`\sum_h (1 - n_h/N_h) \sum_i w_i^2 e_i^2 / k_i`, where k is the share of a residual's variance
-    that the fit leaves. None where a stratum has fewer than two bases.
-
-    References
-    ----------
-    Särndal, Swensson & Wretman (1992), Model Assisted Survey Sampling, ch. 6-7. Beaumont & Bocci (2008), Metron 66,
-    5-20, for the ridge. Cochran (1977), Sampling Techniques, section 5.4, for the degrees of freedom.
+    With design weights :math:`d_i = N_h / (N n_h)` and effects of categories centred in the bank, the weights are
+    those of ridge calibration (Beaumont & Bocci 2008), :math:`w = d - Q \tilde X (\tilde X' Q \tilde X + \Lambda)^{-1}
+    X'd`, one set for all models (Särndal, Swensson & Wretman 1992, ch. 6-7; degrees of freedom: Cochran 1977, section
+    5.4). The variance is :math:`\sum_h (1 - n_h/N_h) \sum_i w_i^2 e_i^2 / k_i`, where k is the share of a residual's
+    variance that the fit leaves. None where a stratum has fewer than two bases.
     """
     strata = bank.strata[asked]
     sizes, n = bank.sizes, np.bincount(strata, minlength=len(bank.sizes))
@@ -227,8 +223,8 @@ def half_widths(
 ) -> tuple[np.ndarray, float]:
     r"""Return half the width of intervals that are valid at every look, and the share of information that is there.
 
-    The clock is the information on the widest difference, :math:`t = (w / 2 q SE)^2` up to 1 with w the target. At time
-    t a mean is within :math:`c / \sqrt t` standard errors, with Student's quantile of the same normal tail.
+    The clock is the information on the widest difference, :math:`t = (w / 2 q SE)^2` up to 1 with w the target. At
+    time t a mean is within :math:`c / \sqrt t` standard errors, with Student's quantile of the same normal tail.
     """
     share = 1.0
     if target_width is not None and widest > 0:
@@ -257,13 +253,13 @@ def sequential_comparison(
 
     Asking stops when the widest of the intervals of the differences is at most ``target_width``: the widest and not
     the mean, because a ranking is as sure as its least sure pair. When to stop is decided on widths alone, which say
-    nothing of who is ahead. Beyond that the means themselves may be looked at four times on the way and asking
-    stopped at any of them, for any reason (O'Brien-Fleming bounds on the information so far). Each interval holds by
-    itself, not all jointly.
+    nothing of who is ahead. Beyond that the means themselves may be looked at four times on the way and asking stopped
+    at any of them, for any reason (O'Brien-Fleming bounds on the information so far). Each interval holds by itself,
+    not all jointly.
 
     ``scores`` has model, base, length_bin and the score; repeats are averaged. A base counts when every model has a
-    score at every length; others are counted as missing. ``bank`` is that of `read_bank`. Without
-    ``target_width`` this is the only, planned look: an ordinary interval with finite population correction.
+    score at every length; others are counted as missing. ``bank`` is that of `read_bank`. Without ``target_width``
+    this is the only, planned look: an ordinary interval with finite population correction.
 
     ``width`` is that of the widest difference if this is the last look, ``information`` the share of what the target
     asks for, ``cost`` in AUD.

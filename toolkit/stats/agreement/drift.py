@@ -8,21 +8,13 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from toolkit.errors import InputError
-from toolkit.stats.agreement.correlations import weighted_kappa
-from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.agreement.coefficients import weighted_kappa
+from toolkit.stats.inference import run_table
+from toolkit.stats.inference.clusters import complete_rows, over_clusters
 from toolkit.stats.inference.jackknife import numbered, sums_by
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean, mean_estimate
 from toolkit.stats.inference.p_values import with_holm, with_inversion
 from toolkit.stats.inference.proportions import inflation, mover, share, wilson
-from toolkit.stats.inference.run_table import (
-    Points,
-    need_columns,
-    need_labelled,
-    need_labels,
-    numbers_of,
-    scale_of,
-)
 from toolkit.stats.result import ROUNDING, Estimate, Result, Row, plain
 from toolkit.words import SCORE, reason_key
 
@@ -79,26 +71,26 @@ class JudgeDrift(Result):
 def judge_drift(then: pd.DataFrame, now: pd.DataFrame, *, composite: str = SCORE) -> JudgeDrift:
     r"""Compare the scores that judges give today with those that they gave to the same replies at first.
 
-    The mean of :math:`d = \text{now} - \text{then}` has Student's t interval clustered by base, with Bell & McCaffrey's
-    standard error and degrees of freedom (`toolkit.stats.inference.means.clustered_mean`), or that of the shares of
-    bases that moved up and down, where few have moved: with the mean moves :math:`m_g` of the bases and their shares
-    :math:`w_g` of the differences, those upwards are taken for :math:`\sum w_g m_g / s` of the bases that move by
-    :math:`s` each, and those downwards likewise. With the mean square of all moves, :math:`s` is
-    :math:`c = \sum w_g m_g^2 / \sum w_g |m_g|` (Fay & Feuer 1997); of :math:`k` bases that moved it is
-    :math:`c + (\max |m_g| - c) \min(1, 5/k)`, because few moves seldom show how far one can go (the 5 is from the
-    simulations of `make coverage`). Their Wilson ends, with Kish's number of bases and t for z as in `wilson_ends`, are
-    put together (MOVER). Where every base has the same mean neither exists, and the interval is :math:`\bar d \pm u`,
-    :math:`u = z^2 / (G + z^2)`: Wilson's bound of the share of bases that none of G has shown to move otherwise, by a
-    point each. Agreement is quadratically weighted kappa of then and now, nearly ICC(A,1). The share of scores that
-    changed at all has Wilson's interval with an effective number of pairs: a judge can rewrite a third of its scores at
-    an equal mean. P values test that the shift is 0, for the composite corrected by Holm over the judges.
+    The mean of :math:`d = \text{now} - \text{then}` has Student's t interval clustered by base, with Bell &
+    McCaffrey's standard error and degrees of freedom (`toolkit.stats.inference.means.clustered_mean`), or that of the
+    shares of bases that moved up and down, where few have moved: with the mean moves :math:`m_g` of the bases and
+    their shares :math:`w_g` of the differences, those upwards are taken for :math:`\sum w_g m_g / s` of the bases that
+    move by :math:`s` each, and those downwards likewise. With the mean square of all moves, :math:`s` is :math:`c =
+    \sum w_g m_g^2 / \sum w_g |m_g|` (Fay & Feuer 1997); of :math:`k` bases that moved it is :math:`c + (\max |m_g| -
+    c) \min(1, 5/k)`, because few moves seldom show how far one can go (the 5 is from the simulations of `make
+    coverage`). Their Wilson ends, with Kish's number of bases and t for z as in `wilson_ends`, are put together
+    (MOVER). Where every base has the same mean neither exists, and the interval is :math:`\bar d \pm u`, :math:`u =
+    z^2 / (G + z^2)`: Wilson's bound of the share of bases that none of G has shown to move otherwise, by a point each.
+    Agreement is quadratically weighted kappa of then and now, nearly ICC(A,1). The share of scores that changed at all
+    has Wilson's interval with an effective number of pairs: a judge can rewrite a third of its scores at an equal
+    mean. P values test that the shift is 0, for the composite corrected by Holm over the judges.
 
     Parameters
     ----------
     then, now
         One row a score: ``target`` (the reply), ``base``, ``judge``, ``dimension`` and ``score`` in score points, NaN
-        where it is missing; with ``cluster`` where bases share texts. Scores are paired by target, judge and dimension.
-        One that is missing on either day leaves the pair out, and is counted.
+        where it is missing; with ``cluster`` where bases share texts. Scores are paired by target, judge and
+        dimension. One that is missing on either day leaves the pair out, and is counted.
     composite
         Dimension that is corrected over the judges, and that tolerances and sentences speak of.
 
@@ -114,9 +106,8 @@ def judge_drift(then: pd.DataFrame, now: pd.DataFrame, *, composite: str = SCORE
 
     References
     ----------
-    Miller (2024), Adding Error Bars to Evals, arXiv:2411.00640, for paired differences with clustered errors. Wilson
-    (1927), Journal of the American Statistical Association 22, 209-212. Fay & Feuer (1997), Statistics in Medicine 16,
-    791-801. Zou & Donner (2008), Statistics in Medicine 27, 1693-1702.
+    Miller (2024), arXiv:2411.00640, for paired differences with clustered errors. Wilson (1927), J. Am. Stat. Assoc.
+    22, 209-212. Fay & Feuer (1997), Stat. Med. 16, 791-801. Zou & Donner (2008), Stat. Med. 27, 1693-1702.
 
     Examples
     --------
@@ -136,41 +127,42 @@ def judge_drift(then: pd.DataFrame, now: pd.DataFrame, *, composite: str = SCORE
         _drift(str(judge), str(dimension), rows)
         for (judge, dimension), rows in pairs.groupby(["judge", "dimension"], sort=False, observed=True)
     ]
-    shifts = iter(with_holm((drift.shift for drift in drifts if drift.dimension == composite), "judges"))
-    corrected = (
-        drift.replace(shift=next(shifts)) if drift.dimension == composite else drift for drift in drifts
-    )
+    corrected = _corrected(drifts, [drift.dimension == composite for drift in drifts], "judges")
     return JudgeDrift("judge_drift", drifts=tuple(corrected), composite=composite)
 
 
+def _corrected(results: Sequence[Result], is_tested: Sequence[bool], over: str) -> list[Result]:
+    """Return results of which those that are tested have Holm's P values of their shifts."""
+    shifts = iter(with_holm((r.shift for r, tested in zip(results, is_tested, strict=True) if tested), over))
+    return [
+        r.replace(shift=next(shifts)) if tested else r for r, tested in zip(results, is_tested, strict=True)
+    ]
+
+
 def _scores(side: str, frame: pd.DataFrame) -> pd.DataFrame:
-    need_labelled(side, frame, ["base", *_PAIR], "score")
-    twice = frame.duplicated(_PAIR)
-    if twice.any():
-        row = frame.loc[twice].iloc[0]
-        raise InputError(
-            f"{side}: target {row['target']} has two scores by judge {row['judge']} on {row['dimension']}; keep one"
-        )
+    run_table.need_labelled(side, frame, ["base", *_PAIR], "score")
+    twice = f"{side}: target {{target}} has two scores by judge {{judge}} on {{dimension}}; keep one"
+    run_table.need_once(frame, _PAIR, twice)
     scores = frame[_PAIR].copy()
-    scores[side] = numbers_of(side, frame, "score", finite=True)
+    scores[side] = run_table.numbers_of(side, frame, "score", finite=True)
     return scores
 
 
 def _drift(judge: str, dimension: str, rows: pd.DataFrame) -> Result:
-    pairs = rows.dropna(subset=["then", "now"])
+    facets: dict[str, Any] = {"judge": judge, "dimension": dimension}
+    more = {"method": METHOD, "unit": UNIT, "facets": facets}
+    empty, pairs = complete_rows("shift", rows, ["then", "now"], ("pairs", "bases"), **more)
     difference = (pairs["now"] - pairs["then"]).to_numpy()
     difference = np.where(np.abs(difference) <= ROUNDING * pairs["then"].abs().max(), 0.0, difference)
-    bases, missing = pairs["unit"].tolist(), len(rows) - len(pairs)
-    counts = {"pairs": len(pairs), "bases": len(set(bases))}
-    facets: dict[str, Any] = {"judge": judge, "dimension": dimension}
-    empty = Estimate("shift", method=METHOD, unit=UNIT, n=counts, missing=missing, facets=facets)
+    bases, missing = pairs["unit"].tolist(), empty.missing
     shift = _shift(empty, difference, bases)
     agreement = weighted_kappa(pairs["then"], pairs["now"], bases, name="agreement (weighted kappa)")
-    changed = share("scores that changed", [bool(moved) for moved in difference], bases, missing=missing)
+    moved = [bool(move) for move in difference]
+    changed = share("scores that changed", moved, bases, missing=missing, facets=facets)
     return Result(
         "drift", judge=judge, dimension=dimension, shift=shift,
-        agreement=replace(agreement, n=counts, missing=missing, facets=facets),
-        changed=replace(changed, facets=facets),
+        agreement=replace(agreement, n=empty.n, missing=missing, facets=facets),
+        changed=changed,
     )  # fmt: skip
 
 
@@ -235,13 +227,13 @@ def probe_shifts(pairs: pd.DataFrame, threshold: float | None = None) -> ProbeSh
     r"""Compare the scores of altered replies with those of their originals.
 
     The mean of :math:`d = \text{altered} - \text{original}` has a t interval clustered by base with Bell & McCaffrey's
-    standard error and degrees of freedom (`toolkit.stats.inference.means.clustered_mean`); shares have
-    Wilson's interval with an effective number of pairs. P values test that the mean shift
-    is 0 and are corrected by Holm over the kinds of probes of each judge; the control is no such test.
+    standard error and degrees of freedom (`toolkit.stats.inference.means.clustered_mean`); shares have Wilson's
+    interval with an effective number of pairs. P values test that the mean shift is 0 and are corrected by Holm over
+    the kinds of probes of each judge; the control is no such test.
 
     References
     ----------
-    Miller (2024), Adding Error Bars to Evals, arXiv:2411.00640, for paired differences with clustered errors.
+    Miller (2024), arXiv:2411.00640, for paired differences with clustered errors.
 
     Examples
     --------
@@ -251,52 +243,46 @@ def probe_shifts(pairs: pd.DataFrame, threshold: float | None = None) -> ProbeSh
     >>> [(one.name, round(one.estimate, 2)) for one in found.shifts[0].select()]
     [('shift, padded', 0.5), ('moved up by 0.5 or more, padded', 0.75), ('lost, padded', 0.0)]
     """
-    need_columns("probe pairs", pairs, _PROBED)
-    need_labels("probe pairs", pairs, ["base", "kind"])
-    scale = scale_of(pairs)
+    run_table.need_columns("probe pairs", pairs, _PROBED)
+    run_table.need_labels("probe pairs", pairs, ["base", "kind"])
+    scale = run_table.scale_of(pairs)
     threshold = THRESHOLD * (scale[1] - scale[0]) if threshold is None else threshold
     kinds = [*HARM, *sorted(set(pairs["kind"]) - set(HARM))]
     shifts: list[Result] = []
     for judge, rows in pairs.reset_index(drop=True).groupby("judge", sort=False, observed=True):
         judge_shifts = [
-            _probe_shift(str(judge), kind, rows[rows["kind"] == kind], threshold, Points(scale))
+            _probe_shift(str(judge), kind, rows[rows["kind"] == kind], threshold, run_table.Points(scale))
             for kind in kinds
             if (rows["kind"] == kind).any()
         ]
-        corrected = iter(with_holm((shift.shift for shift in judge_shifts if shift.kind != CONTROL), "kinds"))
-        shifts += [
-            shift if shift.kind == CONTROL else shift.replace(shift=next(corrected)) for shift in judge_shifts
-        ]
+        shifts += _corrected(judge_shifts, [shift.kind != CONTROL for shift in judge_shifts], "kinds")
     return ProbeShifts("probe_shifts", shifts=tuple(shifts))
 
 
-def _probe_shift(judge: str, kind: str, rows: pd.DataFrame, threshold: float, unit: Points) -> Result:
-    complete = rows[rows["original"].notna() & rows["altered"].notna()]
+def _probe_shift(
+    judge: str, kind: str, rows: pd.DataFrame, threshold: float, unit: run_table.Points
+) -> Result:
+    facets = {"judge": judge, "kind": kind}
+    more = {"method": PROBE_METHOD, "unit": unit, "facets": facets}
+    sides = ["original", "altered"]
+    empty, complete = complete_rows(f"shift, {kind}", rows, sides, ("pairs", "bases"), **more)
     difference = (complete["altered"].astype(float) - complete["original"].astype(float)).to_numpy()
-    bases = complete["unit"].tolist()
-    missing = len(rows) - len(complete)
+    bases, missing = complete["unit"].tolist(), empty.missing
     either = HARM.get(kind) == "either"
     moved, way = (np.abs(difference), "moved by") if either else (difference, "moved up by")
     could = rows[rows["original"].notna() & rows["made"].astype(bool)]
     reasons = rows.loc[~rows.index.isin(complete.index), "reason"].fillna("")
-    counts, facets = {"pairs": len(difference), "bases": len(set(bases))}, {"judge": judge, "kind": kind}
-    empty = Estimate(f"shift, {kind}", method=PROBE_METHOD, unit=unit, n=counts, missing=missing)
+    harm = f"{way} {threshold:g}"
     harmed = share(
-        f"{way} {threshold:g} or more, {kind}", list(moved >= threshold - _SAME), bases, missing=missing
-    )
-    fell = None
-    if kind in (CONTROL, "planted"):
-        fell = share(f"score fell, {kind}", list(difference < -_SAME), bases, missing=missing)
-        fell = replace(fell, facets=facets)
-    lost = share(f"lost, {kind}", list(could["altered"].isna()), could["unit"].tolist())
-    shift = mean_estimate(empty, difference, bases, "no pair has both scores", tested=True)
+        f"{harm} or more, {kind}", list(moved >= threshold - _SAME), bases, missing=missing,
+        facets={**facets, "harm": harm},
+    )  # fmt: skip
+    fell = share(f"score fell, {kind}", list(difference < -_SAME), bases, missing=missing, facets=facets)
     return Result(
-        "probe_shift",
-        judge=judge,
-        kind=kind,
-        shift=replace(shift, facets=facets),
-        harmed=replace(harmed, facets={**facets, "harm": f"{way} {threshold:g}"}),
-        detected=fell,
-        lost=replace(lost, facets=facets),
+        "probe_shift", judge=judge, kind=kind,
+        shift=mean_estimate(empty, difference, bases, "no pair has both scores", tested=True),
+        harmed=harmed,
+        detected=fell if kind in (CONTROL, "planted") else None,
+        lost=share(f"lost, {kind}", list(could["altered"].isna()), could["unit"].tolist(), facets=facets),
         missing=dict(Counter(reason_key(str(reason)) or "unknown" for reason in reasons)),
-    )
+    )  # fmt: skip

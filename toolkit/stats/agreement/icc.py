@@ -56,9 +56,9 @@ class RatingMatrix:
 def rating_matrix(ratings: pd.DataFrame, targets: list[Any], judges: list[Any]) -> RatingMatrix:
     """Put the ratings of one dimension into a complete table of targets by judges.
 
-    Targets without a score from every judge are left out (complete cases), and so is a judge who gave no
-    score at all; both are said. Duplicates and infinite scores are refused, because to average or drop them
-    in silence, as a pivot table does, would make up data.
+    Targets without a score from every judge are left out (complete cases), and so is a judge who gave no score at all;
+    both are said. Duplicates and infinite scores are refused, because to average or drop them in silence, as a pivot
+    table does, would make up data.
     """
 
     def refused(problem: str) -> RatingMatrix:
@@ -102,15 +102,10 @@ def rating_matrix(ratings: pd.DataFrame, targets: list[Any], judges: list[Any]) 
     all_bases = target_bases(ratings, counted.index, [])
     return RatingMatrix(
         values=values - values.mean() if values.size else values,
-        judges=tuple(str(judge) for judge in counted.columns),
-        bases=target_bases(ratings, complete.index, notes),
-        missing=missing,
-        notes=tuple(notes),
-        problem=problem,
-        pairs=counted / scale,
-        pair_bases=None if all_bases is None else np.array(all_bases, dtype=object),
-        scale=scale,
-    )
+        judges=tuple(str(judge) for judge in counted.columns), bases=target_bases(ratings, complete.index, notes),
+        missing=missing, notes=tuple(notes), problem=problem, pairs=counted / scale,
+        pair_bases=None if all_bases is None else np.array(all_bases, dtype=object), scale=scale,
+    )  # fmt: skip
 
 
 def _problem(values: np.ndarray, scale: float) -> str:
@@ -153,9 +148,8 @@ def mean_squares(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
     r"""Return the mean squares between answers, within them, between judges and of the residual.
 
     With n answers, k judges, judge sums :math:`C_j`, squares :math:`Q` and :math:`R = k \sum_i \bar x_i^2`, the sums
-    of squares are :math:`R - (\sum C_j)^2 / kn` between answers,
-    :math:`\sum C_j^2 / n - (\sum C_j)^2 / kn` between judges and :math:`Q - R` within answers. One
-    that is only rounding is exactly 0.
+    of squares are :math:`R - (\sum C_j)^2 / kn` between answers, :math:`\sum C_j^2 / n - (\sum C_j)^2 / kn` between
+    judges and :math:`Q - R` within answers. One that is only rounding is exactly 0.
     """
     k = sums.shape[-1] - 3
     n, columns, squares, rows = sums[..., 0], sums[..., 1 : k + 1], sums[..., k + 1], sums[..., k + 2]
@@ -172,11 +166,7 @@ def mean_squares(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
 
 
 def forms_of_sums(sums: np.ndarray) -> np.ndarray:
-    """Return the six forms of McGraw & Wong (1996), table 4, that sums over answers give, in the order of ``FORMS``.
-
-    A form is NaN where there is one answer, or where its denominator, an estimate of a total variance, is not
-    positive; the formula would then give a number that is no correlation.
-    """
+    """Return the six forms of McGraw & Wong (1996, table 4); NaN where a total variance is not positive."""
     n, k = sums[..., 0], sums.shape[-1] - 3
     b, w, j, e = mean_squares(sums)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -233,16 +223,16 @@ def icc_estimates(matrix: RatingMatrix) -> Estimates:
     for these judges: they speak of judges as a sample, so their first interval holds for judges drawn anew
     (``interval_for_new_judges``). ICC(C,.) leaves the judges' leniency out, and ICC(1,.) does not know who judged, so
     there is no judge to draw and their interval is the one for these judges. For these judges each base is left out in
-    turn: the interval is that of ``jackknife_interval`` for :math:`\ln F`, where
-    :math:`F = (1 + (k-1)\rho) / (1 - \rho)` for the single form :math:`\rho`, carried back to the single and the
-    average form (Spearman-Brown). Where no base is known, or too few, intervals are pingouin's of the F distribution.
+    turn: the interval is that of ``jackknife_interval`` for :math:`\ln F`, where :math:`F = (1 + (k-1)\rho) / (1 -
+    \rho)` for the single form :math:`\rho`, carried back to the single and the average form (Spearman-Brown). Where no
+    base is known, or too few, intervals are pingouin's of the F distribution.
 
-    A form is not estimable, or has no interval, where an F ratio is 0 or infinite or a variance estimate is
-    not positive; a negative correlation is kept as it is.
+    A form is not estimable, or has no interval, where an F ratio is 0 or infinite or a variance estimate is not
+    positive; a negative correlation is kept as it is.
 
     References
     ----------
-    Efron & Tibshirani (1993), An Introduction to the Bootstrap, chapter 11. McGraw & Wong (1996).
+    Efron & Tibshirani (1993), Introduction to the Bootstrap, chapter 11. McGraw & Wong (1996).
     """
     empty = [Estimate(form, method=F_METHOD, n=matrix.n, missing=matrix.missing) for form in FORMS]
     if matrix.problem:
@@ -325,19 +315,14 @@ def _pingouin_icc(matrix: RatingMatrix) -> dict[str, tuple[float, float, float]]
 def interval_for_new_judges(sums: np.ndarray) -> tuple[float, float]:
     r"""Return the ends of ln F of ICC(A,.) for judges drawn anew and answers clustered by base; NaN where it has none.
 
-    A generalized interval (Weerahandi 1993). With :math:`s_b^2` the variance of the J judges' effects and :math:`v`
-    what of it is noise, :math:`s_b^2 (J-1) / (\sigma_b^2 + v)` is chi squared on J - 1 degrees of freedom over judges
-    drawn anew, so that :math:`\sigma_b^2` may be :math:`\max(0, s_b^2 (J-1) / \chi^2 - v)`. For each such
-    :math:`\sigma_b^2` the jackknife over bases gives a t distribution of
-    :math:`\ln F = \ln[(k \sigma_a^2 + \sigma_e^2 + \sigma_b^2) / (\sigma_e^2 + \sigma_b^2)]`; the ends are quantiles of
-    their mixture. The jackknife takes in what answers of one base and judges share with each other, so nothing has to
-    be known of the components base, answer in base and base x judge, and bases may differ in size; v is the variance
-    of the judges' effects over bases, with G / (G - 1) of G bases.
-
-    References
-    ----------
-    Weerahandi (1993), Journal of the American Statistical Association 88, 899-905. Gamage & Weerahandi (1998),
-    Communications in Statistics B 27, 625-640, for components. Efron & Tibshirani (1993), chapter 11.
+    A generalized interval (Weerahandi 1993; of components Gamage & Weerahandi 1998). With :math:`s_b^2` the variance
+    of the J judges' effects and :math:`v` what of it is noise, :math:`s_b^2 (J-1) / (\sigma_b^2 + v)` is chi squared
+    on J - 1 degrees of freedom over judges drawn anew, so that :math:`\sigma_b^2` may be :math:`\max(0, s_b^2 (J-1) /
+    \chi^2 - v)`. For each such :math:`\sigma_b^2` the jackknife over bases gives a t distribution of :math:`\ln F =
+    \ln[(k \sigma_a^2 + \sigma_e^2 + \sigma_b^2) / (\sigma_e^2 + \sigma_b^2)]`; the ends are quantiles of their
+    mixture. The jackknife takes in what answers of one base and judges share with each other, so nothing has to be
+    known of the components base, answer in base and base x judge, and bases may differ in size; v is the variance of
+    the judges' effects over bases, with G / (G - 1) of G bases.
     """
     k, bases, total = sums.shape[1] - 3, len(sums), sums.sum(axis=0)
     n, columns = total[0], sums[:, 1 : k + 1]

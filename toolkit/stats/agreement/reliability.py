@@ -1,31 +1,23 @@
-"""How far the judges agree, and each with itself: ICC, alpha, Pearson and test-retest, and what was left out."""
+"""How far the judges agree, each with itself, with the others and with what replies are required to hold."""
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.alpha import alpha_of_matrix, alpha_over_dimensions, alpha_over_judges
-from toolkit.stats.agreement.correlations import pearson_between_judges
-from toolkit.stats.agreement.icc import (
-    FORMS,
-    RatingMatrix,
-    from_log_f,
-    icc_estimates,
-    log_f,
-    rating_matrix,
-    with_interval,
-)
-from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.agreement import coefficients
+from toolkit.stats.agreement import icc as intraclass
+from toolkit.stats.inference import run_table
+from toolkit.stats.inference.clusters import of_rows, over_clusters
 from toolkit.stats.inference.jackknife import total_and_jackknife, with_jackknife
-from toolkit.stats.inference.means import clustered_mean
+from toolkit.stats.inference.means import CLUSTERED, bounded_mean, clustered_mean, clustered_slope
 from toolkit.stats.inference.p_values import with_holm
-from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
 from toolkit.stats.result import ROUNDING, Estimate, Result, Row
-from toolkit.words import COMPOSITES, DIMENSIONS, SCORE, counted
+from toolkit.words import COMPOSITES, DIMENSIONS, LENGTH_BINS, SCORE, counted, total_aud
 
 # Leniency of a judge is error here, so absolute agreement leads (DESIGN, section 7).
 ROW_ORDER = ("ICC(A,1)", "ICC(A,k)", "ICC(1,1)", "ICC(1,k)", "ICC(C,1)", "ICC(C,k)")
@@ -35,11 +27,11 @@ _KEY_ORDER = (*DIMENSIONS, *COMPOSITES)
 class Reliability(Result):
     """What is known of the agreement of the judges.
 
-    Each mapping goes from a dimension (``score`` where there is none) to its estimates. ``icc`` has intervals clustered
-    by base where bases are known, and F intervals otherwise; those of ICC(A,.) hold for judges drawn anew, and
-    ``icc_these_judges`` repeats them for these judges only. ``krippendorff`` is the alpha that also uses answers which
-    not all judges scored, ``leniency`` is by judge. ``retest`` says by dimension and judge how far it repeats its own
-    scores, ``notes`` what was left out, refused or unusual.
+    Each mapping goes from a dimension (``score`` where there is none) to its estimates. ``icc`` has intervals
+    clustered by base where bases are known, and F intervals otherwise; those of ICC(A,.) hold for judges drawn anew,
+    and ``icc_these_judges`` repeats them for these judges only. ``krippendorff`` is the alpha that also uses answers
+    which not all judges scored, ``leniency`` is by judge. ``retest`` says by dimension and judge how far it repeats
+    its own scores, ``notes`` what was left out, refused or unusual.
     """
 
     def headline(self) -> Iterator[Row]:
@@ -71,23 +63,23 @@ class Reliability(Result):
 def reliability(ratings: pd.DataFrame, repeats: pd.DataFrame | None = None) -> Reliability:
     """Measure the agreement of the judges, for each dimension apart.
 
-    Answers that not every judge scored are left out of ICC and alpha (complete cases) and counted; a missing
-    rating is never a zero. Duplicates and infinite scores are refused with a reason, not averaged or dropped.
-    Where the data support no number there is none, and the note says why. P values are left out on purpose:
-    that a reliability is zero is nobody's hypothesis.
+    Answers that not every judge scored are left out of ICC and alpha (complete cases) and counted; a missing rating is
+    never a zero. Duplicates and infinite scores are refused with a reason, not averaged or dropped. Where the data
+    support no number there is none, and the note says why. P values are left out on purpose: that a reliability is
+    zero is nobody's hypothesis.
 
     Parameters
     ----------
     ratings
-        One row per rating with target, judge, score (NaN where missing), and optionally dimension, and base
-        where several targets belong together.
+        One row per rating with target, judge, score (NaN where missing), and optionally dimension, and base where
+        several targets belong together.
     repeats
         The same before a judge's repeats were averaged, with the column repeat, for test-retest.
 
     References
     ----------
-    Shrout & Fleiss (1979), Psychological Bulletin 86, 420-428. McGraw & Wong (1996), Psychological Methods 1,
-    30-46. Koo & Li (2016), Journal of Chiropractic Medicine 15, 155-163.
+    Shrout & Fleiss (1979), Psychol. Bull. 86, 420-428. McGraw & Wong (1996), Psychol. Methods 1, 30-46. Koo & Li
+    (2016), J. Chiropr. Med. 15, 155-163.
 
     Examples
     --------
@@ -106,28 +98,30 @@ def reliability(ratings: pd.DataFrame, repeats: pd.DataFrame | None = None) -> R
     if "dimension" in checked:
         by_dimension = {name: checked[checked["dimension"] == name] for name in checked["dimension"].unique()}
     keys = sorted(by_dimension, key=lambda name: (order.get(str(name), len(order)), str(name)))
-    matrices = {str(key): rating_matrix(by_dimension[key], targets, judges) for key in keys}
-    icc = {key: icc_estimates(matrix) for key, matrix in matrices.items()}
+    matrices = {str(key): intraclass.rating_matrix(by_dimension[key], targets, judges) for key in keys}
+    icc = {key: intraclass.icc_estimates(matrix) for key, matrix in matrices.items()}
     return Reliability(
         "reliability",
-        icc={key: forms[: len(FORMS)] for key, forms in icc.items()},
-        icc_these_judges={key: forms[len(FORMS) :] for key, forms in icc.items()},
-        alpha_over_judges={key: alpha_over_judges(matrix) for key, matrix in matrices.items()},
-        alpha_over_dimensions=alpha_over_dimensions(checked) if "dimension" in checked else None,
-        pearson={key: pearson_between_judges(matrix) for key, matrix in matrices.items()},
-        krippendorff={key: alpha_of_matrix(matrix) for key, matrix in matrices.items()},
+        icc={key: forms[: len(intraclass.FORMS)] for key, forms in icc.items()},
+        icc_these_judges={key: forms[len(intraclass.FORMS) :] for key, forms in icc.items()},
+        alpha_over_judges={key: coefficients.alpha_over_judges(matrix) for key, matrix in matrices.items()},
+        alpha_over_dimensions=coefficients.alpha_over_dimensions(checked) if "dimension" in checked else None,
+        pearson={key: coefficients.pearson_between_judges(matrix) for key, matrix in matrices.items()},
+        krippendorff={key: coefficients.alpha_of_matrix(matrix) for key, matrix in matrices.items()},
         leniency={key: judge_leniency(matrix) for key, matrix in matrices.items()},
-        notes=_notes(matrices, is_clustered=any(len(forms) > len(FORMS) for forms in icc.values())),
+        notes=_notes(
+            matrices, is_clustered=any(len(forms) > len(intraclass.FORMS) for forms in icc.values())
+        ),
         retest=retest(repeats) if repeats is not None and len(repeats) else {},
     )
 
 
-def judge_leniency(matrix: RatingMatrix) -> dict[str, Estimate]:
+def judge_leniency(matrix: intraclass.RatingMatrix) -> dict[str, Estimate]:
     r"""Return how lenient each judge is beside the others.
 
-    The leniency of judge j is the mean of :math:`x_{ij} - \bar x_{i,-j}` over the answers that it and another
-    judge scored, with the t interval clustered by base (Miller 2024). These add up to zero: one severe judge makes each
-    of the others look lenient (in 30 % of studies of 12 bases where it was severe by half a point), and the difference
+    The leniency of judge j is the mean of :math:`x_{ij} - \bar x_{i,-j}` over the answers that it and another judge
+    scored, with the t interval clustered by base (Miller 2024). These add up to zero: one severe judge makes each of
+    the others look lenient (in 30 % of studies of 12 bases where it was severe by half a point), and the difference
     from the mean of all, which is (k - 1) / k of it, has the same P value. Of two judges it is one test.
     """
     scores, bases = matrix.pairs, matrix.pair_bases
@@ -153,16 +147,18 @@ def judge_leniency(matrix: RatingMatrix) -> dict[str, Estimate]:
 
 
 def _checked(ratings: pd.DataFrame) -> pd.DataFrame:
-    need_columns("ratings", ratings, ("target", "judge", "score"))
+    run_table.need_columns("ratings", ratings, ("target", "judge", "score"))
     if ratings.empty:
         raise InputError("ratings: there are none; give one row per rating")
     names = ("target", "judge", "score", "dimension", "base", "unit")
     checked = ratings[[name for name in names if name in ratings]].reset_index(drop=True)
-    need_labels("ratings", checked, [name for name in ("target", "judge", "dimension") if name in checked])
-    return checked.assign(score=numbers_of("ratings", checked, "score"))
+    run_table.need_labels(
+        "ratings", checked, [name for name in ("target", "judge", "dimension") if name in checked]
+    )
+    return checked.assign(score=run_table.numbers_of("ratings", checked, "score"))
 
 
-def _notes(matrices: Mapping[str, RatingMatrix], is_clustered: bool) -> tuple[str, ...]:
+def _notes(matrices: Mapping[str, intraclass.RatingMatrix], is_clustered: bool) -> tuple[str, ...]:
     """Say each thing once, with the dimensions it is true of where it is not true of all."""
     keys_by_note: dict[str, list[str]] = {}
     for key, matrix in matrices.items():
@@ -203,13 +199,13 @@ def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], tuple[Estimate, Es
 
     With answers :math:`i` scored :math:`m_i` times by the same judge and the mean squares between (b) and within (w)
     answers, :math:`ICC(1,1) = (b - w) / (b + (m_0 - 1) w)`, :math:`m_0 = (N - \sum m_i^2 / N) / (U - 1)`; the standard
-    deviation within answers is :math:`\sqrt w`, and the smallest detectable difference
-    :math:`1.96 \sqrt 2 \sqrt w`. Repeats have no order, so a drift between them counts as noise. Intervals are
-    the jackknife over bases, of :math:`\ln F` and of :math:`\ln w`.
+    deviation within answers is :math:`\sqrt w`, and the smallest detectable difference :math:`1.96 \sqrt 2 \sqrt w`.
+    Repeats have no order, so a drift between them counts as noise. Intervals are the jackknife over bases, of
+    :math:`\ln F` and of :math:`\ln w`.
 
     References
     ----------
-    Shrout & Fleiss (1979), Psychological Bulletin 86, 420-428. Bland & Altman (1996), BMJ 313, 744, for the SD. Searle,
+    Shrout & Fleiss (1979), Psychol. Bull. 86, 420-428. Bland & Altman (1996), BMJ 313, 744, for the SD. Searle,
     Casella & McCulloch (1992), Variance Components, section 3.6, for unequal numbers.
 
     Examples
@@ -220,22 +216,16 @@ def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], tuple[Estimate, Es
     >>> round(icc.estimate, 3), round(sd.estimate, 3)
     (0.937, 0.289)
     """
-    need_columns("repeated ratings", ratings, (*_KEYS, "score"))
+    run_table.need_columns("repeated ratings", ratings, (*_KEYS, "score"))
     keys = [*_KEYS, *(["dimension"] if "dimension" in ratings else [])]
-    twice = ratings.duplicated(keys)
-    if twice.any():
-        first = ratings.loc[twice].iloc[0]
-        raise InputError(
-            f"retest: {counted(int(twice.sum()), 'duplicate ratings')}, the first of target {first['target']} by judge "
-            f"{first['judge']}, repeat {first['repeat']}; keep one rating per target, judge and repeat"
-        )
-    checked = ratings.assign(score=numbers_of("repeated ratings", ratings, "score", finite=True))
+    several = counted(int(ratings.duplicated(keys).sum()), "duplicate ratings")
+    first = f"retest: {several}, the first of target {{target}} by judge {{judge}}, repeat {{repeat}}"
+    run_table.need_once(ratings, keys, f"{first}; keep one rating per target, judge and repeat")
+    checked = ratings.assign(score=run_table.numbers_of("repeated ratings", ratings, "score", finite=True))
     named = checked if "dimension" in checked else checked.assign(dimension="score")
-    return {
-        (str(dimension), str(judge)): _judge_retest(rows)
-        for dimension, part in named.groupby("dimension", sort=False, observed=True)
-        for judge, rows in part.groupby("judge", sort=True, observed=True)
-    }
+    parts = named.groupby("dimension", sort=False, observed=True)
+    by_judge = ((key, part.groupby("judge", sort=True, observed=True)) for key, part in parts)
+    return {(str(key), str(judge)): _judge_retest(rows) for key, part in by_judge for judge, rows in part}
 
 
 def _judge_retest(rows: pd.DataFrame) -> tuple[Estimate, Estimate, Estimate]:
@@ -250,9 +240,9 @@ def _judge_retest(rows: pd.DataFrame) -> tuple[Estimate, Estimate, Estimate]:
     empty = Estimate("ICC(1,1) of repeats", method=ICC_METHOD, n=n, missing=int(rows["score"].isna().sum()))
     sd = replace(empty, name="SD within answers", method=SD_METHOD, unit=POINTS)
     if targets < 2:
-        reason = f"{counted(targets, 'answers')} scored more than once by this judge, and two are needed"
-        sd = sd.not_estimable(reason)
-        return empty.not_estimable(reason), sd, replace(sd, name=_DETECTABLE)
+        few = "answers scored more than once by this judge"
+        icc, sd = (estimate.too_few(targets, few) for estimate in (empty, sd))
+        return icc, sd, replace(sd, name=_DETECTABLE)
     scale = float(repeated["score"].abs().max()) or 1.0
     table = _sums((repeated["score"] - repeated["score"].mean()) / scale, repeated["target"], codes)
     total, jackknife_values = map(_mean_squares, total_and_jackknife(table))
@@ -283,11 +273,14 @@ def _icc(empty: Estimate, total: _Squares, jackknife_values: _Squares) -> Estima
     k = float(total[2][0])
     estimate = empty.with_value(float(icc(*total)[0]))
     bound = with_jackknife(
-        estimate, icc(*jackknife_values), lambda rho: log_f(rho, k), lambda z: from_log_f(z, k)[0]
+        estimate,
+        icc(*jackknife_values),
+        lambda rho: intraclass.log_f(rho, k),
+        lambda z: intraclass.from_log_f(z, k)[0],
     )
     if bound.low is None or bound.high is None:
         return bound
-    return with_interval(replace(estimate, degrees=bound.degrees), bound.low, bound.high)
+    return intraclass.with_interval(replace(estimate, degrees=bound.degrees), bound.low, bound.high)
 
 
 def _bases(rows: pd.DataFrame) -> tuple[np.ndarray, int, bool]:
@@ -318,3 +311,137 @@ def _mean_squares(sums: np.ndarray) -> _Squares:
         within = np.maximum(squares - rows, 0) / (ratings - answers)
         between = (rows - total**2 / ratings) / (answers - 1)
         return within, between, (ratings - squared / ratings) / (answers - 1)
+
+
+PER_TOKENS = 100
+COUNTED = "a complete count"
+_COLUMNS = ("run_id", "base", "judge", "failed", "aud_cost")
+
+
+@over_clusters
+def compare_judges(
+    judgements: pd.DataFrame, replies: pd.DataFrame, *, leniency: Mapping[str, Estimate], score: str = SCORE
+) -> Result:
+    """Return each judge beside the others, from what all of them gave the same answers.
+
+    ``judgements`` has one row a judgement: where there is a ``judge_repeat``, scores are averaged over the times that
+    a judge judged a run, and each time counts for cost and failures. ``replies`` has the length of each judged run in
+    output_tokens. ``leniency`` is by judge, as the agreement of the judges has it. The slope on the length of the
+    reply is of the score less the mean of the others, so that better replies, which may be longer, are no bias.
+    Failures and cost are complete counts and have no interval.
+    """
+    run_table.need_columns("judgements", judgements, (*_COLUMNS, score))
+    run_table.need_columns("replies", replies, ("run_id", "output_tokens"))
+    judgements = judgements.assign(judge=judgements["judge"].astype(str))
+    # A failed judgement is missing in the mean of the others, never a zero.
+    scored = judgements[judgements[score].notna()]
+    wide = scored.groupby(["run_id", "judge"])[score].mean().unstack().astype("float64")
+    answers = judgements.drop_duplicates("run_id").set_index("run_id")[["unit"]]
+    answers = answers.join(replies.drop_duplicates("run_id").set_index("run_id")["output_tokens"])
+    unit = f"{run_table.Points(run_table.scale_of(judgements))} per {PER_TOKENS} tokens of reply"
+    estimates: list[Estimate] = []
+    for judge, rows in judgements.groupby("judge", sort=False):
+        name = str(judge)
+        others = wide.drop(columns=[name], errors="ignore").mean(axis=1)
+        compared = answers.assign(own=wide.get(name), others=others)
+        compared = compared.astype({"own": "float64", "others": "float64"})
+        compared["beyond"] = compared["own"] - compared["others"]
+        complete = compared.dropna(subset=["beyond"])
+        measured = complete.dropna(subset=["output_tokens"])
+        tokens, missing = measured["output_tokens"].astype(float) / PER_TOKENS, len(compared) - len(measured)
+        count = float(rows["failed"].astype(bool).sum())
+        # Equal requests are one call, paid for once.
+        calls = rows.drop_duplicates("call_id") if "call_id" in rows else rows
+        paid = calls["aud_cost"].dropna()
+        cost = Estimate(
+            f"cost of {name}", total_aud(paid), unit="AUD", n={"calls": len(paid)}, reason=COUNTED
+        )
+        of_judge = {
+            "leniency": leniency.get(name),
+            "correlation": coefficients.clustered_pearson(
+                f"correlation of {name} with the other judges", complete["own"], complete["others"],
+                list(complete["unit"]), missing=len(compared) - len(complete),
+            ),
+            "slope": clustered_slope(
+                f"slope on reply length of {name}, against the other judges", tokens, measured["beyond"],
+                list(measured["unit"]), unit=unit, missing=missing,
+            ),
+            "failed": Estimate(
+                f"failed judgements of {name}", count, unit="judgements", n={"judgements": len(rows)}, reason=COUNTED
+            ),
+            "cost": cost.not_estimable("no call has a known cost") if paid.empty else cost,
+        }  # fmt: skip
+        estimates += [
+            replace(estimate, statistic=statistic, facets={"judge": name})
+            for statistic, estimate in of_judge.items()
+            if estimate is not None
+        ]
+    return Result("compare_judges", estimates=tuple(estimates))
+
+
+SHARE = "share of required elements"
+
+
+def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> Result:
+    r"""Return what the judges found of the required elements, and how far the rubric agrees with it.
+
+    Parameters
+    ----------
+    elements
+        One row a run and judge: run_id, cluster, length_bin, judge, share (0 to 1, NaN where it could not be read).
+    runs
+        One row a run: run_id, and the rubric's composite and composite_strict.
+
+    Returns
+    -------
+    Result
+        The mean share of each length bin over runs, the judges' mean taken first (Student t, clustered by base);
+        Krippendorff's :math:`\alpha` (interval) between the judges' shares; and Pearson's r of a run's share with its
+        composite, by the jackknife over bases.
+
+    Raises
+    ------
+    InputError
+        When a column is missing.
+
+    References
+    ----------
+    Miller (2024), arXiv:2411.00640, for the means. Krippendorff (2011), Computing Krippendorff's alpha-reliability.
+
+    Examples
+    --------
+    >>> runs = pd.DataFrame({"run_id": list("wxyz"), "cluster": list("abcd"), "length_bin": "S", "judge": "primary"})
+    >>> runs = runs.assign(share=[0.5, 1.0, 0.75, 0.0], composite=[3.0, 4.5, 4.0, 1.0])
+    >>> runs = runs.assign(composite_strict=runs["composite"])
+    >>> found = required_elements(runs, runs[["run_id", "composite", "composite_strict"]])
+    >>> found.shares[0].estimate, round(found.rubric[0].estimate, 2)
+    (0.5625, 0.99)
+    """
+    run_table.need_columns(
+        "required elements", elements, ("run_id", "cluster", "length_bin", "judge", "share")
+    )
+    run_table.need_columns("runs", runs, ("run_id", *COMPOSITES))
+    wide = elements.pivot_table(index="run_id", columns="judge", values="share", observed=True, dropna=False)
+    runs_index = elements.drop_duplicates("run_id").set_index("run_id")[["cluster", "length_bin"]]
+    means = runs_index.join(wide.mean(axis=1).rename("share")).join(
+        runs.set_index("run_id")[list(COMPOSITES)]
+    )
+    clusters = runs_index.loc[wide.index, "cluster"].tolist()
+    shares: list[Estimate] = []
+    for length_bin in LENGTH_BINS:
+        in_bin = means[means["length_bin"] == length_bin].rename(columns={"cluster": "unit"})
+        if len(in_bin):
+            mean = of_rows(
+                f"{SHARE}, {length_bin}", in_bin, "share", partial(bounded_mean, limits=(0.0, 1.0)),
+                counts=("bases", "answers"), nothing="no judgement could be read", method=CLUSTERED, unit="share",
+            )  # fmt: skip
+            shares.append(mean)
+    rubric: list[Estimate] = []
+    for composite in COMPOSITES:
+        complete = means.dropna(subset=["share", composite])
+        pair, bases = f"{SHARE} with {composite}", complete["cluster"].tolist()
+        scores, missing = complete[composite].astype(float), len(means) - len(complete)
+        r = coefficients.clustered_pearson(f"r of {pair}", complete["share"], scores, bases, missing=missing)
+        rubric.append(replace(r, statistic="r", facets={"pair": pair}))
+    alpha = coefficients.krippendorff_alpha(wide.to_numpy(float), clusters)
+    return Result("required_elements", shares=tuple(shares), alpha=alpha, rubric=tuple(rubric))

@@ -1,23 +1,15 @@
 """What scores do not show: those that are missing, and those at an end of the scale."""
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.stats.inference import run_table
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.proportions import intracluster_correlation, share
-from toolkit.stats.inference.run_table import (
-    checked_runs,
-    grouping_columns,
-    in_order,
-    need_labelled,
-    numbers_of,
-    scale_of,
-)
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, length_contrasts
 from toolkit.stats.result import Estimate, Estimates, Result, rounded
 from toolkit.words import SCORE, agreeing, counted
@@ -42,32 +34,29 @@ def missing_data(runs: pd.DataFrame, judgements: pd.DataFrame | None = None, sco
     tables: list[tuple[str, pd.DataFrame, tuple[str, ...]]] = [("runs", runs, ("length_bin", "model"))]
     if judgements is not None and len(judgements):
         tables.append(("judgements", judgements, ("judge",)))
-    shares: dict[str, Estimates] = {}
+    shares: dict[str, list[Estimate]] = {}
     reasons: list[str] = []
     for unit, table, columns in tables:
-        need_labelled(f"missing data: {unit}", table, ("base",), score, *columns)
+        run_table.need_labelled(f"missing data: {unit}", table, ("base",), score, *columns)
         missing, bases = table[score].isna(), table["unit"].astype(str)
         intracluster, cases = intracluster_correlation(missing, list(bases)), table.assign(of=unit)
-        for column in ("of", *grouping_columns(table, columns)):
-            for name in [unit] if column == "of" else in_order(cases[column]):
+        for column in ("of", *run_table.grouping_columns(table, columns)):
+            for name in [unit] if column == "of" else run_table.in_order(cases[column]):
                 member = cases[column].isin([name])
-                label, statistic = f"missing, {column} {name}", "missing"
-                if column == "of":
-                    label, statistic = f"missing {unit}", ""
+                label = f"missing {unit}" if column == "of" else f"missing, {column} {name}"
                 estimate = share(
-                    label, list(missing[member]), list(bases[member]), what=unit, intracluster=intracluster
-                )
+                    label, list(missing[member]), list(bases[member]), what=unit, intracluster=intracluster,
+                    statistic="" if column == "of" else "missing", facets={column: str(name)},
+                )  # fmt: skip
                 if not missing.any():  # a complete count is no sample
-                    estimate = replace(estimate, low=None, high=None, method="").no_interval(
-                        "no score is missing"
-                    )
-                estimate = replace(estimate, statistic=statistic, facets={column: str(name)})
-                shares[column] = (*shares.get(column, ()), estimate)
+                    estimate = replace(estimate, low=None, high=None, method="", reason="no score is missing")
+                shares.setdefault(column, []).append(estimate)
         reasons += _reasons(table[missing], unit)
-    overall = shares.pop("of")
+    overall = tuple(shares.pop("of"))
     ordered = dict(Counter(sorted(reasons)).most_common())
     bounds = missing_bounds(runs, score)
-    return Result("missing", text=_sentence, overall=overall, shares=shares, reasons=ordered, bounds=bounds)
+    by_group = {column: tuple(estimates) for column, estimates in shares.items()}
+    return Result("missing", text=_sentence, overall=overall, shares=by_group, reasons=ordered, bounds=bounds)
 
 
 @over_clusters
@@ -76,22 +65,11 @@ def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> Result:
 
     The bounds put the missing scores of one bin at one end of the scale and those of the other at the other end, which
     assumes nothing about why they are missing (Manski 1990, American Economic Review 80 (2), 319-323).
-
-    Examples
-    --------
-    >>> rows = [(f"b{i}", b, 3 + gain) for i in range(4) for b, gain in (("S", 0), ("M", 0.5), ("L", 1))]
-    >>> runs = pd.DataFrame(rows, columns=["base", "length_bin", "composite_strict"])
-    >>> runs.loc[1, "composite_strict"] = None
-    >>> found = missing_bounds(runs)
-    >>> [found.contrasts[case][0].estimate for case in ("lowest", "complete cases", "highest")]
-    [-0.375, 0.5, 0.875]
     """
-    checked = checked_runs(runs, score)
-    worst, best = scale_of(runs)
+    checked = run_table.checked_runs(runs, score)
+    worst, best = run_table.scale_of(runs)
     missing = checked["score"].isna().to_numpy()
     bins = checked["length_bin"].to_numpy()
-    if not missing.any() or len(set(bins)) < 2:  # nothing to bound
-        return _bounds(dict.fromkeys(CASES, ()), missing, (worst, best))
 
     def contrasts(fill: np.ndarray | float) -> Estimates:
         return length_contrasts(checked.assign(score=np.where(missing, fill, checked["score"])), score)
@@ -103,14 +81,13 @@ def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> Result:
         extremes = (contrasts(filling)[index] for index, filling in enumerate(fillings))
         return tuple(replace(estimate, p_value=None, correction="none") for estimate in extremes)
 
-    complete = length_contrasts(checked, score)
-    cases = (complete, contrasts(worst), contrasts(best), bound(True), bound(False))
-    return _bounds(dict(zip(CASES, cases, strict=True)), missing, (worst, best))
-
-
-def _bounds(contrasts: Mapping[str, Estimates], missing: np.ndarray, ends: tuple[float, float]) -> Result:
-    count = int(missing.sum())
-    return Result("missing_bounds", text=_bounds_sentence, contrasts=contrasts, missing=count, ends=ends)
+    cases: dict[str, Estimates] = dict.fromkeys(CASES, ())
+    if missing.any() and len(set(bins)) > 1:  # else there is nothing to bound
+        complete = length_contrasts(checked, score)
+        bounds = (complete, contrasts(worst), contrasts(best), bound(True), bound(False))
+        cases = dict(zip(CASES, bounds, strict=True))
+    count, ends = int(missing.sum()), (worst, best)
+    return Result("missing_bounds", text=_bounds_sentence, contrasts=cases, missing=count, ends=ends)
 
 
 def _sentence(result: Result) -> str:
@@ -159,8 +136,8 @@ _EQUAL = 1e-9
 def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> Result:
     """Return how many scores lie at the ceiling and at the floor, in all and by length bin, model and judge.
 
-    A mean over judges or dimensions is at the ceiling only where all of them are, so give judgements rather than
-    runs. Above the limit a difference of means is drawn towards 0, and an interval that holds the mean says little of
+    A mean over judges or dimensions is at the ceiling only where all of them are, so give judgements rather than runs.
+    Above the limit a difference of means is drawn towards 0, and an interval that holds the mean says little of
     quality.
 
     Examples
@@ -170,11 +147,11 @@ def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> 
     >>> round(found.shares["all"][0].estimate, 3), found.shares["all"][0].missing, len(found.warnings)
     (0.667, 1, 3)
     """
-    need_labelled("ceiling: scores", scores, ("base",), score)
+    run_table.need_labelled("ceiling: scores", scores, ("base",), score)
     if not 0 < limit <= 1:
         raise InputError(f"ceiling: limit {limit:g} cannot be; give a share")
-    values = numbers_of("ceiling: scores", scores, score)
-    missing, (low, high) = np.isnan(values), scale_of(scores)
+    values = run_table.numbers_of("ceiling: scores", scores, score)
+    missing, (low, high) = np.isnan(values), run_table.scale_of(scores)
     wrong = (values < low - _EQUAL) | (values > high + _EQUAL)
     if wrong.any():
         first = values[wrong.argmax()]
@@ -185,26 +162,25 @@ def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> 
     groups: dict[str, tuple[dict[str, str], np.ndarray]] = {
         "all": ({"group": "all"}, np.ones(len(values), dtype=bool))
     }
-    for column in grouping_columns(scores, ("length_bin", "model", "judge")):
+    for column in run_table.grouping_columns(scores, ("length_bin", "model", "judge")):
         names = scores[column].astype("object").to_numpy()
-        groups |= {f"{column} {name}": ({column: str(name)}, names == name) for name in in_order(names)}
+        groups |= {
+            f"{column} {name}": ({column: str(name)}, names == name) for name in run_table.in_order(names)
+        }
     ends = {
         f"{score} at the ceiling ({high:g})": values >= high - _EQUAL,
         f"{score} at the floor ({low:g})": values <= low + _EQUAL,
     }
-    likenesses = {
-        end: intracluster_correlation(list(hits[~missing]), list(bases[~missing]))
-        for end, hits in ends.items()
-    }
+    labels = list(bases[~missing])
+    likenesses = {end: intracluster_correlation(hits[~missing], labels) for end, hits in ends.items()}
 
     def at_end(end: str, group: str) -> Estimate:
         facets, member = groups[group]
         scored, unscored = member & ~missing, int((member & missing).sum())
-        hits, labels, intracluster = list(ends[end][scored]), list(bases[scored]), likenesses[end]
-        estimate = share(
-            f"{end}, {group}", hits, labels, what="scores", missing=unscored, intracluster=intracluster
-        )
-        return replace(estimate, statistic=end, facets=facets)
+        return share(
+            f"{end}, {group}", list(ends[end][scored]), list(bases[scored]), what="scores",
+            intracluster=likenesses[end], missing=unscored, statistic=end, facets=facets,
+        )  # fmt: skip
 
     top, bottom = ends
     shares = {group: (at_end(top, group), at_end(bottom, group)) for group in groups}

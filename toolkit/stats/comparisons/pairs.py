@@ -1,7 +1,4 @@
-"""Votes of judges on pairs of replies: win rates, a Bradley-Terry scale of models, judges' bias for a position.
-
-Each pair is judged in both orders, so that a judge who prefers what is shown first moves no model.
-"""
+"""Votes on pairs of replies, judged in both orders: win rates, a Bradley-Terry scale of models, bias for a position."""
 
 import itertools
 from collections.abc import Mapping
@@ -14,9 +11,9 @@ from scipy import special, stats
 from scipy.sparse.csgraph import connected_components
 
 from toolkit.errors import InputError
+from toolkit.stats.inference import jackknife
 from toolkit.stats.inference.clusters import of_rows, over_clusters
-from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife_interval, numbered, total_and_jackknife
-from toolkit.stats.inference.p_values import exploratory_tests, with_holm, with_inversion
+from toolkit.stats.inference.p_values import with_inversion
 from toolkit.stats.inference.proportions import intracluster_correlation, rate_mean, share
 from toolkit.stats.inference.run_table import need_columns, need_labelled
 from toolkit.stats.result import Estimate, Result, estimates_frame, wide
@@ -96,7 +93,7 @@ def compare_pairs(votes: pd.DataFrame) -> PairComparison:
     References
     ----------
     Bradley & Terry (1952), Biometrika 39, 324-345. Davidson & Beaver (1977), Biometrics 33, 693-702. Firth (1993),
-    Biometrika 80, 27-38. Ford (1957), American Mathematical Monthly 64 (8), 28-33.
+    Biometrika 80, 27-38. Ford (1957), Am. Math. Mon. 64 (8), 28-33.
 
     Examples
     --------
@@ -120,16 +117,11 @@ def compare_pairs(votes: pd.DataFrame) -> PairComparison:
     intracluster = intracluster_correlation(decided["vote"] == "first", list(decided["unit"]))
     judges = [_first_share(judge, rows, intracluster) for judge, rows in table.groupby("judge", sort=True)]
     return PairComparison(
-        "compare_pairs",
-        text=_sentence,
-        differences=exploratory_tests(differences, "pairs of models"),
+        "compare_pairs", text=_sentence, differences=differences,
         win_rates=tuple(replace(rate, p_value=None) for rate in rates),
-        models=tuple(_strength(fit, model, cast) for model in names),
-        judges=with_holm(judges, "judges"),
-        counts=tuple(_counts(rows) for rows in by_pair.values()),
-        ranks=fit.ranks,
-        notes=fit.notes,
-    )
+        models=tuple(_strength(fit, model, cast) for model in names), judges=judges,
+        counts=tuple(_counts(rows) for rows in by_pair.values()), ranks=fit.ranks, notes=fit.notes,
+    )  # fmt: skip
 
 
 def _sentence(result: Result) -> str:
@@ -189,7 +181,7 @@ def _counts(rows: pd.DataFrame) -> dict[str, int]:
 def _win_rate(pair: tuple[str, str], rows: pd.DataFrame) -> Estimate:
     return of_rows(
         f"win rate of {pair[0]} over {pair[1]}", rows, "points", partial(rate_mean, reference=0.5),
-        count="votes", nothing="no vote compares them", unit="share of votes", statistic="win rate",
+        counts=("votes", "bases"), nothing="no vote compares them", unit="share of votes", statistic="win rate",
         facets=dict(zip(("model_a", "model_b"), pair, strict=True)),
     )  # fmt: skip
 
@@ -198,7 +190,7 @@ def _first_share(judge: object, rows: pd.DataFrame, intracluster: float | None) 
     decided = rows[rows["vote"].isin(("first", "second"))]
     return of_rows(
         f"share of first of {judge}", decided, "points",
-        partial(rate_mean, intracluster=intracluster, reference=0.5), count="decided votes",
+        partial(rate_mean, intracluster=intracluster, reference=0.5), counts=("decided votes", "bases"),
         nothing="no vote is decided", unit="share of decided votes", missing=int(rows["vote"].isna().sum()),
         statistic="share of first", facets={"judge": str(judge)},
     )  # fmt: skip
@@ -206,10 +198,7 @@ def _first_share(judge: object, rows: pd.DataFrame, intracluster: float | None) 
 
 @dataclass(frozen=True)
 class _Fit:
-    """Whom each model has beaten, if through others, and strengths by all bases (first row) and without each base.
-
-    ``sets`` has them for each model that another one has beaten and lost to; ``scale`` is the largest of them.
-    """
+    """Whom each model has beaten, and strengths by all bases and without each; ``scale`` is the largest set."""
 
     beats: pd.DataFrame
     sets: Mapping[str, pd.DataFrame]
@@ -248,13 +237,13 @@ def _strengths(cast: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """Return strengths by the votes on these models, one row for all bases and one without each base."""
     votes = cast[cast["first"].isin(names) & cast["second"].isin(names)]
     first, second = (votes[side].map(names.index) for side in ("first", "second"))
-    labels = np.column_stack([first, second, numbered(list(votes["judge"]))])
+    labels = np.column_stack([first, second, jackknife.numbered(list(votes["judge"]))])
     cells, cell = np.unique(labels, axis=0, return_inverse=True)
-    codes = numbered(list(votes["unit"]))
+    codes = jackknife.numbered(list(votes["unit"]))
     sums = np.zeros((codes.max(initial=-1) + 1, len(cells), 2))
     np.add.at(sums, (codes, cell.ravel()), np.column_stack([votes["points"], np.ones(len(votes))]))
     return pd.DataFrame(
-        bradley_terry(cells, np.concatenate(total_and_jackknife(sums)), len(names)), columns=names
+        bradley_terry(cells, np.concatenate(jackknife.total_and_jackknife(sums)), len(names)), columns=names
     )
 
 
@@ -266,10 +255,7 @@ def _parts(models: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def bradley_terry(cells: np.ndarray, sums: np.ndarray, models: int) -> np.ndarray:
-    """Return strengths with mean zero, one row a set of votes; NaN where a set does not connect the models.
-
-    ``cells`` has first model, second and judge, one row a cell; ``sums`` (sets, cells, 2) points of the first, votes.
-    """
+    """Return strengths (sets x models) of mean 0 from cells (first, second, judge), and their points and votes."""
     points, votes = sums[..., 0], sums[..., 1]
     first, second, judge = cells.T
     dummies = np.eye(models)
@@ -347,18 +333,19 @@ def _strength(fit: _Fit, model: str, cast: pd.DataFrame) -> Estimate:
 
 def _jackknifed(empty: Estimate, values: np.ndarray) -> Estimate:
     estimate, absent = empty.with_value(float(values[0])), "interval or p value"
-    if len(values) - 1 < FEWEST_BASES:
+    if len(values) - 1 < jackknife.FEWEST_BASES or not np.ptp(values[1:]) > _SPREAD:
+        few = f"{counted(len(values) - 1, 'bases')}, and {jackknife.FEWEST_BASES} are needed"
         return estimate.no_interval(
-            f"{counted(len(values) - 1, 'bases')}, and {FEWEST_BASES} are needed", absent
+            few if len(values) - 1 < jackknife.FEWEST_BASES else jackknife.NO_SPREAD, absent
         )
-    if not np.ptp(values[1:]) > _SPREAD:
-        return estimate.no_interval("leaving out one base at a time gives no usable spread", absent)
 
     def limits(confidence: float) -> tuple[float, float]:
-        low, high, _ = jackknife_interval(values[0], values[1:], confidence)
+        low, high, _ = jackknife.jackknife_interval(values[0], values[1:], confidence)
         return float(low), float(high)
 
-    return with_inversion(estimate, limits, degrees=float(jackknife_interval(values[0], values[1:])[2]))
+    return with_inversion(
+        estimate, limits, degrees=float(jackknife.jackknife_interval(values[0], values[1:])[2])
+    )
 
 
 @over_clusters
@@ -379,8 +366,8 @@ def pair_agreement(votes: pd.DataFrame, runs: pd.DataFrame, score: str = SCORE) 
     Result
         ``replies`` is the share of pairs of replies that most votes (of all judges, in both orders) and the difference
         of scores decide alike, among the pairs that both decide; its interval is clustered by base (see `share`).
-        ``models`` is Kendall's :math:`\tau_b` between the ranks of the models and their mean scores; of so few
-        models it has no interval.
+        ``models`` is Kendall's :math:`\tau_b` between the ranks of the models and their mean scores; of so few models
+        it has no interval.
 
     Raises
     ------
@@ -408,15 +395,10 @@ def pair_agreement(votes: pd.DataFrame, runs: pd.DataFrame, score: str = SCORE) 
     scores = runs.set_index("run_id")[score].astype("float64")
     points = votes["vote"].astype("object").map(POINTS).astype("float64") - 0.5
     # Both orders of a pair are one pair: the names of its runs in one order, and the votes for the first of them.
-    forth = votes["first_run_id"] < votes["second_run_id"]
-    pairs = pd.DataFrame(
-        {
-            "unit": votes["unit"],
-            "a": votes["first_run_id"].where(forth, votes["second_run_id"]),
-            "b": votes["second_run_id"].where(forth, votes["first_run_id"]),
-            "points": points.where(forth, -points),
-        }
-    )
+    first, second = votes["first_run_id"], votes["second_run_id"]
+    forth = first < second
+    a, b, points = first.where(forth, second), second.where(forth, first), points.where(forth, -points)
+    pairs = pd.DataFrame({"unit": votes["unit"], "a": a, "b": b, "points": points})
     pairs = pairs.groupby(["unit", "a", "b"], sort=True)["points"].sum(min_count=1).reset_index()
     apart = pairs["a"].map(scores) - pairs["b"].map(scores)
     lacking = int((pairs["points"].isna() | apart.isna()).sum())

@@ -1,21 +1,25 @@
-"""How well yes/no decisions match labels, and how often they are yes where there are no labels."""
+"""How well yes/no decisions match labels, how often they are yes without labels, and ways of deciding compared."""
 
 import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import special
 
 from toolkit.errors import InputError
+from toolkit.stats.agreement.coefficients import cohen_kappa, fleiss_kappa
 from toolkit.stats.comparisons.models import rate_difference
+from toolkit.stats.inference import proportions
 from toolkit.stats.inference.means import clustered_mean
-from toolkit.stats.inference.p_values import LEVEL, p_by_inversion
-from toolkit.stats.inference.proportions import mover, share, wilson
+from toolkit.stats.inference.p_values import LEVEL, p_by_inversion, with_holm
 from toolkit.stats.inference.run_table import need_columns
-from toolkit.stats.result import Estimate, Estimates, Result
+from toolkit.stats.result import Estimate, Estimates, Result, wide
 from toolkit.words import choices
 
 MCNEMAR_METHOD = "exact McNemar test; interval of Newcombe (1998), method 10"
@@ -78,13 +82,7 @@ class Classification:
 
 
 def confusion(labels: Sequence[bool], decisions: Sequence[bool | None]) -> Confusion:
-    """Count how labels and decisions meet.
-
-    Examples
-    --------
-    >>> confusion([True, True, False, False], [True, None, False, True])
-    Confusion(tp=1, fn=0, tn=1, fp=1, undecided_yes=1, undecided_no=0)
-    """
+    """Count how labels and decisions meet."""
     _equally_long(labels, "decisions", decisions)
     if any(label is None for label in labels):
         raise InputError("an item has no label; decisions can be compared with labels only, so leave it out")
@@ -101,17 +99,15 @@ def classify(
 ) -> Classification:
     r"""Return accuracy, sensitivity, specificity, precision, F1 and balanced accuracy with their intervals.
 
-    Rates are shares with Wilson's interval, which allows for clusters where items share a question. F1 is a
-    monotone function of the share :math:`F^* = TP / (TP + FP + FN) = F_1 / (2 - F_1)`, whose Wilson interval is
-    carried over. Balanced accuracy is :math:`(Se + Sp) / 2` with
-    :math:`\tfrac12 \sqrt{(Se - l_{Se})^2 + (Sp - l_{Sp})^2}` below and likewise above. In simulated sets of 36 + 36
-    and 100 + 100 items the intervals cover 93-97 %; where the numbers of each label are fixed, those of F1 and
-    precision are too wide and never too short.
+    Rates are shares with Wilson's interval, which allows for clusters where items share a question. F1 is a monotone
+    function of the share :math:`F^* = TP / (TP + FP + FN) = F_1 / (2 - F_1)`, whose Wilson interval is carried over.
+    Balanced accuracy is :math:`(Se + Sp) / 2` with :math:`\tfrac12 \sqrt{(Se - l_{Se})^2 + (Sp - l_{Sp})^2}` below and
+    likewise above.
 
     References
     ----------
-    Lam, Gopal & Qian (2023), arXiv:2309.14621 (the "indirect" Wilson interval of F1). Zou & Donner (2008),
-    Statistics in Medicine 27, 1693-1702.
+    Lam, Gopal & Qian (2023), arXiv:2309.14621 (the "indirect" Wilson interval of F1). Zou & Donner (2008), Stat. Med.
+    27, 1693-1702.
 
     Examples
     --------
@@ -138,7 +134,7 @@ def _rates(
     def rate(name: str, cases: Sequence[tuple[bool, bool, Hashable]]) -> Estimate:
         right = [label == decision for label, decision, _ in cases]
         groups = [group for _, _, group in cases] if clustered else None
-        return share(name + ending, right, groups, what="items", missing=missing)
+        return proportions.share(name + ending, right, groups, what="items", missing=missing)
 
     sensitivity = rate("sensitivity", [row for row in rows if row[0]])
     specificity = rate("specificity", [row for row in rows if not row[0]])
@@ -157,7 +153,7 @@ def _rates(
         balanced = balanced.not_estimable("there are items of one label only")
     else:
         (a, *a_ends), (b, b_low, b_high) = np.array(values, dtype=float).tolist()
-        low, high = mover(a, tuple(a_ends), -b, (-b_high, -b_low))
+        low, high = proportions.mover(a, tuple(a_ends), -b, (-b_high, -b_low))
         balanced = balanced.with_value((a + b) / 2, max(0.0, low / 2), min(1.0, high / 2))
     return rate("accuracy", rows), sensitivity, specificity, precision, f1, balanced
 
@@ -172,14 +168,14 @@ def mcnemar(
     r"""Return the difference of two accuracies on the same items, with McNemar's exact p value.
 
     Of the :math:`b + c` items that one of the two has right and the other wrong, b is binomial with share 1/2 where
-    the two are equally good; p is two-sided. The interval puts the two Wilson intervals together and allows for
-    the correlation of the two (Newcombe's hybrid score interval without continuity correction), and reaches 0 where the
+    the two are equally good; p is two-sided. The interval puts the two Wilson intervals together and allows for the
+    correlation of the two (Newcombe's hybrid score interval without continuity correction), and reaches 0 where the
     exact test does not reject it; P is the larger of that test's and the interval's. Where items share clusters both
     are those of `toolkit.stats.comparisons.models`.
 
     References
     ----------
-    McNemar (1947), Psychometrika 12, 153-157. Newcombe (1998), Statistics in Medicine 17, 2635-2650.
+    McNemar (1947), Psychometrika 12, 153-157. Newcombe (1998), Stat. Med. 17, 2635-2650.
 
     Examples
     --------
@@ -210,8 +206,8 @@ def mcnemar(
     hits = right + b, right + c
 
     def limits(confidence: float) -> tuple[float, float]:
-        first_ends, second_ends = (wilson(right, n, confidence) for right in hits)
-        return mover(hits[0] / n, first_ends, hits[1] / n, second_ends, phi)
+        first_ends, second_ends = (proportions.wilson(right, n, confidence) for right in hits)
+        return proportions.mover(hits[0] / n, first_ends, hits[1] / n, second_ends, phi)
 
     counts = {"items": n, "items only one has right": b + c}
     exact = min(1.0, 2 * float(special.bdtr(min(b, c), b + c, 0.5))) if b + c else 1.0
@@ -227,13 +223,13 @@ def auc(
     r"""Return the chance that a case scores higher than a non-case; ties count one half.
 
     With m cases, n non-cases and :math:`\psi = 1, \tfrac12, 0` for a higher, equal and lower score, the area is the
-    mean of :math:`\psi` over all pairs; its variance is that of the cases' means of :math:`\psi` over m plus that
-    of the non-cases' over n. The interval is made on the logit scale, which keeps it within 0-1.
+    mean of :math:`\psi` over all pairs; its variance is that of the cases' means of :math:`\psi` over m plus that of
+    the non-cases' over n. The interval is made on the logit scale, which keeps it within 0-1.
 
     References
     ----------
-    DeLong, DeLong & Clarke-Pearson (1988), Biometrics 44, 837-845; Qin & Hotilovac (2008), Statistical Methods in
-    Medical Research 17, 207-221, for the logit. Obuchowski (1997), Biometrics 53, 567-578, for clusters.
+    DeLong, DeLong & Clarke-Pearson (1988), Biometrics 44, 837-845; Qin & Hotilovac (2008), Stat. Methods Med. Res. 17,
+    207-221, for the logit. Obuchowski (1997), Biometrics 53, 567-578, for clusters.
 
     Examples
     --------
@@ -306,7 +302,7 @@ def hallucination_shares(verdicts: pd.DataFrame) -> Result:
 
     References
     ----------
-    Dean & Pagano (2015), Journal of Survey Statistics and Methodology 3, 484-503.
+    Dean & Pagano (2015), J. Surv. Stat. Methodol. 3, 484-503.
 
     Examples
     --------
@@ -323,8 +319,182 @@ def hallucination_shares(verdicts: pd.DataFrame) -> Result:
         keys = ["judge", "mode", *level]
         for names, rows in verdicts.groupby(keys, observed=True):
             facets = dict(zip(keys, map(str, names), strict=True))
-            name, decided = ", ".join((SHARE, *facets.values())), rows.dropna(subset="decision")
+            decided = rows.dropna(subset="decision")
             yes, clusters = list(decided["decision"]), list(decided["cluster"])
-            estimate = share(name, yes, clusters, what="answers", missing=len(rows) - len(yes))
-            shares.append(replace(estimate, statistic=SHARE, facets=facets))
+            labels: dict[str, Any] = {"missing": len(rows) - len(yes), "statistic": SHARE, "facets": facets}
+            name = ", ".join((SHARE, *facets.values()))
+            shares.append(proportions.share(name, yes, clusters, what="answers", **labels))
     return Result("hallucination", shares=tuple(shares), verdicts=verdicts)
+
+
+MAJORITY = "always the majority"
+LENGTH = "length alone"
+
+
+def length_decisions(labels: Sequence[bool], lengths: Sequence[float]) -> tuple[bool | None, ...]:
+    r"""Decide every item by the threshold on length that fits all *other* items best.
+
+    "Longer than t" or "not longer than t", whichever threshold half-way between two lengths gives the higher mean of
+    sensitivity and specificity on the others. Fitted to all items instead, thresholds look better than they are.
+    Balanced accuracy is fitted because the most accurate threshold of equally many cases and others would favour, for
+    each item left out, the other label. Where a set was balanced in length on purpose the share of right decisions may
+    come out well below one half; the area under the curve of length, which `baselines` gives beside it, does not.
+    """
+    if len(labels) != len(lengths):
+        raise InputError(f"{len(labels)} labels and {len(lengths)} lengths; give a length for each label")
+    truth, size = np.asarray(labels, dtype=bool), np.asarray(lengths, dtype=float)
+    values, indices = np.unique(size, return_inverse=True)
+    counts = np.zeros((2, len(values)), dtype=int)
+    np.add.at(counts, (truth.astype(int), indices), 1)
+
+    @cache  # items of the same label and length are left out with the same result
+    def decide(label: int, index: int) -> bool | None:
+        others = counts.copy()  # no cases and cases of each length
+        others[label, index] -= 1
+        negatives, cases = others.sum(axis=1)
+        if not (negatives and cases):
+            return None
+        counted = others.sum(axis=0) > 0
+        lengths, others = values[counted], others[:, counted]
+        thresholds = np.concatenate([[-np.inf], (lengths[1:] + lengths[:-1]) / 2])
+        upto = np.concatenate([[[0], [0]], others.cumsum(axis=1)[:, :-1]], axis=1)
+        longer = ((cases - upto[1]) / cases + upto[0] / negatives) / 2
+        up, down = int(longer.argmax()), int(longer.argmin())
+        if longer[up] >= 1 - longer[down]:
+            return bool(values[index] > thresholds[up])
+        return not values[index] > thresholds[down]
+
+    return tuple(map(decide, truth.astype(int).tolist(), indices.tolist()))
+
+
+@dataclass(frozen=True)
+class Decider:
+    """One judge in one mode, or one baseline, on a labelled set."""
+
+    judge: str
+    model: str
+    mode: str
+    decisions: tuple[bool | None, ...]
+    found: Classification
+    kappa: Estimate
+    auc: Estimate | None = None
+    agreement: Estimate | None = None
+    aud: float | None = None
+    replies: int = 0
+    unreadable: int = 0
+    unasked: int = 0
+
+    @property
+    def label(self) -> str:
+        """How a figure and a table call it; a baseline asked nobody and has no mode."""
+        return f"{self.judge} ({self.model}), {self.mode}" if self.mode else self.judge
+
+    @property
+    def aud_per_correct(self) -> float | None:
+        """AUD for one correct verdict; None without one, and for a baseline."""
+        right = self.found.counts.right
+        return self.aud / right if self.aud is not None and right else None
+
+    @property
+    def unreadable_share(self) -> float | None:
+        """Share of the replies that gave no vote; None where nothing was asked."""
+        return self.unreadable / self.replies if self.replies else None
+
+    def estimates(self) -> Estimates:
+        """Return everything that has an interval: rates, strict rates, kappa, AUC, agreement."""
+        optional = [estimate for estimate in (self.auc, self.agreement) if estimate is not None]
+        return (*self.found.rates, *self.found.strict, self.kappa, *optional)
+
+
+def decider(
+    judge: str,
+    model: str,
+    mode: str,
+    *,
+    labels: Sequence[bool],
+    decisions: Sequence[bool | None],
+    asked: Sequence[bool] | None = None,
+    bases: Sequence[Hashable] | None = None,
+    scores: Sequence[float | None] | None = None,
+    votes: Sequence[Sequence[float | None]] | None = None,
+    aud: float | None = None,
+    unreadable: int = 0,
+) -> Decider:
+    """Measure one way of deciding on a labelled set.
+
+    Examples
+    --------
+    >>> judge = decider("primary", "gpt-4o", "cot", labels=[True, False], decisions=[True, False], aud=0.5)
+    >>> judge.found.rate("accuracy").estimate, judge.aud_per_correct
+    (1.0, 0.25)
+    """
+    items = [index for index in range(len(labels)) if asked is None or asked[index]]
+    truth, decided = [labels[index] for index in items], [decisions[index] for index in items]
+    clusters = None if bases is None else [bases[index] for index in items]
+    sides = [] if votes is None else [[_side(vote) for vote in votes[index]] for index in items]
+    name, raters = "Cohen's kappa with the label", ("label", "judge")
+    among = "Fleiss' kappa among the votes"
+    return Decider(
+        judge, model, mode, tuple(decisions), found=classify(truth, decided, clusters),
+        kappa=cohen_kappa(truth, decided, name=name, raters=raters, clusters=clusters),
+        auc=None if scores is None else auc(truth, [scores[index] for index in items], clusters),
+        agreement=None if votes is None else fleiss_kappa(sides, name=among, clusters=clusters), aud=aud,
+        replies=sum(map(len, sides)), unreadable=unreadable, unasked=len(labels) - len(items),
+    )  # fmt: skip
+
+
+def baselines(
+    labels: Sequence[bool], lengths: Sequence[float], bases: Sequence[Hashable] | None = None
+) -> tuple[Decider, Decider]:
+    """Return what a judge must beat on the same items: "always the majority" and "length alone".
+
+    Examples
+    --------
+    >>> majority, length = baselines([True, True, False, False, False], [9, 8, 3, 2, 1])
+    >>> majority.found.rate("accuracy").estimate, length.found.rate("accuracy").estimate
+    (0.6, 1.0)
+    """
+    yes = sum(map(bool, labels))
+    frequent = (2 * yes > len(labels),) * len(labels)  # "no" where both are as frequent
+    by_length = length_decisions(labels, lengths)
+    return (
+        decider(MAJORITY, "", "", labels=labels, decisions=frequent, bases=bases),
+        decider(LENGTH, "", "", labels=labels, decisions=by_length, scores=lengths, bases=bases),
+    )
+
+
+def compare_deciders(
+    labels: Sequence[bool],
+    deciders: Sequence[Decider],
+    against: Sequence[Decider] = (),
+    bases: Sequence[Hashable] | None = None,
+) -> Estimates:
+    """Return which of two is right more often, for every pair, with p values corrected for the number of pairs."""
+    pairs = [(a, b) for a in deciders for b in against] if against else list(combinations(deciders, 2))
+    tests = [
+        mcnemar(labels, a.decisions, b.decisions, name=f"accuracy: {a.label} - {b.label}", clusters=bases)
+        for a, b in pairs
+    ]
+    return with_holm(tests, "tests")
+
+
+def deciders_frame(deciders: Sequence[Decider]) -> pd.DataFrame:
+    """Return one row per judge and mode, and per baseline."""
+    rows = []
+    for decider in deciders:
+        counts = decider.found.counts
+        row: dict[str, Any] = {name: getattr(decider, name) for name in ("judge", "model", "mode")}
+        row |= {"n": counts.items, "decided": counts.decided, "undecided": counts.undecided}
+        row["unasked"] = decider.unasked
+        estimates = {rate.replace(" ", "_").lower(): decider.found.rate(rate) for rate in RATES}
+        estimates["accuracy_undecided_wrong"] = decider.found.rate("accuracy", strict=True)
+        optional = {name: getattr(decider, name) for name in ("kappa", "agreement", "auc")}
+        row |= wide(estimates | optional)
+        names = ("aud", "aud_per_correct", "replies", "unreadable", "unreadable_share")
+        row |= {name: getattr(decider, name) for name in names}
+        rows.append({name: math.nan if value is None else value for name, value in row.items()})
+    return pd.DataFrame(rows)
+
+
+def _side(vote: float | None) -> bool | None:
+    return None if vote is None or abs(vote - 0.5) < 1e-9 else vote > 0.5

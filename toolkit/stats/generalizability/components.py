@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, starmap, zip_longest
 
 import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
+from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of, share_note
 from toolkit.stats.result import ROUNDING, Estimate, Result, Row
-from toolkit.words import agreeing, counted
+from toolkit.words import counted
 
 EMS = "expected mean squares"
 UNEQUAL = "expected mean squares of cells of unequal size (Henderson 1953)"
@@ -23,19 +23,20 @@ _MANY_AT_AN_END = 0.2
 _MANY_LEFT_OUT = 0.1
 
 
-def _nothing() -> np.ndarray:
-    return np.empty(0)
-
-
 @dataclass(frozen=True)
 class Fit:
     """Variance components before truncation, and the mean squares they come from."""
 
-    raw: np.ndarray = field(default_factory=_nothing)
-    mean_squares: np.ndarray = field(default_factory=_nothing)
-    degrees: np.ndarray = field(default_factory=_nothing)
-    coefficients: np.ndarray = field(default_factory=_nothing)
+    raw: np.ndarray
+    mean_squares: np.ndarray
+    degrees: np.ndarray
+    coefficients: np.ndarray
     problem: str = ""
+
+
+def _no_fit(problem: str) -> Fit:
+    nothing = np.empty(0)
+    return Fit(nothing, nothing, nothing, nothing, problem)
 
 
 class VarianceComponents(Result):
@@ -70,9 +71,9 @@ class VarianceComponents(Result):
 def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -> VarianceComponents:
     """Estimate the variance components of a design, all factors random.
 
-    A reply that lacks a judge is left out and counted. The intervals are generalized ones and rest on the normal model:
-    with a quarter of the scores at the ceiling of the scale, lenient judges have less variance left, and three judges
-    cannot show how much. A note says so from a fifth on.
+    A reply that lacks a judge is left out and counted. The intervals are generalized ones and rest on the normal
+    model: with a quarter of the scores at the ceiling of the scale, lenient judges have less variance left, and three
+    judges cannot show how much. A note says so from a fifth on.
 
     References
     ----------
@@ -91,46 +92,32 @@ def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -
     table = components_table(frame, design)
     fit, method = fit_components(table), EMS if table.complete else UNEQUAL
     names = effect_names(table.design)
-    empty = [Estimate(name, unit=UNIT, n=table.n, missing=table.missing) for name in names]
-    if fit.problem:
-        nothing: dict[str, float | None] = dict.fromkeys(names)
-        components = tuple(estimate.not_estimable(fit.problem) for estimate in empty)
-        return VarianceComponents(
-            "variance_components", components=components, raw=nothing, shares=nothing, degrees=nothing, method=method,
-            notes=table.notes, cautions=(), asked=design, table=table, fit=fit, draws=None,
-        )  # fmt: skip
-    vanishes = fit.mean_squares.max(initial=0.0) <= 0 or fit.mean_squares[-1] <= 0
-    draws = None if vanishes else generalized_draws(fit, seed=seed)
-    square = table.scale**2
-    cautions = _cautions(table, design)
+    varies = not fit.problem and fit.mean_squares.max(initial=0.0) > 0 and fit.mean_squares[-1] > 0
+    draws, square = generalized_draws(fit, seed=seed) if varies else None, table.scale**2
+    cautions = [] if fit.problem else _cautions(table, design)
     nonnegative = np.maximum(fit.raw, 0.0)
 
-    def component(index: int) -> Estimate:
+    def component(index: int, name: str) -> Estimate:
+        empty = Estimate(name, unit=UNIT, n=table.n, missing=table.missing)
+        if fit.problem:
+            return empty.not_estimable(fit.problem)
         raw = float(fit.raw[index]) * square
         note = f"the estimate is {raw:.3g} before truncation at 0" if raw < 0 else ""
-        estimate = empty[index].with_value(max(raw, 0.0), method=GENERALIZED, note=note)
+        estimate = empty.with_value(max(raw, 0.0), method=GENERALIZED, note=note)
         if draws is None:
             return estimate.no_interval("the residual mean square is 0")
         low, high = (max(end, 0.0) for end in interval_of(draws[:, index] * square))
         return replace(estimate, low=low, high=high)
 
     def named(values: np.ndarray) -> dict[str, float | None]:
-        return dict(zip(names, map(float, values), strict=True))
+        return dict(zip_longest(names, map(float, values)))  # None where there is no fit
 
     return VarianceComponents(
-        "variance_components",
-        components=tuple(map(component, range(len(names)))),
-        raw=named(fit.raw * square),
-        shares=named(nonnegative / nonnegative.sum()),
-        degrees=named(fit.degrees),
-        method=method,
-        notes=(*_notes(table, fit), *cautions),
-        cautions=tuple(cautions),
-        asked=design,
-        table=table,
-        fit=fit,
-        draws=draws,
-    )
+        "variance_components", components=tuple(starmap(component, enumerate(names))), raw=named(fit.raw * square),
+        shares=named(nonnegative / nonnegative.sum()), degrees=named(fit.degrees), method=method,
+        notes=table.notes if fit.problem else (*_notes(table, fit), *cautions), cautions=tuple(cautions),
+        asked=design, table=table, fit=fit, draws=draws,
+    )  # fmt: skip
 
 
 def fit_components(table: ComponentsTable) -> Fit:
@@ -139,17 +126,12 @@ def fit_components(table: ComponentsTable) -> Fit:
     With :math:`T_\alpha` the sum of squared total over size of the cells of effect :math:`\alpha`, the sum of squares
     of an effect is its T less those of all effects within it. In the expected :math:`T_\alpha` stands
     :math:`\sigma^2(\beta)` :math:`\sum n_{\alpha\beta} / n_\alpha` times, over all scores, with n the size of the cell
-    that a score is in: linear equations for any numbers of scores (Henderson's method 1), of a complete table the
-    triangular ones of Cornfield & Tukey (1956). Components may turn negative: the estimator is unbiased only so, and a
-    negative one is information about the design.
-
-    References
-    ----------
-    Henderson (1953), Biometrics 9, 226-252. Brennan (2001), Generalizability Theory, sections 3.4 and 7.1. Searle,
-    Casella & McCulloch (1992), Variance Components, section 5.3.
+    that a score is in: linear equations for any numbers of scores (method 1 of Henderson 1953), of a complete table
+    the triangular ones of Cornfield & Tukey (1956). Components may turn negative: the estimator is unbiased only so,
+    and a negative one is information about the design.
     """
     if table.problem:
-        return Fit(problem=table.problem)
+        return _no_fit(table.problem)
     design, scored = table.design, np.isfinite(table.values)
     y, places = table.values[scored], np.nonzero(scored)
     subsets: list[Effect] = [frozenset(), *design.effects]
@@ -171,7 +153,7 @@ def fit_components(table: ComponentsTable) -> Fit:
     squares, degrees = rows[1:, 0], rows[1:, 1]
     if degrees.min() < 1 or np.linalg.matrix_rank(rows[1:, 2:]) < len(degrees):
         few = design.name(design.effects[int(np.argmin(degrees))])
-        return Fit(problem=f"too few scores are left to distinguish {few} from the rest")
+        return _no_fit(f"too few scores are left to distinguish {few} from the rest")
     squares[np.abs(squares) <= ROUNDING * np.abs(squares).sum()] = 0.0
     mean_squares, coefficients = squares / degrees, rows[1:, 2:] / degrees[:, None]
     raw = np.linalg.solve(coefficients, mean_squares)
@@ -184,8 +166,8 @@ def generalized_draws(fit: Fit, seed: int = 0) -> np.ndarray:
     r"""Return draws of the components from the generalized pivots of their mean squares.
 
     Under a normal model :math:`MS\, \nu / \chi^2_\nu` is a pivot for the expectation of a mean square. All factors are
-    drawn anew, the judges too, so that three judges give the width that three judges deserve. Weerahandi (1993),
-    Journal of the American Statistical Association 88, 899-905.
+    drawn anew, the judges too, so that three judges give the width that three judges deserve. Weerahandi (1993), J.
+    Am. Stat. Assoc. 88, 899-905.
     """
     chance = np.random.default_rng(seed)
     chi_squares = chance.chisquare(fit.degrees, size=(DRAWS, len(fit.degrees)))
@@ -217,13 +199,11 @@ def _cautions(table: ComponentsTable, requested: Design) -> list[str]:
     """Say what no number of this table shows: replies left out, factors of one level, scores at an end of the scale."""
     # What repeats within a judge are its judgements of one answer, and not the runs of the study.
     judged_again = "judge" in requested.nested.get("repeat", ())
-    cautions = [
-        "each judge judged an answer once, so what judging it again would change cannot be told"
-        if name == "repeat" and judged_again
-        else f"one {name} only, so what it adds cannot be told"
-        for name in requested.factors
-        if name not in table.design.factors
-    ]
+    single = [name for name in requested.factors if name not in table.design.factors]
+    cautions = [f"one {name} only, so what it adds cannot be told" for name in single]
+    if judged_again and "repeat" in single:
+        once = "each judge judged an answer once, so what judging it again would change cannot be told"
+        cautions[single.index("repeat")] = once
     if table.left_out > _MANY_LEFT_OUT:
         cautions.append(f"{table.left_out:.0%} of the replies are left out: the rest may not stand for them")
     values = table.values[np.isfinite(table.values)]
@@ -288,14 +268,9 @@ class Design:
     def without(self, factors: Iterable[str]) -> Design:
         """Return the design with some factors left out, because they have one level."""
         removed = set(factors)
-        return Design(
-            tuple(name for name in self.factors if name not in removed),
-            {
-                name: tuple(parent for parent in parents if parent not in removed)
-                for name, parents in self.nested.items()
-                if name not in removed
-            },
-        )
+        nested = {n: parents for n, parents in self.nested.items() if n not in removed}
+        remaining = {n: tuple(p for p in parents if p not in removed) for n, parents in nested.items()}
+        return Design(tuple(name for name in self.factors if name not in removed), remaining)
 
 
 @dataclass(frozen=True)
@@ -351,9 +326,7 @@ def components_table(frame: pd.DataFrame, design: Design) -> ComponentsTable:
     all_values, (values, partial, replies) = values, _judged_by_all(values, design)
     missing = int((_expected(design, codes, shape) & np.isnan(values)).sum())
     notes = _silent_levels(frame, design, all_values, codes)
-    if partial:
-        lack = agreeing(partial, "lack a judge and are left out")
-        notes.insert(0, f"{partial} of {counted(replies, 'replies')} {lack}")
+    notes = share_note(partial, replies, "replies", "lack a judge and are left out") + notes
     for axis in range(values.ndim):
         levels_left = _scored_levels(values, axis)
         values, all_values = (table.compress(levels_left, axis) for table in (values, all_values))
@@ -364,25 +337,16 @@ def components_table(frame: pd.DataFrame, design: Design) -> ComponentsTable:
         problem = "no reply was scored by all judges" if partial else "there is no score"
         problem = "a score is infinite" if values.size else problem
         return ComponentsTable(np.empty((0,) * len(shape)), design, 1.0, n, missing, tuple(notes), problem)
-    reduced = (
-        design.without(single) if len(single) < len(levels) and design.factors[0] not in single else design
-    )
-    problem = _problem(values, design, levels)
+    reduced, problem = design, _problem(values, design, levels)
     if not problem:
         values = values.reshape([count for count in values.shape if count > 1])
+        reduced = design.without(single)
     scale = float(np.nanmax(np.abs(values))) or 1.0
     values = values / scale
     return ComponentsTable(
-        values - np.nanmean(values),
-        reduced if not problem else design,
-        scale,
-        n,
-        missing,
-        tuple(notes),
-        problem,
-        partial / max(replies, 1),
-        np.isfinite(all_values).reshape(values.shape),
-    )
+        values - np.nanmean(values), reduced, scale, n, missing, tuple(notes), problem,
+        partial / max(replies, 1), np.isfinite(all_values).reshape(values.shape),
+    )  # fmt: skip
 
 
 def _codes(frame: pd.DataFrame, design: Design) -> dict[str, np.ndarray]:

@@ -19,7 +19,7 @@ from toolkit.stats.generalizability.components import (
     variance_components,
 )
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.run_table import need_columns, numbers_of
+from toolkit.stats.inference.run_table import need_columns, need_once, numbers_of
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result, Row
 from toolkit.words import SCORE, choices, counted
 
@@ -48,21 +48,15 @@ def weights(
 
 
 def coefficients(components: np.ndarray, by: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the variances and coefficients of components, for one set or many.
-
-    Negative components count as 0. A coefficient is NaN where there is no variance at all.
-    """
+    """Return variances and coefficients of components, one set or many; negative ones count as 0."""
     nonnegative = np.maximum(components, 0.0)
     universe, relative, absolute = (nonnegative @ weight for weight in by)
-    nothing = np.full(np.shape(universe), np.nan)
-    floor = ROUNDING * (nonnegative @ np.ones_like(by[0]))
-    shares = {
-        name: np.divide(universe, universe + error, out=nothing.copy(), where=universe + error > floor)
-        for name, error in ((E_RHO2, relative), (PHI, absolute))
-    }
-    errors = {"relative": relative, "absolute": absolute}
-    roots = {f"sem {name}": np.sqrt(error) for name, error in errors.items()}
-    return {"universe": universe, **errors, **roots, **shares}
+    floor, values = ROUNDING * (nonnegative @ np.ones_like(by[0])), {"universe": universe}
+    for name, error, coefficient in (("relative", relative, E_RHO2), ("absolute", absolute, PHI)):
+        total, nothing = universe + error, np.full(np.shape(universe), np.nan)
+        values |= {name: error, f"sem {name}": np.sqrt(error)}
+        values[coefficient] = np.divide(universe, total, out=nothing, where=total > floor)
+    return values
 
 
 SEM_UNIT = "score points"
@@ -106,17 +100,14 @@ class Generalizability(Result):
 
 
 def generalizability_study(
-    components: VarianceComponents,
-    of: str | Sequence[str],
-    *,
-    fixed: Sequence[str] = (),
+    components: VarianceComponents, of: str | Sequence[str], *, fixed: Sequence[str] = ()
 ) -> Generalizability:
     r"""Return E-rho2, Phi, error variances and standard errors of measurement of a mean score.
 
-    :math:`E\rho^2 = \sigma^2(\tau) / (\sigma^2(\tau) + \sigma^2(\delta))` and
-    :math:`\Phi = \sigma^2(\tau) / (\sigma^2(\tau) + \sigma^2(\Delta))`, with the relative error :math:`\delta` for
-    comparing objects and the absolute error :math:`\Delta` for their scores as they stand (Brennan 2001,
-    equations 4.20, 4.23). Intervals are those of the components' draws.
+    :math:`E\rho^2 = \sigma^2(\tau) / (\sigma^2(\tau) + \sigma^2(\delta))` and :math:`\Phi = \sigma^2(\tau) /
+    (\sigma^2(\tau) + \sigma^2(\Delta))`, with the relative error :math:`\delta` for comparing objects and the absolute
+    error :math:`\Delta` for their scores as they stand (Brennan 2001, equations 4.20, 4.23). Intervals are those of
+    the components' draws.
 
     References
     ----------
@@ -141,23 +132,15 @@ def generalizability_study(
     levels = {} if components.problem else components.table.levels
     over = {name: count for name, count in levels.items() if name not in objects}
     reason = _reason(components, objects, unsampled)
-    if reason:
-        table = components.table
-        results = tuple(
-            Estimate(name, unit=unit, n=table.n, missing=table.missing).not_estimable(reason)
-            for name, _, unit in _RESULTS
-        )
-    else:
-        results = _estimates(components, weights(components.table.design, objects, unsampled, over))
+    table = components.table
+    empty = [Estimate(name, unit=unit, n=table.n, missing=table.missing) for name, _, unit in _RESULTS]
+    results = tuple(estimate.not_estimable(reason) for estimate in empty)
+    if not reason:
+        results = _estimates(components, weights(table.design, objects, unsampled, over))
     return Generalizability(
-        "generalizability_study",
-        of=objects,
-        fixed=unsampled,
-        counts=over,
-        results=results,
-        components=components,
+        "generalizability_study", of=objects, fixed=unsampled, counts=over, results=results, components=components,
         notes=components.notes,
-    )
+    )  # fmt: skip
 
 
 def _estimates(components: VarianceComponents, by: np.ndarray) -> Estimates:
@@ -255,14 +238,10 @@ def _plans_sentence(result: Result) -> str:
 _LIMITS = {"base": 500}  # most levels that are looked at, where not as many as of any other facet
 _FACET_LIMIT = 10
 _LONGEST_CURVE = 20
+_COLUMNS = ("coefficient", "facet", "count", "estimate", "low", "high", "runs", "judgements", "aud")
 
 
-def decision_study(
-    result: Generalizability,
-    target: float = 0.90,
-    *,
-    costs: Costs | None = None,
-) -> Result:
+def decision_study(result: Generalizability, target: float = 0.90, *, costs: Costs | None = None) -> Result:
     """Return the coefficients of other designs, and the cheapest one that reaches the target.
 
     The cheapest of all designs up to the limits wins; among equals, or where costs are unknown, the one with fewest
@@ -270,123 +249,108 @@ def decision_study(
 
     References
     ----------
-    Brennan (2001), Generalizability Theory, section 4.1. Marcoulides & Goldstein (1990), Educational and
-    Psychological Measurement 50, 761-768, for the cheapest design.
+    Brennan (2001), Generalizability Theory, section 4.1. Marcoulides & Goldstein (1990), Educ. Psychol. Meas. 50,
+    761-768, for the cheapest design.
     """
     if not 0 < target < 1:
         raise InputError(f"target {target}: a coefficient lies between 0 and 1")
-    paid = costs or Costs()
     facets = [name for name in result.counts if name not in result.fixed]
-    if result.phi.estimate is None:
-        plans = tuple(DecisionPlan(name, target, note=result.phi.remarks) for name in (PHI, E_RHO2))
-        return Result(
-            "decision_study", text=_plans_sentence, curves=pd.DataFrame(columns=list(_COLUMNS)), plans=plans
-        )
-    ranges = [np.arange(1, _LIMITS.get(name, _FACET_LIMIT) + 1) for name in facets]
-    grid = np.array(list(product(*ranges)))
-    plans = tuple(_plan(result, name, target, facets, grid, paid) for name in (PHI, E_RHO2))
-    curves = _curves(result, facets, ranges, paid)
-    return Result("decision_study", text=_plans_sentence, curves=curves, plans=plans)
+    designs = _Designs(result, facets, costs or Costs())
+    plans = [DecisionPlan(name, target, note=result.phi.remarks) for name in (PHI, E_RHO2)]
+    curves = pd.DataFrame(columns=list(_COLUMNS))
+    if result.phi.estimate is not None:
+        ranges = [np.arange(1, _LIMITS.get(name, _FACET_LIMIT) + 1) for name in facets]
+        grid = np.array(list(product(*ranges)))
+        plans = [designs.cheapest(name, target, grid) for name in (PHI, E_RHO2)]
+        curves = designs.curves(ranges)
+    return Result("decision_study", text=_plans_sentence, curves=curves, plans=tuple(plans))
 
 
-_COLUMNS = ("coefficient", "facet", "count", "estimate", "low", "high", "runs", "judgements", "aud")
+@dataclass(frozen=True)
+class _Designs:
+    """Designs with other counts of the facets that are generalized over, and what they cost."""
 
+    result: Generalizability
+    facets: list[str]
+    costs: Costs
 
-def _plan(
-    result: Generalizability,
-    coefficient: str,
-    target: float,
-    facets: list[str],
-    grid: np.ndarray,
-    costs: Costs,
-) -> DecisionPlan:
-    values = _values(result, coefficient, dict(zip(facets, grid.T, strict=True)))
-    good = np.flatnonzero(values >= target)
-    if not len(good):
-        best = float(values.max())
-        highest = ", ".join(f"{count} {name}s" for name, count in zip(facets, grid.max(axis=0), strict=True))
-        return DecisionPlan(
-            coefficient, target, note=f"not reached with up to {highest}, which give {best:.4f} at most"
-        )
-    sizes = _sizes(result, facets, grid[good], costs)
-    cheapest = np.lexsort((sizes["runs"], sizes["judgements"], sizes["aud"]))[0]
-    counts = dict(zip(facets, map(int, grid[good[cheapest]]), strict=True))
-    low, high = (None if end is None else float(end) for end in _interval(result, coefficient, counts))
-    aud = float(sizes["aud"][cheapest])
-    return DecisionPlan(
-        coefficient,
-        target,
-        counts,
-        float(values[good[cheapest]]),
-        low,
-        high,
-        int(sizes["runs"][cheapest]),
-        int(sizes["judgements"][cheapest]),
-        None if np.isnan(aud) else aud,
-        "no cost, because the price of a run or judgement is not known" if np.isnan(aud) else "",
-    )
+    def weights(self, counts: Mapping[str, ArrayLike]) -> np.ndarray:
+        design, result = self.result.components.table.design, self.result
+        return weights(design, result.of, result.fixed, {**result.counts, **counts})
 
+    def values(self, coefficient: str, counts: Mapping[str, ArrayLike]) -> np.ndarray:
+        """Return a coefficient for all counts at once; 0 where nothing varies."""
+        return np.nan_to_num(coefficients(self.result.components.fit.raw, self.weights(counts))[coefficient])
 
-def _values(result: Generalizability, coefficient: str, counts: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return a coefficient for all counts at once; 0 where nothing varies."""
-    by = weights(result.components.table.design, result.of, result.fixed, {**result.counts, **counts})
-    return np.nan_to_num(coefficients(result.components.fit.raw, by)[coefficient])
+    def interval(self, coefficient: str, counts: Mapping[str, ArrayLike]) -> Sequence[np.ndarray | None]:
+        draws = self.result.components.draws
+        if draws is None:
+            return None, None
+        drawn = coefficients(draws, self.weights(counts))[coefficient]
+        return tuple(np.nanquantile(drawn, [0.025, 0.975], axis=0))
 
+    def sizes(self, grid: np.ndarray) -> dict[str, np.ndarray]:
+        """Return runs, judgements and AUD of every row of counts; a factor nested in judges takes no new run."""
+        nested, table = self.result.components.asked.nested, self.result.components.table
+        averaged = tuple(i for i, name in enumerate(table.design.factors) if name not in self.result.of)
+        objects = int(table.scored.any(axis=averaged).sum())
+        runs = np.full(len(grid), objects * self.costs.runs_per_cell)
+        judgements = np.full(len(grid), self.costs.judgements_per_run)
+        for name, count in self.result.counts.items():
+            many = grid[:, self.facets.index(name)] if name in self.facets else count
+            if name == "judge" or "judge" in nested.get(name, ()):
+                judgements = judgements * many
+            else:
+                runs = runs * many
+        judgements = judgements * runs
+        prices = (self.costs.run, self.costs.judgement)
+        run, judgement = (np.nan if price is None else price for price in prices)
+        return {"runs": runs, "judgements": judgements, "aud": runs * run + judgements * judgement}
 
-def _interval(
-    result: Generalizability, coefficient: str, counts: Mapping[str, ArrayLike]
-) -> tuple[np.ndarray, np.ndarray] | tuple[None, None]:
-    if result.components.draws is None:
-        return None, None
-    by = weights(result.components.table.design, result.of, result.fixed, {**result.counts, **counts})
-    low, high = np.nanquantile(coefficients(result.components.draws, by)[coefficient], [0.025, 0.975], axis=0)
-    return low, high
+    def cheapest(self, coefficient: str, target: float, grid: np.ndarray) -> DecisionPlan:
+        """Return the cheapest of all designs in a grid that reaches a coefficient, or that none does."""
+        values = self.values(coefficient, dict(zip(self.facets, grid.T, strict=True)))
+        good = np.flatnonzero(values >= target)
+        if not len(good):
+            most = zip(self.facets, grid.max(axis=0), strict=True)
+            highest = ", ".join(f"{count} {name}s" for name, count in most)
+            note = f"not reached with up to {highest}, which give {float(values.max()):.4f} at most"
+            return DecisionPlan(coefficient, target, note=note)
+        sizes = self.sizes(grid[good])
+        place = np.lexsort((sizes["runs"], sizes["judgements"], sizes["aud"]))[0]
+        runs, judgements, aud = (sizes[name][place] for name in ("runs", "judgements", "aud"))
+        counts = dict(zip(self.facets, map(int, grid[good[place]]), strict=True))
+        low, high = (None if end is None else float(end) for end in self.interval(coefficient, counts))
+        unknown = "no cost, because the price of a run or judgement is not known" if np.isnan(aud) else ""
+        reached = float(values[good[place]])
+        price = None if unknown else float(aud)
+        effort = int(runs), int(judgements)
+        return DecisionPlan(coefficient, target, counts, reached, low, high, *effort, price, unknown)
 
-
-def _sizes(
-    result: Generalizability, facets: list[str], grid: np.ndarray, costs: Costs
-) -> dict[str, np.ndarray]:
-    """Return runs, judgements and AUD of every row of counts; a factor nested in judges takes no new run."""
-    nested, table = result.components.asked.nested, result.components.table
-    averaged = tuple(i for i, name in enumerate(table.design.factors) if name not in result.of)
-    objects = int(table.scored.any(axis=averaged).sum())
-    runs = np.full(len(grid), objects * costs.runs_per_cell)
-    judgements = np.full(len(grid), costs.judgements_per_run)
-    for name, count in result.counts.items():
-        many = grid[:, facets.index(name)] if name in facets else count
-        if name == "judge" or "judge" in nested.get(name, ()):
-            judgements = judgements * many
-        else:
-            runs = runs * many
-    judgements = judgements * runs
-    run, judgement = (np.nan if cost is None else cost for cost in (costs.run, costs.judgement))
-    return {"runs": runs, "judgements": judgements, "aud": runs * run + judgements * judgement}
-
-
-def _curves(
-    result: Generalizability, facets: list[str], ranges: list[np.ndarray], costs: Costs
-) -> pd.DataFrame:
-    parts = []
-    for axis, facet in enumerate(facets):
-        most = len(ranges[axis])
-        # Where not every count is looked at, those of few levels are closer, because there the curve bends.
-        few = most <= _LONGEST_CURVE
-        steps = np.arange(1, most + 1) if few else np.geomspace(1, most, _LONGEST_CURVE).round().astype(int)
-        steps = np.unique([*steps, result.counts[facet]])
-        grid = np.array([[result.counts[name] for name in facets]] * len(steps))
-        grid[:, axis] = steps
-        sizes = _sizes(result, facets, grid, costs)
-        for coefficient in (PHI, E_RHO2):
-            low, high = _interval(result, coefficient, {facet: steps})
-            values = {"estimate": _values(result, coefficient, {facet: steps}), "low": low, "high": high}
-            columns = {"coefficient": coefficient, "facet": facet, "count": steps}
-            parts.append(pd.DataFrame({**columns, **values, **sizes}))
-    return pd.concat(parts, ignore_index=True).astype({"low": "float64", "high": "float64"})
+    def curves(self, ranges: list[np.ndarray]) -> pd.DataFrame:
+        """Return both coefficients by the count of each facet, the others as in the study."""
+        parts = []
+        for axis, facet in enumerate(self.facets):
+            most, now = len(ranges[axis]), self.result.counts
+            # Where not every count is looked at, those of few levels are closer, because there the curve bends.
+            few = most <= _LONGEST_CURVE
+            steps = (
+                np.arange(1, most + 1) if few else np.geomspace(1, most, _LONGEST_CURVE).round().astype(int)
+            )
+            steps = np.unique([*steps, now[facet]])
+            grid = np.array([[now[name] for name in self.facets]] * len(steps))
+            grid[:, axis] = steps
+            sizes = self.sizes(grid)
+            for coefficient in (PHI, E_RHO2):
+                low, high = self.interval(coefficient, {facet: steps})
+                values = {"estimate": self.values(coefficient, {facet: steps}), "low": low, "high": high}
+                columns = {"coefficient": coefficient, "facet": facet, "count": steps}
+                parts.append(pd.DataFrame({**columns, **values, **sizes}))
+        return pd.concat(parts, ignore_index=True).astype({"low": "float64", "high": "float64"})
 
 
 ANSWERS = Design(
-    ("base", "answer", "judge", "repeat"),
-    {"answer": ("base",), "repeat": ("base", "answer", "judge")},
+    ("base", "answer", "judge", "repeat"), {"answer": ("base",), "repeat": ("base", "answer", "judge")}
 )
 """Answers within bases, judged by every judge, perhaps several times: how far a score of one answer holds."""
 BASES = Design(("base", "model", "judge", "repeat"), {"repeat": ("base", "model")})
@@ -481,12 +445,8 @@ def _bases(judgements: pd.DataFrame, score: str, costs: Costs) -> tuple[pd.DataF
     frame = frame.astype({"judge": "object"})
     within = [name for name in ("length_bin", "judge_repeat") if name in frame]
     frame[within] = frame[within].astype("object")
-    repeated = frame.duplicated([*keys, *within])
-    if repeated.any():
-        raise InputError(
-            f"judgements: {int(repeated.sum())} are there twice, the first of base "
-            f"{frame.loc[repeated, 'base'].iloc[0]}; keep one per run, judge and time judged"
-        )
+    twice = "are there twice, the first of base {base}; keep one per run, judge and time judged"
+    need_once(frame, [*keys, *within], f"judgements: {{count}} {twice}")
     notes, bins, times = [], 1, 1
     if "judge_repeat" in frame:
         times = int(frame["judge_repeat"].nunique())

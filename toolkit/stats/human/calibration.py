@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.correlations import clustered_pearson, weighted_kappa
+from toolkit.stats.agreement.coefficients import clustered_pearson, weighted_kappa
 from toolkit.stats.agreement.icc import FORMS, icc_estimates, rating_matrix
-from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference import run_table
+from toolkit.stats.inference.clusters import complete_rows, over_clusters
 from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife, sums_by, total_and_jackknife
 from toolkit.stats.inference.means import clustered_slope, mean_estimate, mean_on_scale
 from toolkit.stats.inference.p_values import with_holm
-from toolkit.stats.inference.run_table import Points, grouping_columns, in_order, need_columns, score_unit
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result, Row
 from toolkit.words import SCORE, counted
@@ -52,12 +52,12 @@ def calibrate(
     judged = pd.to_numeric(runs[score], errors="coerce").astype("float64")
     table = runs.assign(judged=judged, rating=rating, shown=runs["run_id"].isin(human["run_id"]))
     means, differences = _calibrated(table.assign(all="all"), "all", score)
-    for column in grouping_columns(table, ("length_bin", "model")):
+    for column in run_table.grouping_columns(table, ("length_bin", "model")):
         if table[column].nunique() > 1:
             by_group, by_pair = _calibrated(table, column, score)
             means, differences = means | by_group, differences + by_pair
     scores = {"ensemble": table.set_index("run_id")["judged"]}
-    for judge in in_order(judgements["judge"]):
+    for judge in run_table.in_order(judgements["judge"]):
         scores[str(judge)] = judgements[judgements["judge"] == judge].groupby("run_id")[score].mean()
     shown = table[table["shown"]]
     agreement = [part for judge, values in scores.items() for part in _agreement(judge, values, shown)]
@@ -69,14 +69,9 @@ def calibrate(
     if raters > 1:
         notes.append("the intervals hold for these people, not for others")
     return Result(
-        "calibration",
-        text=_sentence,
-        rows=_rows,
-        means=means,
-        differences=tuple(differences),
-        agreement=tuple(agreement),
-        notes=tuple(notes),
-    )
+        "calibration", text=_sentence, rows=_rows, means=means, differences=tuple(differences),
+        agreement=tuple(agreement), notes=tuple(notes),
+    )  # fmt: skip
 
 
 def _rows(result: Result) -> Iterator[Row]:
@@ -91,53 +86,48 @@ def _sentence(result: Result) -> str:
 
 
 def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, score: str) -> None:
-    need_columns("calibration: runs", runs, ("run_id", "base", "length_bin", "model", score))
-    need_columns("calibration: judgements", judgements, ("run_id", "base", "judge", score))
-    need_columns("calibration: human", human, ("run_id", "base", "rater", score))
-    for unit, frame, keys in (("run", runs, ["run_id"]), ("rating", human, ["run_id", "rater"])):
-        duplicated = frame.duplicated(keys)
-        if duplicated.any():
-            name = frame.loc[duplicated, "run_id"].iloc[0]
-            raise InputError(f"calibration: a {unit} of {name} is there twice; keep one")
+    run_table.need_columns("calibration: runs", runs, ("run_id", "base", "length_bin", "model", score))
+    run_table.need_columns("calibration: judgements", judgements, ("run_id", "base", "judge", score))
+    run_table.need_columns("calibration: human", human, ("run_id", "base", "rater", score))
+    run_table.need_once(runs, ["run_id"], "calibration: a run of {run_id} is there twice; keep one")
+    run_table.need_once(
+        human, ["run_id", "rater"], "calibration: a rating of {run_id} is there twice; keep one"
+    )
     unknown = human.loc[~human["run_id"].isin(runs["run_id"]), "run_id"]
     if len(unknown):
         raise InputError(f"calibration: rated run {unknown.iloc[0]} is not among the runs; give all runs")
 
 
 def _calibrated(table: pd.DataFrame, column: str, score: str) -> tuple[dict[str, Result], list[Result]]:
-    names = in_order(table[column])
-    pairs = (
-        [(b, a) for b, a in CONTRASTS if {a, b} <= {*names}]
-        if column == "length_bin"
-        else combinations(names, 2)
-    )
+    names = run_table.in_order(table[column])
+    of_lengths = [pair for pair in CONTRASTS if {*pair} <= {*names}]
+    pairs = of_lengths if column == "length_bin" else combinations(names, 2)
     prefix, facet = ("", "group") if column == "all" else (f"{column} ", column)
     mean, difference = f"calibrated mean of {score}", f"calibrated difference of {score}"
-    contrasts: list[tuple[str, Hashable, Hashable | None]]
-    contrasts = [(f"{mean}, {prefix}{name}", name, None) for name in names]
+    contrasts: list[Contrast] = [(f"{mean}, {prefix}{name}", name, None) for name in names]
     contrasts += [(f"{difference}, {prefix}{first} - {second}", first, second) for first, second in pairs]
     # A run that was shown and whose rating is unfinished is missing; it is no unrated run.
     rated, others = table[table["shown"]], table[~table["shown"]]
     scores = (rated["rating"], rated["judged"], others["judged"])
     labels = (list(side[name]) for name in (column, "unit") for side in (rated, others))
-    results = prediction_powered_contrasts(contrasts, *scores, *labels, unit=score_unit(score, table))
-    calibrated = [
-        _with_facets(result, mean, {facet: str(first)})
-        if second is None
-        else _with_facets(result, difference, {facet: f"{first} - {second}"})
-        for result, (_, first, second) in zip(results, contrasts, strict=True)
-    ]
+    results = prediction_powered_contrasts(
+        contrasts, *scores, *labels, unit=run_table.score_unit(score, table)
+    )
+    calibrated = []
+    for result, (_, first, second) in zip(results, contrasts, strict=True):
+        statistic = mean if second is None else difference
+        facets = {facet: str(first) if second is None else f"{first} - {second}"}
+        calibrated.append(
+            result.replace(
+                calibrated=replace(result.calibrated, statistic=statistic, facets=facets),
+                people=replace(result.people, statistic=statistic, facets={**facets, "raters": "people alone"}),
+                judges=replace(result.judges, statistic=statistic, facets={**facets, "raters": "judges alone"}),
+            )
+        )  # fmt: skip
     count = len(names)
-    tests = with_holm((difference.calibrated for difference in calibrated[count:]), "calibrated differences")
+    tests = with_holm((result.calibrated for result in calibrated[count:]), "calibrated differences")
     corrected = [d.replace(calibrated=test) for d, test in zip(calibrated[count:], tests, strict=True)]
     return {f"{prefix}{n}": m for n, m in zip(names, calibrated[:count], strict=True)}, corrected
-
-
-def _with_facets(result: Result, statistic: str, facets: dict[str, str]) -> Result:
-    alone = [{**facets, "raters": f"{raters} alone"} for raters in ("people", "judges")]
-    parts = zip((result.calibrated, result.people, result.judges), (facets, *alone), strict=True)
-    calibrated, people, judges = (replace(part, statistic=statistic, facets=labels) for part, labels in parts)
-    return result.replace(calibrated=calibrated, people=people, judges=judges)
 
 
 def _agreement(judge: str, values: pd.Series, shown: pd.DataFrame) -> list[Estimate]:
@@ -148,10 +138,8 @@ def _agreement(judge: str, values: pd.Series, shown: pd.DataFrame) -> list[Estim
     quadratic = "weighted kappa (quadratic)"
     kappa = weighted_kappa(scores, ratings, bases=list(bases), name=f"{quadratic} of {pair}")
     r = clustered_pearson(f"r of {pair}", x, y, list(bases[paired]), missing=missing)
-    return [
-        replace(kappa, statistic=quadratic, facets={"pair": pair}),
-        replace(r, statistic="r", facets={"pair": pair}),
-    ]
+    named = (quadratic, kappa), ("r", r)
+    return [replace(estimate, statistic=statistic, facets={"pair": pair}) for statistic, estimate in named]
 
 
 @over_clusters
@@ -185,18 +173,15 @@ def compare_with_people(
         estimates.append(_icc(person, ratings, "ensemble", runs, score))
         ensemble = runs[["run_id", score]].rename(columns={score: "ensemble"})
         paired = _run_means(ratings, score).merge(ensemble, on="run_id", how="left")
-        scored = paired.dropna(subset=[score, "ensemble"])
-        empty = Estimate(
-            f"ensemble less {person}",
-            method="t over bases, clustered",
-            unit=score_unit(score, runs),
-            n={"bases": scored["unit"].nunique(), "answers": len(scored)},
-            missing=len(paired) - len(scored),
-        )
+        empty, scored = complete_rows(
+            f"ensemble less {person}", paired, [score, "ensemble"], ("bases", "answers"),
+            method="t over bases, clustered", unit=run_table.score_unit(score, runs),
+        )  # fmt: skip
         differences, bases = scored["ensemble"] - scored[score], list(scored["unit"])
         difference = mean_estimate(empty, differences, bases, "no run was scored by both", tested=True)
         estimates.append(replace(difference, p_value=None))
-        estimates += [_icc(person, ratings, judge, by_judge[judge], score) for judge in in_order(by_judge)]
+        judges = run_table.in_order(by_judge)
+        estimates += [_icc(person, ratings, judge, by_judge[judge], score) for judge in judges]
     for (first, ratings), (second, counterparts) in combinations(people.items(), 2):
         estimates.append(_icc(first, ratings, second, counterparts, score))
     return tuple(estimates)
@@ -221,14 +206,13 @@ def _icc(first: str, ratings: pd.DataFrame, second: str, counterparts: pd.DataFr
 
 JACKKNIFE = "PPI++ with a pooled weight, jackknife over bases, Student t, Satterthwaite degrees of freedom"
 ALONE = "Student t over bases, clustered"
+Contrast = tuple[str, Hashable, Hashable | None]
+"""The name of a result with its group and None, or with two groups of which the second is subtracted."""
 VERIFIED = 8  # rated bases from which simulations show that the interval has its level
 
 
 def calibrated_contrasts(sums: np.ndarray, contrasts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return K contrasts of C calibrated means (R x K) and the judges' weight (R) from sums (R x 7 x C).
-
-    Sums are n, y, f, yf and ff of rated answers, n and f of the others. A contrast without its ratings is NaN.
-    """
+    """Return contrasts (R x K) and the judges' weight (R) from sums (R x 7 x C): n, y, f, yf, ff rated; n, f others."""
     n, y, f, yf, ff, others, f_others = sums.swapaxes(0, 1)
     count, many = np.maximum(n, 1), np.maximum(others, 1)
     tuned = (n > 0) & (others > 0)
@@ -249,24 +233,16 @@ def _mean_sentence(result: Result) -> str:
     text = result.calibrated.sentence()
     if result.tuning is None:
         return text
-    parts = [
-        f"{raters} alone {mean.estimate:.3f}"
-        for raters, mean in (("people", result.people), ("judges", result.judges))
-        if mean.estimate is not None
-    ]
+    alone = (("people", result.people.estimate), ("judges", result.judges.estimate))
+    parts = [f"{raters} alone {mean:.3f}" for raters, mean in alone if mean is not None]
     return f"{text} For comparison: {', '.join(parts)}; the judges' weight is {result.tuning:.2f}."
 
 
 def calibrated_mean(calibrated: Estimate, people: Estimate, judges: Estimate, tuning: float | None) -> Result:
     """Return a mean or difference that people would give, beside that of people and of judges alone."""
     return Result(
-        "calibrated_mean",
-        text=_mean_sentence,
-        calibrated=calibrated,
-        people=people,
-        judges=judges,
-        tuning=tuning,
-    )
+        "calibrated_mean", text=_mean_sentence, calibrated=calibrated, people=people, judges=judges, tuning=tuning
+    )  # fmt: skip
 
 
 def prediction_powered_mean(
@@ -298,7 +274,7 @@ def prediction_powered_mean(
 
 
 def prediction_powered_contrasts(
-    contrasts: Sequence[tuple[str, Hashable, Hashable | None]],
+    contrasts: Sequence[Contrast],
     human: ArrayLike,
     judged: ArrayLike,
     unrated: ArrayLike,
@@ -311,38 +287,21 @@ def prediction_powered_contrasts(
 ) -> list[Result]:
     r"""Return means of groups of answers, and differences of two, as people would give them to all answers.
 
-    With people's ratings y, judges' scores f, and n rated and N other answers of group c,
-    :math:`\hat\theta_c = \bar y_c + \lambda (\bar f_{c,unrated} - \bar f_{c,rated})`; a contrast is
-    :math:`\sum_c w_c \hat\theta_c`. It is unbiased for every :math:`\lambda` if the rated answers are a random part of
-    all. One :math:`\lambda` serves all contrasts, because few ratings do not determine several:
-    :math:`\hat\lambda = \frac{\sum_c W_c S_{yf,c} / n_c^2}{\sum_c W_c (1 + n_c/N_c) S_{ff,c} / n_c^2}` with
-    :math:`W_c` the squares of :math:`w_c` summed over the contrasts, and S the sums of products about the means of the
-    rated answers of a group. It is not held within 0-1.
+    With people's ratings y, judges' scores f, and n rated and N other answers of group c, :math:`\hat\theta_c = \bar
+    y_c + \lambda (\bar f_{c,unrated} - \bar f_{c,rated})`; a contrast is :math:`\sum_c w_c \hat\theta_c`. It is
+    unbiased for every :math:`\lambda` if the rated answers are a random part of all. One :math:`\lambda` serves all
+    contrasts, because few ratings do not determine several: :math:`\hat\lambda = \frac{\sum_c W_c S_{yf,c} /
+    n_c^2}{\sum_c W_c (1 + n_c/N_c) S_{ff,c} / n_c^2}` with :math:`W_c` the squares of :math:`w_c` summed over the
+    contrasts, and S the sums of products about the means of the rated answers of a group. It is not held within 0-1
+    (PPI++: Angelopoulos, Duchi & Zrnic 2024, arXiv:2311.01453).
 
-    The interval leaves out each base in turn, tunes again, and is :math:`\hat\theta \pm t_\nu\, s`;
-    :math:`s^2 = s_r^2 + s_u^2` is the sum of the jackknife variances of the bases with and without ratings (of all
-    together where fewer than four have none), :math:`\nu = s^4 / (s_r^4 / \nu_r + s_u^4 / \nu_u)`, each with the
-    degrees of freedom of `toolkit.stats.inference.jackknife.jackknife_interval`, at most :math:`G_r - 1` with
-    :math:`G_r` rated bases. In 2,500 simulated studies a setting (10 to 100 bases; judges that follow people closely or
-    hardly; means of 3.3 and 4.6 on 0-5) means and differences covered 95.0-97.0 % at 8 rated bases and 94.8-96.4 % at
-    12 and more. With fewer than 8 the result says that its interval is not verified.
+    The interval leaves out each base in turn, tunes again, and is :math:`\hat\theta \pm t_\nu\, s`; :math:`s^2 = s_r^2
+    + s_u^2` is the sum of the jackknife variances of the bases with and without ratings (of all together where fewer
+    than four have none), :math:`\nu = s^4 / (s_r^4 / \nu_r + s_u^4 / \nu_u)`, each with the degrees of freedom of
+    `toolkit.stats.inference.jackknife.jackknife_interval`, at most :math:`G_r - 1` with :math:`G_r` rated bases. With
+    fewer than 8 rated bases the result says that its interval is not verified.
 
-    ``contrasts`` are the name of each result, with its group and None, or with two groups of which the second is
-    subtracted. An answer that lacks a score is missing; without bases every answer is its own.
-
-    References
-    ----------
-    Angelopoulos et al. (2023), Science 382, 669-674. Angelopoulos, Duchi & Zrnic (2024), PPI++: Efficient
-    prediction-powered inference, arXiv:2311.01453. Efron & Tibshirani (1993), An Introduction to the Bootstrap,
-    chapter 11. Satterthwaite (1946), Biometrics Bulletin 2, 110-114.
-
-    Examples
-    --------
-    >>> people, same = [4, 3, 5, 2, 4, 3, 5, 4], [4.5, 3.5, 4.5, 3, 4, 3.5, 5, 4.5]
-    >>> by_group_and_base = list("MSMSMSMS"), list("MSMS"), list("aabbccdd"), list("eeff")
-    >>> found = prediction_powered_contrasts([("M - S", "M", "S")], people, same, [5, 4, 4, 4], *by_group_and_base)
-    >>> round(found[0].calibrated.estimate, 3), found[0].calibrated.n["rated bases"]
-    (1.352, 4)
+    An answer that lacks a score is missing; without bases every answer is its own.
     """
     y, f, u = (np.asarray(values, dtype=float) for values in (human, judged, unrated))
     labels = _labels(len(y), len(f), len(u), bases, unrated_bases)
@@ -353,7 +312,7 @@ def prediction_powered_contrasts(
     table = table.drop(absent.index)
     finite = bool(np.isfinite(table[["people", "judges"]].to_numpy()).all())
     fit = _fit(table, [pair for _, *pair in contrasts]) if finite and table["rated"].any() else None
-    unit, results = Points() if unit is None else unit, list[Result]()
+    unit, results = run_table.Points() if unit is None else unit, list[Result]()
     for index, (name, first, second) in enumerate(contrasts):
         sides = [first] if second is None else [first, second]
         part = table[table["group"].isin(sides)]
@@ -390,14 +349,9 @@ def prediction_powered_contrasts(
             half = error * float(special.stdtrit(degrees, (1 + empty.confidence) / 2))
             p_value = 2 * float(special.stdtr(degrees, -abs(estimate) / error))
             few = f"{bases_rated} rated bases: coverage of the interval is verified from {VERIFIED} on"
-            calibrated = empty.with_value(
-                estimate,
-                estimate - half,
-                estimate + half,
-                degrees=degrees,
-                p_value=None if second is None else p_value,
-                note=few if bases_rated < VERIFIED else "",
-            )
+            more = {"degrees": degrees, "note": few if bases_rated < VERIFIED else ""}
+            more |= {} if second is None else {"p_value": p_value}
+            calibrated = empty.with_value(estimate, estimate - half, estimate + half, **more)
         people, judges = _alone(people, rated, "people", sides), _alone(judges, part, "judges", sides)
         results.append(calibrated_mean(calibrated, people, judges, fit[3]))
     return results
@@ -428,10 +382,7 @@ def _fit(
 def _jackknife(
     estimates: np.ndarray, replicates: np.ndarray, rated: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return error and degrees of freedom of each contrast, NaN without an error.
-
-    Bases without ratings are another stratum, or their number would stand in the factor (G - 1) / G of the rated.
-    """
+    """Return error (NaN without one) and degrees of each contrast; bases without ratings are a stratum of their own."""
     two_strata = min(rated.sum(), (~rated).sum()) >= FEWEST_BASES
     strata = (rated, ~rated) if two_strata else (np.ones_like(rated),)
     parts = [jackknife(estimates, replicates[stratum])[1:] for stratum in strata]
@@ -450,20 +401,17 @@ def _alone(empty: Estimate, rows: pd.DataFrame, scores: str, sides: Sequence[Has
 
 
 def _labels(
-    n: int,
-    judged: int,
-    unrated: int,
-    bases: Sequence[Hashable] | None,
-    unrated_bases: Sequence[Hashable] | None,
+    n: int, judged: int, unrated: int, bases: Sequence[Hashable] | None, others: Sequence[Hashable] | None
 ) -> np.ndarray:
-    label = "calibrated mean"
+    problem = ""
     if n != judged:
-        raise InputError(f"{label}: {n} ratings by people and {judged} by judges; give two for each answer")
-    if bases is unrated_bases is None:
+        problem = f"{n} ratings by people and {judged} by judges; give two for each answer"
+    elif bases is others is None:
         return np.arange(n + unrated)
-    if bases is None or unrated_bases is None:
-        raise InputError(f"{label}: only one side has bases; give them for rated and unrated answers")
-    if len(bases) != n or len(unrated_bases) != unrated:
-        counts = f"{n} and {unrated} answers, {len(bases)} and {len(unrated_bases)} bases"
-        raise InputError(f"{label}: {counts}; give as many")
-    return np.array([str(base) for base in (*bases, *unrated_bases)], dtype=object)
+    elif bases is None or others is None:
+        problem = "only one side has bases; give them for rated and unrated answers"
+    elif len(bases) != n or len(others) != unrated:
+        problem = f"{n} and {unrated} answers, {len(bases)} and {len(others)} bases; give as many"
+    else:
+        return np.array([str(base) for base in (*bases, *others)], dtype=object)
+    raise InputError(f"calibrated mean: {problem}")

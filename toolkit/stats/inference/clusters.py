@@ -4,11 +4,12 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ParamSpec, TypeGuard, TypeVar
+from typing import Any, ParamSpec, TypeGuard, TypeVar, cast
 
 import pandas as pd
 
 from toolkit.stats.inference.means import mean_on_scale
+from toolkit.stats.inference.p_values import corrected
 from toolkit.stats.result import GROUPS, Estimate, Estimates, Result
 from toolkit.words import counted
 
@@ -25,13 +26,13 @@ def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
 
     Intervals, tests and their n are over units; S, M and L are paired within the base (`mean_of_units`). Where several
     bases are one unit, what the analysis returns counts independent groups in place of bases. An analysis that another
-    one makes takes the units of that.
+    one makes takes the units of that. Holm's families, and what is exploratory, are those of its words.
     """
 
     @wraps(analysis)
     def clustered(*args: P.args, **kwargs: P.kwargs) -> R:
         if _is_part.get():
-            return analysis(*args, **kwargs)
+            return cast(R, corrected(analysis(*args, **kwargs)))
         frames = [value for value in (*args, *kwargs.values()) if _has_bases(value)]
         # Each may have a cluster of another name, such as its own address, or be the only answered one of its cluster.
         counts = [count for count in map(unit_counts, frames) if GROUPS in count]
@@ -44,7 +45,7 @@ def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
         by_name = {name: with_unit(value) for name, value in kwargs.items()}
         before = _is_part.set(True)
         try:
-            result: R = analysis(*map(with_unit, args), **by_name)
+            result: R = corrected(analysis(*map(with_unit, args), **by_name))
         finally:
             _is_part.reset(before)
         if not counts:
@@ -62,12 +63,7 @@ def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
 
 
 def mean_of_units(values: V) -> V:
-    """Return one row a unit of values with ``unit`` and ``base`` in their index.
-
-    Bases are averaged within their cluster, so that each cluster counts once, however often its texts are listed: a
-    copy says nothing new. What is left is one independent value a unit, for which Student's t and the
-    repeated-measures ANOVA are made.
-    """
+    """Return one value a unit: bases are averaged within their cluster, for a copy of a text says nothing new."""
     return values.groupby(level=["unit", "base"]).mean().groupby(level="unit").mean()
 
 
@@ -88,10 +84,7 @@ def units_words(clusters: Mapping[str, str], bases: Collection[str]) -> str:
 
 
 def in_groups(result: Any, units: Mapping[str, int]) -> Any:
-    """Return a result whose ``n`` counts independent groups, where its analysis counted units as bases.
-
-    Bases stand beside the groups where all groups are used; how many there are in a part of the groups is not known.
-    """
+    """Return a result whose ``n`` counts independent groups where bases were units; bases stand beside all groups."""
     if isinstance(result, Estimate):
         every = {"bases": units["bases"]} if result.n.get("bases") == units.get(GROUPS) else {}
         return replace(result, n=every | {_OF_GROUPS.get(unit, unit): n for unit, n in result.n.items()})
@@ -113,20 +106,31 @@ Interval = Callable[[Estimate, pd.Series, Sequence[Hashable]], Estimate]
 """What makes an estimate of values and their units: `mean_on_scale`, `rate_mean` or the like."""
 
 
+def complete_rows(
+    name: str,
+    rows: pd.DataFrame,
+    columns: Sequence[str],
+    counts: Sequence[str] = ("answers", "bases"),
+    **labels: Any,
+) -> tuple[Estimate, pd.DataFrame]:
+    """Return the rows that have some columns, and an estimate of them without its number: n, and how many lack one."""
+    complete = rows.dropna(subset=list(columns))
+    n = {count: complete["unit"].nunique() if count == "bases" else len(complete) for count in counts}
+    return replace(Estimate(name, n=n, missing=len(rows) - len(complete)), **labels), complete
+
+
 def of_rows(
     name: str,
     rows: pd.DataFrame,
     column: str,
     interval: Interval,
     *,
-    count: str = "answers",
+    counts: Sequence[str] = ("answers", "bases"),
     nothing: str = "no answer has a score",
     **labels: Any,
 ) -> Estimate:
     """Return the estimate of a column over the rows that have it, with n, what is missing, and other fields of it."""
-    scored = rows.dropna(subset=[column])
-    n = {count: len(scored), "bases": scored["unit"].nunique()}
-    empty = replace(Estimate(name, n=n, missing=len(rows) - len(scored)), **labels)
+    empty, scored = complete_rows(name, rows, [column], counts, **labels)
     if scored.empty:
         return empty.not_estimable(nothing)
     return interval(empty, scored[column].astype("float64"), list(scored["unit"]))

@@ -11,6 +11,7 @@ from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
 ONE_SIDED = "the correction for bias is larger than half the interval, which therefore ends at the estimate"
+NO_SPREAD = "leaving out one base at a time gives no usable spread"
 FEWEST_BASES = 4  # the kurtosis that sets the degrees of freedom needs four
 
 
@@ -38,16 +39,15 @@ def jackknife_interval(
     r"""Return the ends of the interval of a statistic from its values without each of the G bases, and its degrees.
 
     With :math:`z` the statistic of all bases, :math:`z_{(g)}` that without base g and :math:`\bar z` their mean, it is
-    :math:`\tilde z \pm t_\nu\, s` with :math:`\tilde z = z - (G-1)(\bar z - z)` and
-    :math:`s^2 = \frac{G-1}{G} \sum_g (z_{(g)} - \bar z)^2`. Because few bases carry most of the error where scores pile
-    up at an end, :math:`\nu = 2 / \bigl(\frac{2}{G-1} + \frac{\kappa}{G}\bigr)` (Satterthwaite), with the unbiased
-    excess kurtosis :math:`\kappa \ge 0` of the :math:`z_{(g)}`. It is widened to hold z where the correction leaves it
-    out, so that one end is z: Krippendorff's alpha in 11 of 5,994 simulated studies of 4 bases, none of 9,000 larger.
+    :math:`\tilde z \pm t_\nu\, s` with :math:`\tilde z = z - (G-1)(\bar z - z)` and :math:`s^2 = \frac{G-1}{G} \sum_g
+    (z_{(g)} - \bar z)^2`. Because few bases carry most of the error where scores pile up at an end, :math:`\nu = 2 /
+    \bigl(\frac{2}{G-1} + \frac{\kappa}{G}\bigr)` (Satterthwaite), with the unbiased excess kurtosis :math:`\kappa \ge
+    0` of the :math:`z_{(g)}`. It is widened to hold z where the correction leaves it out, so that one end is z.
 
     References
     ----------
-    Efron & Tibshirani (1993), An Introduction to the Bootstrap, chapter 11. Satterthwaite (1946), Biometrics Bulletin
-    2, 110-114.
+    Efron & Tibshirani (1993), Introduction to the Bootstrap, chapter 11. Satterthwaite (1946), Biometrics Bulletin 2,
+    110-114.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def with_jackknife(
     forward: Callable[[np.ndarray], np.ndarray],
     back: Callable[[np.ndarray], np.ndarray],
     *,
-    useless: str = "leaving out one base at a time gives no usable spread",
+    useless: str = NO_SPREAD,
 ) -> Estimate:
     """Return a result with the interval that its values without each base give, on the scale of ``forward``."""
     if estimate.estimate is None:

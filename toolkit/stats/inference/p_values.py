@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import optimize, special
 
 from toolkit.errors import InputError
-from toolkit.stats.result import Estimate, Estimates
+from toolkit.stats.result import Estimate, Estimates, Result
 from toolkit.words import SCALE
 
 LEVEL = 0.05  # at which a test rejects; one less the confidence of the intervals
@@ -29,7 +30,7 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
 
     References
     ----------
-    Holm (1979), Scandinavian Journal of Statistics 6, 65-70.
+    Holm (1979), Scand. J. Stat. 6, 65-70.
     """
     tested = {index: p for index, p in enumerate(p_values) if p is not None and p == p}
     if outside := [p for p in tested.values() if not 0 <= p <= 1]:
@@ -79,28 +80,14 @@ def with_inversion(
 
 
 def equal_differences(
-    empty: Estimate,
-    mean: float,
-    groups: int,
-    margin: float = 0.0,
-    scale: tuple[float, float] = SCALE,
+    empty: Estimate, mean: float, groups: int, margin: float = 0.0, scale: tuple[float, float] = SCALE
 ) -> Estimate:
     r"""Return the mean of differences that are equal in all G bases, with P and an interval where t has none.
 
-    The interval is :math:`\bar d \pm u s`, :math:`u = z^2 / (G + z^2)`: Wilson's bound of the share of bases that none
-    of G has shown to move otherwise, by s each, which is a fifth of the scale (a point of 0 to 5) or :math:`|\bar d|`,
-    whichever is more. The P value is the larger of that of the sign test, :math:`2^{1 - G}` (1 where no base moved),
-    and of the interval's inversion. With a ``margin`` both are one-sided, for a mean within it.
-
-    References
-    ----------
-    Wilson (1927), Journal of the American Statistical Association 22, 209-212.
-
-    Examples
-    --------
-    >>> estimate = equal_differences(Estimate("gain", None), 1.0, 20)
-    >>> round(estimate.low, 3), round(estimate.high, 3), estimate.p_value == 2**-19
-    (0.839, 1.161, True)
+    The interval is :math:`\bar d \pm u s`, :math:`u = z^2 / (G + z^2)`: Wilson's (1927) bound of the share of bases
+    that none of G has shown to move otherwise, by s each, which is a fifth of the scale (a point of 0 to 5) or
+    :math:`|\bar d|`, whichever is more. The P value is the larger of that of the sign test, :math:`2^{1 - G}` (1 where
+    no base moved), and of the interval's inversion. With a ``margin`` both are one-sided, for a mean within it.
     """
     (first, last), sides = getattr(empty.unit, "scale", scale), 1 if margin else 2
     step = max((last - first) / 5, abs(mean))
@@ -138,9 +125,18 @@ def exploratory(result: Estimate, role: str = "exploratory") -> Estimate:
     return replace(result, role=role) if result.estimable else result
 
 
-def exploratory_tests(results: Iterable[Estimate], over: str) -> Estimates:
-    """Return results with Holm's p values (`with_holm`), each of them exploratory."""
-    return tuple(map(exploratory, with_holm(results, over)))
+def corrected(result: Any) -> Any:
+    """Return a result with Holm's P values and roles in the parts that the words of its analysis name."""
+    if not isinstance(result, Result):
+        return result
+    values = dict(result.values)
+    for over, *parts in result.words.get("families", ()):
+        tests = iter(with_holm((test for part in parts for test in values[part]), over))
+        values |= {part: tuple(islice(tests, len(values[part]))) for part in parts}
+    for part in result.words.get("exploratory", ()):
+        tests = values[part]
+        values[part] = exploratory(tests) if isinstance(tests, Estimate) else tuple(map(exploratory, tests))
+    return result.replace(**values)
 
 
 @dataclass(frozen=True)
@@ -166,9 +162,8 @@ def sign_flip(differences: ArrayLike, seed: int = 0) -> SignFlip:
 
     References
     ----------
-    Fisher (1935), The Design of Experiments, section 21. Hartigan (1969), Journal of the American Statistical
-    Association 64, 1303-1317. Phipson & Smyth (2010), Statistical Applications in Genetics and Molecular Biology
-    9, article 39.
+    Fisher (1935), The Design of Experiments, section 21. Hartigan (1969), J. Am. Stat. Assoc. 64, 1303-1317. Phipson &
+    Smyth (2010), Stat. Appl. Genet. Mol. Biol. 9, article 39.
 
     Examples
     --------
@@ -189,11 +184,8 @@ def sign_flip(differences: ArrayLike, seed: int = 0) -> SignFlip:
         sums, sizes = np.append(sums, d.sum() - sums), np.append(sizes, count - sizes)
     sums = np.where(np.abs(sums) <= _SLACK * float(np.abs(d).sum()), 0.0, sums)
     means = np.sort(sums[sizes > 0] / sizes[sizes > 0])
-    method = (
-        f"all {patterns} sign patterns"
-        if exact
-        else f"{patterns} sign patterns drawn with seed {seed} (Phipson & Smyth 2010)"
-    )
+    drawn = f"{patterns} sign patterns drawn with seed {seed} (Phipson & Smyth 2010)"
+    method = f"all {patterns} sign patterns" if exact else drawn
     fewer, pairs = int(min((means <= 0).sum(), (means >= 0).sum())), len(means) // 2 + 1
     p_value = min(1.0, (fewer + 1) / pairs)
     k = math.floor(pairs * LEVEL + _SLACK)

@@ -8,18 +8,8 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
+from toolkit import words
 from toolkit.errors import InputError
-from toolkit.words import (
-    DIMENSIONS,
-    JUDGE_ROLES,
-    LENGTH_BINS,
-    SCALE,
-    agreeing,
-    choices,
-    counted,
-    scale_words,
-    visible_name,
-)
 
 POINTS = "score points"
 WHOLE = "all"
@@ -31,9 +21,9 @@ class Points(str):
 
     scale: tuple[float, float]
 
-    def __new__(cls, scale: tuple[float, float] = SCALE) -> Points:
+    def __new__(cls, scale: tuple[float, float] = words.SCALE) -> Points:
         """Make the unit of a scale."""
-        unit = super().__new__(cls, f"{POINTS} ({scale_words(scale, '-')})")
+        unit = super().__new__(cls, f"{POINTS} ({words.scale_words(scale, '-')})")
         unit.scale = scale
         return unit
 
@@ -43,40 +33,32 @@ class Points(str):
 
 def scale_of(frame: pd.DataFrame) -> tuple[float, float]:
     """Return the ends of the scale of the scores in a frame: ``attrs["scale"]``, or those of the rubric."""
-    return cast(tuple[float, float], tuple(frame.attrs.get("scale", SCALE)))
+    return cast(tuple[float, float], tuple(frame.attrs.get("scale", words.SCALE)))
 
 
 def score_unit(score: str, frame: pd.DataFrame) -> str:
     """Return the unit of a column of scores in a frame: by ``attrs["units"]``, points of a rubric, or its own name."""
     if unit := frame.attrs.get("units", {}).get(score):
         return str(unit)
-    dimensions = frame.attrs.get("dimensions", DIMENSIONS)
+    dimensions = frame.attrs.get("dimensions", words.DIMENSIONS)
     return Points(scale_of(frame)) if score in dimensions or score.startswith("composite") else score
 
 
 def checked_runs(
     runs: pd.DataFrame, score: str, *, numbers: Sequence[str] = (), labels: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """Return unit, base, model, length_bin and score of every run, or say what cannot be used.
-
-    Length bins are paired within the base; the unit is what is independent (`toolkit.stats.inference.clusters`).
-    """
+    """Return unit (what is independent), base, model, length_bin and score of every run, or say what cannot be used."""
     need_columns("runs", runs, ("base", "length_bin", *labels, score, *numbers))
     if "run_id" in runs and runs["run_id"].notna().all() and runs["run_id"].duplicated().any():
         # A run that is there twice would narrow every interval that counts runs.
         name = runs["run_id"][runs["run_id"].duplicated()].iloc[0]
         raise InputError(f"runs: run {name!r} is there {int((runs['run_id'] == name).sum())} times; keep one")
-    checked = pd.DataFrame(
-        {
-            "unit": runs["unit" if "unit" in runs else "base"].to_numpy(),
-            "base": runs["base"].to_numpy(),
-            "model": runs["model"].to_numpy() if "model" in runs else "all",
-            "length_bin": runs["length_bin"].astype("object").to_numpy(),
-            "score": numbers_of("runs", runs, score, finite=True),
-        }
-    )
-    for name in numbers:
-        checked[name] = numbers_of("runs", runs, name, finite=True)
+    checked = pd.DataFrame({"unit": runs["unit" if "unit" in runs else "base"].to_numpy()})
+    checked["base"] = runs["base"].to_numpy()
+    checked["model"] = runs["model"].to_numpy() if "model" in runs else "all"
+    checked["length_bin"] = runs["length_bin"].astype("object").to_numpy()
+    for column, name in (("score", score), *zip(numbers, numbers, strict=True)):
+        checked[column] = numbers_of("runs", runs, name, finite=True)
     for name in labels:
         checked[name] = runs[name].astype("object").to_numpy()
     checked.attrs = dict(runs.attrs)  # the scale of the scores
@@ -84,10 +66,10 @@ def checked_runs(
     if checked["length_bin"].isna().all():
         checked["length_bin"] = WHOLE
     need_labels("runs", checked, ("length_bin",))
-    unknown = checked.loc[~checked["length_bin"].isin((*LENGTH_BINS, WHOLE)), "length_bin"]
+    unknown = checked.loc[~checked["length_bin"].isin((*words.LENGTH_BINS, WHOLE)), "length_bin"]
     if len(unknown):
         raise InputError(
-            f"runs: length bin {unknown.iloc[0]!r} is not known; {choices(unknown.iloc[0], LENGTH_BINS)}"
+            f"runs: length bin {unknown.iloc[0]!r} is not known; {words.choices(unknown.iloc[0], words.LENGTH_BINS)}"
         )
     return checked
 
@@ -103,6 +85,14 @@ def need_columns(analysis: str, frame: pd.DataFrame, names: Sequence[str]) -> No
     absent = [name for name in names if name not in frame]
     if absent:
         raise InputError(f"{analysis}: lack the column {', '.join(absent)}; give {', '.join(names)}")
+
+
+def need_once(frame: pd.DataFrame, keys: Sequence[str], message: str) -> None:
+    """Refuse a row whose keys another one has; the message has the first of them, and their number, in braces."""
+    twice = frame.duplicated(list(keys))
+    if twice.any():
+        first = {str(name): value for name, value in frame.loc[twice].iloc[0].items()}
+        raise InputError(message.format(**first, count=int(twice.sum())))
 
 
 def need_labelled(analysis: str, frame: pd.DataFrame, labels: Sequence[str], *others: str) -> None:
@@ -121,7 +111,7 @@ def need_labels(analysis: str, frame: pd.DataFrame, names: Sequence[str]) -> Non
             )
         labels: dict[str, str] = {}
         for label in map(str, frame[name].unique()):
-            if (twin := labels.setdefault(visible_name(label), label)) != label:
+            if (twin := labels.setdefault(words.visible_name(label), label)) != label:
                 raise InputError(
                     f"{analysis}: the {name} {twin!a} and {label!a} look alike; write them as one"
                 )
@@ -163,12 +153,16 @@ def averaged_note(checked: pd.DataFrame) -> list[str]:
 def left_out_note(checked: pd.DataFrame, score: str, count: int | None = None) -> list[str]:
     """Return a note of how many runs have no score; none where all have one."""
     missing = int(checked["score"].isna().sum()) if count is None else count
-    score = score if score in DIMENSIONS or score.startswith("composite") else "score"
-    lack = agreeing(missing, f"have no {score} and are left out")
-    return [f"{missing} of {counted(len(checked), 'runs')} {lack}"] if missing else []
+    score = score if score in words.DIMENSIONS or score.startswith("composite") else "score"
+    return share_note(missing, len(checked), "runs", f"have no {score} and are left out")
 
 
-_STANDARD_ORDER = (*LENGTH_BINS, *JUDGE_ROLES)
+def share_note(count: int, total: int, units: str, verdict: str) -> list[str]:
+    """Return a note of how many of all lack something; none where none does."""
+    return [f"{count} of {words.counted(total, units)} {words.agreeing(count, verdict)}"] if count else []
+
+
+_STANDARD_ORDER = (*words.LENGTH_BINS, *words.JUDGE_ROLES)
 
 
 def in_order(names: Iterable[Any]) -> list[Any]:

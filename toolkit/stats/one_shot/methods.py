@@ -1,6 +1,6 @@
 """Methods of the one-shot test: their counts and scores from single experiments, and what tells two of them apart."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from typing import Any, Literal, get_args
@@ -10,12 +10,13 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.scoring import OneShotScore, one_shot_score
+from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import mean_interval
-from toolkit.stats.inference.p_values import equal_differences, sign_flip, with_holm, with_inversion
+from toolkit.stats.inference.p_values import equal_differences, sign_flip, with_inversion
 from toolkit.stats.inference.proportions import mover
-from toolkit.stats.inference.run_table import need_columns
-from toolkit.stats.result import CONFIDENCE, Estimate, Result, Row
-from toolkit.words import agreeing, choices, counted, joined
+from toolkit.stats.inference.run_table import need_columns, need_once, share_note
+from toolkit.stats.result import CONFIDENCE, Estimate, Result
+from toolkit.words import choices, joined
 
 VERDICTS = ("expected", "unexpected", "hallucinated")  # I1, I0 and H, in the order of the weights
 WEIGHTS = (1.0, 0.0, -0.5)  # weights of seed 000
@@ -79,18 +80,7 @@ class GroupScore(Counts):
 def score_methods(
     experiments: pd.DataFrame, weights: Sequence[float] = WEIGHTS, confidence: float = 0.95
 ) -> tuple[MethodScore, ...]:
-    """Count the verdicts of each method and score those that are complete.
-
-    A verdict is expected, unexpected, hallucinated, or missing.
-
-    Examples
-    --------
-    >>> rows = pd.DataFrame({"verdict": ["expected"] * 6 + ["unexpected"] + ["hallucinated"] * 3})
-    >>> names = dict(zip(("method", "variant", "document", "question", "sample", "model"), "mvdqsx"))
-    >>> (method,) = score_methods(rows.assign(**names))
-    >>> method.note, round(method.score.raw, 2)
-    ('I1 = 6, I0 = 1, H = 3', 0.45)
-    """
+    """Count verdicts (expected, unexpected, hallucinated, or missing) of each method and score complete ones."""
     need_columns("experiments", experiments, (*KEYS, "verdict"))
     if unknown := set(experiments["verdict"].dropna()) - set(VERDICTS):
         raise InputError(
@@ -108,12 +98,11 @@ def score_methods(
 def methods_frame(scores: Iterable[MethodScore]) -> pd.DataFrame:
     """Return one row a method: which, counts, raw and score (NaN where incomplete), low and high of raw, and note."""
     counts, numbers = [*VERDICTS, "missing", "experiments"], ["raw", "score", "low", "high"]
-    rows = []
-    for method in scores:
-        row: dict[str, object] = {key: getattr(method, key) for key in KEYS}
-        row |= {"expected": method.i1, "unexpected": method.i0, "hallucinated": method.h}
-        row |= {"missing": method.missing, "experiments": method.experiments, "note": method.note}
-        rows.append(row | {key: getattr(method.score, key, None) for key in numbers})
+    fields = (*KEYS, "i1", "i0", "h", "missing", "experiments")
+    rows = [
+        [*(getattr(m, name) for name in fields), *(getattr(m.score, name, None) for name in numbers), m.note]
+        for m in scores
+    ]
     frame = pd.DataFrame(rows, columns=[*KEYS, *counts, *numbers, "note"])
     return frame.astype(dict.fromkeys(counts, "int64") | dict.fromkeys(numbers, "float64"))
 
@@ -183,14 +172,13 @@ def compare_two_methods(
     r"""Return the difference of two raw scores with its interval, and the p value by inversion of that.
 
     The interval puts together the exact intervals of the two scores, :math:`d - \sqrt{(r_2 - l_2)^2 + (u_1 - r_1)^2}`
-    and likewise above; enumerating every pair of outcomes on a grid of 66 shares with the weights of the seed, it
-    covers at least 95.8 % for N = 10 and 93.9 % for N = 5.
+    and likewise above.
 
     ``first`` and ``second`` are counts of the three outcomes, of any N; the difference is second minus first.
 
     References
     ----------
-    Zou & Donner (2008), Statistics in Medicine 27, 1693-1702.
+    Zou & Donner (2008), Stat. Med. 27, 1693-1702.
 
     Examples
     --------
@@ -198,11 +186,9 @@ def compare_two_methods(
     >>> found.estimate, round(found.p_value, 4)
     (0.5, 0.531)
     """
-    for counts in (first, second):
-        if len(counts) != 3:
-            raise InputError(
-                f"counts of a method: {counts!r} must be three: expected, unexpected, hallucinated"
-            )
+    if wrong := [counts for counts in (first, second) if len(counts) != 3]:
+        three = "must be three: expected, unexpected, hallucinated"
+        raise InputError(f"counts of a method: {wrong[0]!r} {three}")
 
     def scores(confidence: float) -> list[OneShotScore]:
         return [one_shot_score(i1, i0, h, weights, confidence) for i1, i0, h in (first, second)]
@@ -216,12 +202,9 @@ def compare_two_methods(
     return with_inversion(Estimate(name, b.raw - a.raw, method=PAIR_METHOD, unit=UNIT, n=n), limits)
 
 
+@over_clusters
 def compare_one_shot(
-    methods: pd.DataFrame,
-    by: Factor = "variant",
-    *,
-    score: Literal["raw", "score"] = "raw",
-    seed: int = 0,
+    methods: pd.DataFrame, by: Factor = "variant", *, score: Literal["raw", "score"] = "raw", seed: int = 0
 ) -> Result:
     """Compare every two variants, documents or models by the scores of the same questions.
 
@@ -244,18 +227,13 @@ def compare_one_shot(
     """
     cells = _cells(methods, by, score)
     pairs = combinations(cells.columns, 2)
-    contrasts = with_holm([_contrast(cells, b, a, seed) for a, b in pairs], "comparisons")
+    contrasts = tuple(_contrast(cells, b, a, seed) for a, b in pairs)
     averaged = joined([f"{name}s" for name in cells.index.names[1:]])
     first = f"differences are taken within questions and averaged over {averaged} first"
-    notes = [f"{first}, so each question counts once"]
-    if incomplete := int(methods[score].isna().sum()):
-        lack = agreeing(incomplete, "are incomplete, have no score and are left out")
-        notes.append(f"{incomplete} of {counted(len(methods), 'methods')} {lack}")
-    return Result("one_shot", rows=_rows, by=by, contrasts=contrasts, notes=tuple(notes))
-
-
-def _rows(result: Result) -> Iterator[Row]:
-    return ((f"between {result.by}s", contrast) for contrast in result.contrasts)
+    lack = "are incomplete, have no score and are left out"
+    incomplete = share_note(int(methods[score].isna().sum()), len(methods), "methods", lack)
+    notes = (f"{first}, so each question counts once", *incomplete)
+    return Result("one_shot", by=by, contrasts=contrasts, notes=notes)
 
 
 def _cells(methods: pd.DataFrame, by: str, score: str) -> pd.DataFrame:
@@ -264,12 +242,8 @@ def _cells(methods: pd.DataFrame, by: str, score: str) -> pd.DataFrame:
     need_columns("methods", methods, (*_NEEDED, by, score))
     documents = ["document"] if "document" in methods and methods["document"].nunique() > 1 else []
     factors = ["variant", *documents, "model"]
-    doubled = methods[methods.duplicated(["question", *factors])]
-    if len(doubled):
-        row = doubled.iloc[0]
-        raise InputError(
-            f"methods: question {row['question']} of {row['variant']} and {row['model']} is there twice; keep one"
-        )
+    twice = "methods: question {question} of {variant} and {model} is there twice; keep one"
+    need_once(methods, ["question", *factors], twice)
     index = ["question", *(name for name in factors if name != by)]
     wide = methods.pivot(index=index, columns=by, values=score)
     return wide.reindex(columns=list(dict.fromkeys(methods[by]))).astype("float64")

@@ -12,13 +12,7 @@ import pandas as pd
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.means import FEWEST_FOR_SPREAD, clustered_mean, standard_deviation
 from toolkit.stats.inference.run_table import checked_runs, item_means, score_unit
-from toolkit.stats.power.sample_size import (
-    PowerAnswer,
-    bases_needed,
-    check_size,
-    detectable_effect,
-    whole,
-)
+from toolkit.stats.power.sample_size import PowerAnswer, bases_needed, check_size, detectable_effect, whole
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.result import Estimate, Result, Row
 from toolkit.words import SCORE, agreeing, counted
@@ -53,11 +47,8 @@ def _rows(result: Result) -> Iterator[Row]:
 
 def _sentence(result: Result) -> str:
     """Return every answer in words."""
-    parts = [
-        f"{contrast.name}: {answer.sentence()}"
-        for contrast in result.contrasts
-        for answer in contrast.select()[1:]
-    ]
+    answers = ((contrast.name, answer) for contrast in result.contrasts for answer in contrast.select()[1:])
+    parts = [f"{name}: {answer.sentence()}" for name, answer in answers]
     return " ".join([*parts, *(f"{note[0].upper()}{note[1:]}." for note in result.notes)])
 
 
@@ -67,11 +58,11 @@ def pilot_power(
 ) -> PilotPower:
     r"""Return what the paired contrasts of length bins can detect at this n, and what an effect needs and costs.
 
-    The variance of a base's difference, averaged over its m models with K repeats of each prompt, is
-    :math:`\omega^2 + (\sigma_a^2 + \sigma_b^2) / (m K)`: the first part takes bases, the second repeats. Power (.8) is
-    that of the paired t test (`bases_needed`) at level .05 / 3 for three contrasts, the level at which Holm's first
-    step tests, so that it is a lower bound for the corrected tests. The observed effect enters nowhere:
-    power "at the observed effect" is its p value in other words (Hoenig & Heisey 2001).
+    The variance of a base's difference, averaged over its m models with K repeats of each prompt, is :math:`\omega^2 +
+    (\sigma_a^2 + \sigma_b^2) / (m K)`: the first part takes bases, the second repeats. Power (.8) is that of the
+    paired t test (`bases_needed`) at level .05 / 3 for three contrasts, the level at which Holm's first step tests, so
+    that it is a lower bound for the corrected tests. The observed effect enters nowhere: power "at the observed
+    effect" is its p value in other words (Hoenig & Heisey 2001).
 
     Intervals carry the uncertainty of the pilot's standard deviation alone: the upper end is the one to plan with.
 
@@ -80,8 +71,7 @@ def pilot_power(
 
     References
     ----------
-    Miller (2024), Adding Error Bars to Evals, arXiv:2411.00640, section 5. Hoenig & Heisey (2001), The American
-    Statistician 55, 19-24.
+    Miller (2024), arXiv:2411.00640, section 5. Hoenig & Heisey (2001), Am. Stat. 55, 19-24.
 
     Examples
     --------
@@ -109,16 +99,9 @@ def pilot_power(
     total, unit = checked["unit"].nunique(), score_unit(score, runs)
     contrasts = tuple(_contrast(pair, cells, total, unit, effect, level, repeats, price) for pair in pairs)
     return PilotPower(
-        "power",
-        text=_sentence,
-        rows=_rows,
-        contrasts=contrasts,
-        aud_per_base=price,
-        repeats=planned,
-        power=0.8,
-        level=level,
-        notes=_notes(checked, contrasts, costs),
-    )
+        "power", text=_sentence, rows=_rows, contrasts=contrasts, aud_per_base=price, repeats=planned, power=0.8,
+        level=level, notes=_notes(checked, contrasts, costs),
+    )  # fmt: skip
 
 
 def _contrast(
@@ -198,11 +181,9 @@ def _within(
     pooled = (wide["var"][list(pair)] * freedom).sum() / freedom.sum()
     counts = wide["count"].loc[paired, list(pair)]
     shares = 1.0 / pd.Series(1.0, index=paired).groupby(level="unit").transform("sum") ** 2
-    observed, once = (
-        ((pooled / repeats).sum(axis=1) * shares).groupby(level="unit").sum()
-        for repeats in (counts, counts**0)
-    )
-    return float(observed.mean()), float(once.mean())
+    parts = (((pooled / repeats).sum(axis=1) * shares) for repeats in (counts, counts**0))
+    observed, once = (float(part.groupby(level="unit").sum().mean()) for part in parts)
+    return observed, once
 
 
 def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:
@@ -224,27 +205,20 @@ def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:
 
 
 def _cost(needed: PowerAnswer, price: Estimate, n: int) -> PowerAnswer:
+    answer = PowerAnswer("", unit="AUD", n={"bases": n})
     if needed.estimate is None or price.estimate is None:
-        reason = (needed if needed.estimate is None else price).reason
-        return PowerAnswer("", reason=reason, unit="AUD", n={"bases": n})
+        return answer.not_estimable((needed if needed.estimate is None else price).reason)
     count, base_aud = whole(needed.estimate), price.estimate
     low, high = (None if end is None else whole(end) * base_aud for end in (needed.low, needed.high))
     more = max(count - n, 0)
     between = "" if low is None or high is None else f" (between {low:.2f} and {high:.2f}, by the pilot's sd)"
     free = f"; {price.note}" if price.note else ""
-    return PowerAnswer(
-        "",
-        count * base_aud,
-        low,
-        high,
-        f"{price.method} x bases needed",
-        "AUD",
-        {"bases": n},
-        price.missing,
+    return answer.with_value(
+        count * base_aud, low, high, method=f"{price.method} x bases needed", missing=price.missing,
         note=f"{base_aud:.4g} AUD a base; {more} bases more than the {n} there are: {more * base_aud:.4g} AUD{free}",
         words=f"{count} bases cost {count * base_aud:.2f} AUD{between}, {more * base_aud:.2f} AUD of it for {more} "
         f"more than the {n} that there are{free}.",
-    )
+    )  # fmt: skip
 
 
 def _notes(checked: pd.DataFrame, contrasts: Sequence[Result], costs: list[str]) -> tuple[str, ...]:
@@ -296,7 +270,7 @@ def model_power(runs: pd.DataFrame, *, score: str = SCORE, effect: float | None 
 
     References
     ----------
-    Miller (2024), Adding Error Bars to Evals, arXiv:2411.00640, section 5.
+    Miller (2024), arXiv:2411.00640, section 5.
 
     Examples
     --------
@@ -330,13 +304,12 @@ def _answers(
     difference: pd.Series, bases: list[str], effect: float | None, level: float, unit: str
 ) -> list[PowerAnswer]:
     n = len(set(bases))
+    none = PowerAnswer("").not_estimable("the answers of both models agree on every item")
+    error = clustered_mean(difference, bases).error if n >= FEWEST_FOR_SPREAD else None
     if n < FEWEST_FOR_SPREAD:
-        error, reason = None, f"{counted(n, 'bases')} with both, and {FEWEST_FOR_SPREAD} are needed"
-    else:
-        error = clustered_mean(difference, bases).error
-        reason = "the answers of both models agree on every item"
+        none = none.too_few(n, "bases with both", FEWEST_FOR_SPREAD)
     if not error:
-        return [PowerAnswer("", reason=reason)] * (1 if effect is None else 2)
+        return [none] * (1 if effect is None else 2)
     sd = error * n**0.5
     answers = [detectable_effect(n, sd, alpha=level, unit=unit)]
     return answers if effect is None else [*answers, bases_needed(effect, sd, alpha=level)]

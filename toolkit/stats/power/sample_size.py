@@ -104,16 +104,7 @@ def over_spread(chance: Callable[[np.ndarray], np.ndarray], degrees: float, edge
 
 
 def t_power(degrees: float, shift: float, alpha: float) -> float:
-    """Return the power of a two-sided t test with a non-centrality, for any degrees of freedom.
-
-    Integrated over the estimated spread: scipy's distribution, on which statsmodels' `TTestPower` rests, has no number
-    in places, such as for 34 bases, a d_z of 1 and a level of .001.
-
-    Examples
-    --------
-    >>> round(t_power(99, 2.8, 0.05), 4)
-    0.7918
-    """
+    """Return the power of a two-sided t test over the estimated spread: scipy's noncentral t lacks some numbers."""
     critical = float(special.stdtrit(degrees, 1 - alpha / 2))
 
     def outside(q: np.ndarray) -> np.ndarray:
@@ -123,16 +114,7 @@ def t_power(degrees: float, shift: float, alpha: float) -> float:
 
 
 def tost_power(margin: float, difference: float, error: float, degrees: float, alpha: float) -> float:
-    """Return the exact power of two one-sided t tests for any design.
-
-    Phillips (1990), Journal of Pharmacokinetics and Biopharmaceutics 18, 137-144.
-
-    Examples
-    --------
-    >>> cv = math.sqrt(math.log(0.3**2 + 1))  # the 2x2 crossover of bioequivalence: CV 30 %, 40 subjects
-    >>> round(tost_power(math.log(1.25), math.log(0.95), cv * math.sqrt(2 / 40), 38, 0.05), 6)
-    0.815845
-    """
+    """Return the exact power of two one-sided t tests for any design (Phillips 1990)."""
     critical = float(special.stdtrit(degrees, 1 - alpha))
     above, below = (margin - difference) / error, (margin + difference) / error
 
@@ -146,10 +128,10 @@ def tost_power(margin: float, difference: float, error: float, degrees: float, a
 def bases_needed(effect: float, sd: float, *, power: float = 0.8, alpha: float = 0.05) -> PowerAnswer:
     r"""Return how many bases a two-sided paired t test needs to find an effect.
 
-    The statistic has a non-central t distribution with n - 1 degrees of freedom and non-centrality
-    :math:`\delta = \sqrt n\, |\Delta| / \sigma_d`; power is :math:`P(|T| > t_{n-1, 1-\alpha/2})`. ``effect`` and
-    ``sd``, of the differences, are in one unit. The answer is in bases, at least 2 and not rounded: ``whole`` is the
-    number to ask for. It is None for an effect of 0, or one that more than ten million bases would not show.
+    The statistic has a non-central t distribution with n - 1 degrees of freedom and non-centrality :math:`\delta =
+    \sqrt n\, |\Delta| / \sigma_d`; power is :math:`P(|T| > t_{n-1, 1-\alpha/2})`. ``effect`` and ``sd``, of the
+    differences, are in one unit. The answer is in bases, at least 2 and not rounded: ``whole`` is the number to ask
+    for. It is None for an effect of 0, or one that more than ten million bases would not show.
 
     References
     ----------
@@ -167,19 +149,16 @@ def bases_needed(effect: float, sd: float, *, power: float = 0.8, alpha: float =
     14
     """
     _check(effect, sd, alpha, power)
-    name, d_z = f"bases needed for power {power:g}", abs(effect) / sd
+    answer = PowerAnswer(f"bases needed for power {power:g}", method=EXACT, unit="bases")
+    d_z = abs(effect) / sd
     n = smallest(lambda m: t_power(m - 1, d_z * math.sqrt(m), alpha), power, 2.0) if effect else None
     if n is None:
-        reason = f"d_z = {d_z:.3g} is too small for any study"
-        reason = reason if effect else "an effect of 0 is found by no number of bases"
-        return PowerAnswer(name, reason=reason, method=EXACT, unit="bases")
+        small = f"d_z = {d_z:.3g} is too small for any study"
+        return answer.not_estimable(small if effect else "an effect of 0 is found by no number of bases")
     reached = t_power(whole(n) - 1, d_z * math.sqrt(whole(n)), alpha)
     effect_words = f"d_z = {d_z:.3f}" if sd == 1 else f"a difference of {abs(effect):g} (d_z = {d_z:.3f})"
-    return PowerAnswer(
-        name,
+    return answer.with_value(
         n,
-        method=EXACT,
-        unit="bases",
         note=f"effect {effect:g}, standard deviation of the differences {sd:g}, alpha {alpha:g}; power "
         f"{reached:.3f} at {whole(n)}",
         words=f"To find {effect_words} with a power of {power:.0%}, a two-sided paired t test (alpha = "
@@ -199,17 +178,13 @@ def detectable_effect(
     """
     _check(0.0, sd, alpha, power)
     check_size("n", n, 2)
-    name = f"detectable effect at power {power:g}"
+    answer = PowerAnswer(f"detectable effect at power {power:g}", method=EXACT, unit=unit)
     shift = smallest(lambda delta: t_power(n - 1, delta, alpha), power, 0.0)
     if shift is None:
-        reason = f"{n:g} bases cannot reach power {power:g}"
-        return PowerAnswer(name, reason=reason, method=EXACT, unit=unit)
+        return answer.not_estimable(f"{n:g} bases cannot reach power {power:g}")
     d_z, unit_text = shift / math.sqrt(n), "" if unit == "none" else f" {unit}"
-    return PowerAnswer(
-        name,
+    return answer.with_value(
         d_z * sd,
-        method=EXACT,
-        unit=unit,
         n={"bases": whole(n)},
         note=f"standard deviation of the differences {sd:g}, alpha {alpha:g}; d_z {d_z:.3f}",
         words=f"With {n:g} bases a two-sided paired t test (alpha = {alpha:.3g}) finds a difference of "
@@ -236,21 +211,19 @@ def equivalence_bases(
     if alpha >= 0.5:
         raise InputError(f"power: alpha is {alpha!r}; a one-sided test needs a level below 0.5, such as 0.05")
     name = f"bases needed for equivalence with power {power:g}"
+    answer, within = PowerAnswer(name, method=EXACT_TOST, unit="bases"), abs(difference) < margin
 
     def chance(bases: float) -> float:
         return tost_power(margin, difference, sd / math.sqrt(bases), bases - 1, alpha)
 
-    within = abs(difference) < margin
     n = smallest(chance, power, 2.0) if within else None
     if n is None:
-        reason = f"a true difference of {difference:g} is not within ±{margin:g}"
-        reason = f"no study is large enough for a margin of {margin:g}" if within else reason
-        return PowerAnswer(name, reason=reason, method=EXACT_TOST, unit="bases")
-    return PowerAnswer(
-        name,
+        outside = f"a true difference of {difference:g} is not within ±{margin:g}"
+        return answer.not_estimable(
+            f"no study is large enough for a margin of {margin:g}" if within else outside
+        )
+    return answer.with_value(
         n,
-        method=EXACT_TOST,
-        unit="bases",
         note=f"margin {margin:g}, true difference {difference:g}, standard deviation of the differences {sd:g}, "
         f"alpha {alpha:g} for each test; power {chance(whole(n)):.3f} at {whole(n)}",
         words=f"To declare equivalence within ±{margin:g} with a probability of {power:.0%}, where the true "

@@ -12,27 +12,12 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.inference.clusters import mean_of_units, over_clusters
+from toolkit.stats.inference import run_table
+from toolkit.stats.inference.clusters import complete_rows, mean_of_units, over_clusters
 from toolkit.stats.inference.means import bias_corrected, mean_interval, mean_on_scale, paired_effect_size
-from toolkit.stats.inference.p_values import (
-    EQUAL_METHOD,
-    LEVEL,
-    equal_differences,
-    exploratory,
-    exploratory_tests,
-    with_holm,
-)
-from toolkit.stats.inference.run_table import (
-    Points,
-    at_length,
-    averaged_note,
-    checked_runs,
-    in_order,
-    left_out_note,
-    score_unit,
-)
+from toolkit.stats.inference.p_values import EQUAL_METHOD, LEVEL, equal_differences, exploratory, with_holm
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
-from toolkit.words import DIMENSIONS, LENGTH_BINS, SCORE, agreeing, counted, joined
+from toolkit.words import DIMENSIONS, LENGTH_BINS, SCORE, counted, joined
 
 _ANOVA = "repeated-measures ANOVA"
 ANOVA_METHOD = "repeated-measures ANOVA, Greenhouse-Geisser"
@@ -49,8 +34,8 @@ EFFECTS = {
 def repeated_measures(scores: ArrayLike, missing: int = 0) -> Estimate:
     r"""Return the F test of whether the means of paired columns differ, with the correction of Greenhouse and Geisser.
 
-    Both degrees of freedom are multiplied by their epsilon, because differences of bins need not vary alike: of
-    simulated true nulls it rejects 4.0-5.2 %. Bases that lack a score are left out and counted.
+    Both degrees of freedom are multiplied by their epsilon, because differences of bins need not vary alike. Bases
+    that lack a score are left out and counted.
 
     References
     ----------
@@ -74,7 +59,7 @@ def repeated_measures(scores: ArrayLike, missing: int = 0) -> Estimate:
     )  # of two bins there is one difference, and nothing to correct
     empty = Estimate("F(bins)", method=method, n=counts, missing=missing + len(x) - len(complete))
     if len(complete) < 3:
-        return empty.not_estimable(f"{counted(len(complete), 'bases')}, and three are needed")
+        return empty.too_few(len(complete), "bases", "three")
     within = complete - complete.mean(axis=1, keepdims=True)
     if np.abs(within - within.mean(axis=0)).max() <= ROUNDING * np.abs(complete).max():
         return empty.not_estimable("the differences within bases do not vary")
@@ -102,14 +87,14 @@ def compare_lengths(
 ) -> Result:
     """Compare the scores of S, M and L prompts within bases.
 
-    Repeats are averaged first, then models, so that each base counts once; a difference is taken within a
-    base and model before models are averaged, so that a model that failed in one bin does not pass for an
-    effect of length. Bases that lack one of the two bins are left out of that contrast and counted. A run
-    without a score is missing, never zero.
+    Repeats are averaged first, then models, so that each base counts once; a difference is taken within a base and
+    model before models are averaged, so that a model that failed in one bin does not pass for an effect of length.
+    Bases that lack one of the two bins are left out of that contrast and counted. A run without a score is missing,
+    never zero.
 
-    Whether length works differently by model is the difference of two differences: that of a model less the mean of the
-    others' (of two models, less the other's), within the bases in which all models have both bins. For two models and
-    complete scores its t squared is the F of the interaction of length and model.
+    Whether length works differently by model is the difference of two differences: that of a model less the mean of
+    the others' (of two models, less the other's), within the bases in which all models have both bins. For two models
+    and complete scores its t squared is the F of the interaction of length and model.
 
     ``runs`` has one row per run with base, length_bin (S, M or L), the score and, where there are several, model.
     ``omnibus`` tests first if any bin differs. ``margin`` is that of equivalence in score points, as the study file
@@ -124,9 +109,9 @@ def compare_lengths(
     >>> [(one.name, round(one.estimate, 2)) for one in comparison.contrasts]
     [('M-S', 0.4), ('L-M', 0.3), ('L-S', 0.7)]
     """
-    runs = checked_runs(runs, score)
+    runs = run_table.checked_runs(runs, score)
     cells, differences, contrasts = _paired(runs, score)
-    unit, scale = score_unit(score, runs), largest(cells)
+    unit, scale = run_table.score_unit(score, runs), largest(cells)
     gains = list(zip(contrasts, differences, strict=True))
     notes = [*_notes(runs, cells, score)]
     if primary:
@@ -136,20 +121,15 @@ def compare_lengths(
     else:
         reason = "no primary contrast was named beforehand, so " if primary is None else ""
         notes.append(f"{reason}all contrasts are exploratory")
-    if margin is not None and not isinstance(unit, Points):
+    if margin is not None and not isinstance(unit, run_table.Points):
         notes.append(f"equivalence is not tested: the margin is in score points, and {score} is not")
     sizes, corrected_sizes = (tuple(effect_size(kind, *gain) for gain in gains) for kind in EFFECTS)
     return Result(
-        "length",
-        per_bin=tuple(bin_mean(name, runs, unit) for name in LENGTH_BINS),
-        contrasts=_tested(contrasts, primary),
-        by_model=_by_model(cells, unit, scale),
-        effect_sizes=sizes,
-        corrected_effect_sizes=corrected_sizes,
-        anova=_omnibus(cells, runs["unit"].nunique()) if omnibus else None,
-        equivalence=equivalences(gains, margin, unit, scale),
-        notes=tuple(notes),
-    )
+        "length", per_bin=tuple(bin_mean(name, runs, unit) for name in LENGTH_BINS),
+        contrasts=_tested(contrasts, primary), by_model=_by_model(cells, unit, scale), effect_sizes=sizes,
+        corrected_effect_sizes=corrected_sizes, anova=_omnibus(cells, runs["unit"].nunique()) if omnibus else None,
+        equivalence=equivalences(gains, margin, unit, scale), notes=tuple(notes),
+    )  # fmt: skip
 
 
 @over_clusters
@@ -159,14 +139,14 @@ def compare_lengths_by_model(
     """Return `compare_lengths` of each model by itself: exploratory, with Holm's correction within the model."""
     return {
         str(model): compare_lengths(rows, score, margin=margin, primary=primary and "")
-        for model, rows in runs.groupby(checked_runs(runs, score)["model"].to_numpy(), sort=True)
+        for model, rows in runs.groupby(run_table.checked_runs(runs, score)["model"].to_numpy(), sort=True)
     }
 
 
 def _paired(runs: pd.DataFrame, score: str) -> tuple[pd.DataFrame, list[pd.Series], list[Estimate]]:
     """Return the cells of checked runs, the differences of each contrast by base, and the contrasts."""
     cells = length_cells(runs, LENGTH_BINS)
-    bases, unit = runs["unit"].nunique(), score_unit(score, runs)
+    bases, unit = runs["unit"].nunique(), run_table.score_unit(score, runs)
     complete = [cells[list(pair)].dropna() for pair in CONTRASTS]
     differences = [pair.iloc[:, 0] - pair.iloc[:, 1] for pair in map(mean_of_units, complete)]
     contrasts = [
@@ -179,11 +159,7 @@ def _paired(runs: pd.DataFrame, score: str) -> tuple[pd.DataFrame, list[pd.Serie
 def on_models(
     numbers: Sequence[Estimate], parts: Iterable[pd.DataFrame | pd.Series], models: Iterable[object]
 ) -> list[Estimate]:
-    """Return numbers that are compared with what models and bases each rests on, where these are not alike.
-
-    ``parts`` are the scores of each by model and base. Where a model gives nothing to one of them, n counts the
-    models of all.
-    """
+    """Return compared numbers with what models and bases each rests on (``parts``), where these are not alike."""
     names = sorted(set(models), key=str)
     groups = (part.reset_index().groupby("model")["base"].nunique() for part in parts)
     counts = [count.reindex(names, fill_value=0) for count in groups]
@@ -226,7 +202,7 @@ def mean_over_bases(
     n, missing = {"bases": len(differences)}, bases - len(differences)
     empty = replace(Estimate(name, method=PAIRED_METHOD, n=n, missing=missing), **labels)
     if len(differences) < 2:
-        return empty.not_estimable(f"{counted(len(differences), 'bases')} with {needed}, and two are needed")
+        return empty.too_few(len(differences), f"bases with {needed}")
     return mean_interval(differences.to_numpy(), scale=scale).of(empty, tested=True)
 
 
@@ -250,8 +226,8 @@ def effect_size(kind: str, difference: Estimate, values: ArrayLike) -> Estimate:
 
 def _tested(contrasts: list[Estimate], primary: str | None) -> Estimates:
     """Return the contrasts with Holm's p values among the exploratory ones, and which of them is confirmatory."""
-    corrected = exploratory_tests((c for c in contrasts if c.name != primary), "contrasts")
-    others = {contrast.name: contrast for contrast in corrected}
+    tests = with_holm((c for c in contrasts if c.name != primary), "contrasts")
+    others = {test.name: exploratory(test) for test in tests}
     return tuple(others.get(contrast.name) or exploratory(contrast, "confirmatory") for contrast in contrasts)
 
 
@@ -265,14 +241,11 @@ def _by_model(cells: pd.DataFrame, unit: str, scale: float) -> Estimates:
             others = "the other models" if len(models) > 2 else str(models[1])
             contrast, statistic = f"{longer}-{shorter}", f"less that of {others}"
             difference = values[model] - values.drop(columns=model).mean(axis=1)
-            labels = {
-                "statistic": statistic,
-                "facets": {"contrast": contrast, "model": str(model)},
-                "unit": unit,
-            }
+            facets = {"contrast": contrast, "model": str(model)}
+            labels = {"statistic": statistic, "facets": facets, "unit": unit}
             name, needed = f"{contrast} of {model} {statistic}", "the scores of all models"
             results.append(mean_over_bases(name, difference, bases, scale, needed, **labels))
-    return exploratory_tests(results, "differences between models")
+    return tuple(results)
 
 
 def _omnibus(cells: pd.DataFrame, bases: int) -> Estimate:
@@ -281,9 +254,7 @@ def _omnibus(cells: pd.DataFrame, bases: int) -> Estimate:
     if used.shape[1] < 2:
         counts = {"bases": len(table), "bins": used.shape[1]}
         empty = Estimate("F(bins)", method=ANOVA_METHOD, n=counts)
-        return empty.not_estimable(
-            f"{counted(used.shape[1], 'length bins')} with a score, and two are needed"
-        )
+        return empty.too_few(used.shape[1], "length bins with a score")
     return repeated_measures(table, bases - len(table))
 
 
@@ -291,28 +262,24 @@ def bin_mean(name: str, runs: pd.DataFrame, unit: str) -> Estimate:
     """Return the mean of a length bin, or of another group in ``length_bin``, over bases."""
     mean = runs_mean(name, runs[runs["length_bin"] == name], unit)
     bases = mean.n["bases"]
-    few = f"{counted(bases, 'bases')} with a score, and two are needed"
-    return mean if bases > 1 else mean.not_estimable(few)
+    return mean if bases > 1 else mean.too_few(bases, "bases with a score")
 
 
 def runs_mean(name: str, runs: pd.DataFrame, unit: str) -> Estimate:
     """Return the mean of checked runs over bases; repeats, then models are averaged first."""
-    scored = runs.dropna(subset=["score"])
+    labels = {"method": "Student t over bases", "unit": unit}
+    empty, scored = complete_rows(name, runs, ["score"], ("bases", "answers"), **labels)
     bases = mean_of_units(scored.groupby(["unit", "base", "model"])["score"].mean())
-    counts, missing = {"bases": len(bases), "answers": len(scored)}, len(runs) - len(scored)
-    empty = Estimate(name, method="Student t over bases", unit=unit, n=counts, missing=missing)
     if bases.empty:
         return empty.not_estimable("no answer has a score")
     return mean_on_scale(empty, bases.to_numpy(), range(len(bases)))
 
 
 def _notes(runs: pd.DataFrame, cells: pd.DataFrame, score: str) -> list[str]:
-    notes = [*averaged_note(runs), *left_out_note(runs, score)]
-    if incomplete := int(cells.isna().any(axis=1).sum()):
-        unit = "bases" if runs["model"].nunique() == 1 else "pairs of base and model"
-        lack = agreeing(incomplete, "lack a length bin and are left out of its contrasts")
-        notes.append(f"{incomplete} of {counted(len(cells), unit)} {lack}")
-    return notes
+    notes = [*run_table.averaged_note(runs), *run_table.left_out_note(runs, score)]
+    unit = "bases" if runs["model"].nunique() == 1 else "pairs of base and model"
+    lack = "lack a length bin and are left out of its contrasts"
+    return notes + run_table.share_note(int(cells.isna().any(axis=1).sum()), len(cells), unit, lack)
 
 
 def equivalence(
@@ -320,16 +287,13 @@ def equivalence(
 ) -> Estimate:
     r"""Test that the mean of paired differences lies within :math:`\pm\delta`, the margin.
 
-    The p value is the larger of those of :math:`t = (\bar d + \delta) / SE` above and of
-    :math:`t = (\bar d - \delta) / SE` below zero, with n - 1 degrees of freedom. It is below .05 exactly where the
-    90 % interval, which is the one returned, lies within the margin. Where the true mean sits on the margin
-    itself it rejects in 4.4-6.0 % of 4,000 simulated studies a setting (12 to 100 bases, normal and half-step scores);
-    where differences vary more than 1.2 margins it rejects less often, never more. Differences that are all equal have
-    the bound of `equal_differences`.
+    The p value is the larger of those of :math:`t = (\bar d + \delta) / SE` above and of :math:`t = (\bar d - \delta)
+    / SE` below zero, with n - 1 degrees of freedom. It is below .05 exactly where the 90 % interval, which is the one
+    returned, lies within the margin. Differences that are all equal have the bound of `equal_differences`.
 
     References
     ----------
-    Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15, 657-680.
+    Schuirmann (1987), J. Pharmacokinet. Biopharm. 15, 657-680.
 
     Examples
     --------
@@ -345,7 +309,7 @@ def equivalence(
         note=f"margin of equivalence ±{margin:g}", facets={"contrast": name},
     )  # fmt: skip
     if d.size < 2:
-        return empty.not_estimable(f"{counted(d.size, 'bases')} with both scores, and two are needed")
+        return empty.too_few(d.size, "bases with both scores")
     mean = mean_interval(d, confidence=empty.confidence, scale=scale)
     if mean.error is None:
         return equal_differences(empty, mean.mean, d.size, margin)
@@ -358,22 +322,14 @@ def equivalences(
     gains: Iterable[tuple[Estimate, pd.Series]], margin: float | None, unit: str, scale: float
 ) -> Estimates:
     """Return the tests of differences, each with its values by base; none without a margin, or of another unit."""
-    if margin is None or not isinstance(unit, Points):
+    if margin is None or not isinstance(unit, run_table.Points):
         return ()
-    return judged_equivalent(
-        replace(
-            equivalence(gain.name, values, margin, unit=unit, scale=scale), missing=gain.missing, n=gain.n
-        )
-        for gain, values in gains
-    )
+    tests = ((g, equivalence(g.name, values, margin, unit=unit, scale=scale)) for g, values in gains)
+    return judged_equivalent(replace(test, missing=gain.missing, n=gain.n) for gain, test in tests)
 
 
 def judged_equivalent(tests: Iterable[Estimate]) -> Estimates:
-    """Return several tests of equivalence with Holm's p values and the verdict of each, as facet and in its note.
-
-    That *all* are equivalent needs no correction (Berger 1982, Technometrics 24, 295-300); that this or that one is,
-    does.
-    """
+    """Return tests of equivalence with Holm's P values and verdicts; that *all* are needs none (Berger 1982)."""
     results = []
     for test in with_holm(tests, "tests of equivalence"):
         if test.p_value is not None:
@@ -400,13 +356,13 @@ def dimension_profile(runs: pd.DataFrame, dimensions: tuple[str, ...] = DIMENSIO
     """
     means = []
     for dimension in dimensions:
-        table = checked_runs(runs, dimension)
+        table = run_table.checked_runs(runs, dimension)
         for (model, length_bin), rows in table.groupby(["model", "length_bin"], sort=False):
-            name = f"{dimension} of {at_length(model, length_bin)}"
-            mean = runs_mean(name, rows, score_unit(dimension, runs))
+            name = f"{dimension} of {run_table.at_length(model, length_bin)}"
+            mean = runs_mean(name, rows, run_table.score_unit(dimension, runs))
             facets = {"model": str(model), "length_bin": str(length_bin), "dimension": dimension}
             means.append(replace(mean, facets=facets))
-    bins = in_order(mean.facets["length_bin"] for mean in means)
+    bins = run_table.in_order(mean.facets["length_bin"] for mean in means)
 
     def place(mean: Estimate) -> tuple[str, int, int]:
         facets = mean.facets

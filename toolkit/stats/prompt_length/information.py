@@ -1,32 +1,15 @@
 """Length apart from what comes with it: information, by prompts that change one of the two, and length of the reply."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from toolkit.stats.inference.clusters import mean_of_units, over_clusters
+from toolkit.stats.inference import run_table
+from toolkit.stats.inference.clusters import complete_rows, mean_of_units, over_clusters
 from toolkit.stats.inference.means import CR2_METHOD, Coefficient, cluster_robust
-from toolkit.stats.inference.p_values import exploratory, exploratory_tests
-from toolkit.stats.inference.run_table import (
-    Points,
-    averaged_note,
-    checked_runs,
-    left_out_note,
-    need_columns,
-    score_unit,
-)
-from toolkit.stats.prompt_length.contrasts import (
-    CONTRASTS,
-    bin_mean,
-    effect_size,
-    equivalences,
-    largest,
-    length_cells,
-    mean_over_bases,
-    on_models,
-)
+from toolkit.stats.prompt_length import contrasts
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result, rounded_apart
 from toolkit.words import LENGTH_ARMS, LENGTH_BINS, SCORE, agreeing, counted
 
@@ -46,10 +29,10 @@ def length_and_information(runs: pd.DataFrame, score: str = SCORE, *, margin: fl
     r"""Part what a longer prompt does into what its length does and what its information does, within bases.
 
     Length at equal information: ``neutral_m - S`` and ``neutral_l - S`` (S among background that bears on nothing) and
-    ``L - short_l`` (the facts of L, in full and in short). Information at equal length: ``M - neutral_m``,
-    ``L - neutral_l`` and ``short_l - neutral_m``. The first two of each add up to ``M - S`` and ``L - S`` exactly,
-    because a base and model counts for a step only with scores of all three prompts that the step compares. All else is
-    as in `compare_lengths`: repeats, then models are averaged, and Student's t is over bases.
+    ``L - short_l`` (the facts of L, in full and in short). Information at equal length: ``M - neutral_m``, ``L -
+    neutral_l`` and ``short_l - neutral_m``. The first two of each add up to ``M - S`` and ``L - S`` exactly, because a
+    base and model counts for a step only with scores of all three prompts that the step compares. All else is as in
+    `compare_lengths`: repeats, then models are averaged, and Student's t is over bases.
 
     Parameters
     ----------
@@ -85,40 +68,36 @@ def length_and_information(runs: pd.DataFrame, score: str = SCORE, *, margin: fl
     >>> [(row.name, round(row.estimate, 2)) for row in (*result.total, *result.length[:1], *result.information[:1])]
     [('M-S', 0.5), ('L-S', 1.0), ('neutral_m-S', 0.03), ('M-neutral_m', 0.47)]
     """
-    need_columns("runs", runs, ("base", "length_bin", "length_arm"))
+    run_table.need_columns("runs", runs, ("base", "length_bin", "length_arm"))
     arms = runs["length_arm"].astype("object").where(runs["length_arm"].notna(), None).to_numpy()
-    checked = checked_runs(runs, score)
+    checked = run_table.checked_runs(runs, score)
     all_bases = checked["base"].unique()
     checked["length_bin"] = [arm or name for arm, name in zip(arms, checked["length_bin"], strict=True)]
     of_arms = checked.loc[checked["length_bin"].isin(LENGTH_ARMS), "base"]
     checked = checked[checked["base"].isin(of_arms)]
-    cells = length_cells(checked, TEXTS)
-    unit, bases = score_unit(score, runs), checked["unit"].nunique()
-    scale = largest(cells)
+    cells = contrasts.length_cells(checked, TEXTS)
+    unit, bases = run_table.score_unit(score, runs), checked["unit"].nunique()
+    scale = contrasts.largest(cells)
     complete = [cells[list(texts)].dropna() for texts in STEPS]
     steps = [mean_of_units(rows) for rows in complete]
 
     pairs = (*LENGTH_PAIRS, *INFORMATION_PAIRS, *_TOTAL)
     values = [steps[step][more] - steps[step][less] for more, less, step in pairs]
+    needed, names = "scores of all three prompts", [f"{more}-{less}" for more, less, _ in pairs]
     means = [
-        mean_over_bases(f"{more}-{less}", gain, bases, scale, "scores of all three prompts", unit=unit)
-        for (more, less, _), gain in zip(pairs, values, strict=True)
+        contrasts.mean_over_bases(name, gain, bases, scale, needed, unit=unit)
+        for name, gain in zip(names, values, strict=True)
     ]
-    differences = on_models(means, (complete[step] for *_, step in pairs), checked["model"])
-    parts, sums = differences[: -len(_TOTAL)], differences[-len(_TOTAL) :]
-    results = (*exploratory_tests(parts, "parts"), *exploratory_tests(sums, "sums"))
-    gains = list(zip(results, values, strict=True))
+    differences = contrasts.on_models(means, (complete[step] for *_, step in pairs), checked["model"])
+    gains = list(zip(differences, values, strict=True))
     return Result(
-        "length_and_information",
-        text=_gains_sentence,
-        length=results[: len(LENGTH_PAIRS)],
-        information=results[len(LENGTH_PAIRS) : len(parts)],
-        total=results[len(parts) :],
-        effect_sizes=tuple(effect_size("d_z", *gain) for gain in gains),
-        equivalence=equivalences(gains[: len(LENGTH_PAIRS)], margin, unit, scale),
-        means=tuple(bin_mean(text, checked, unit) for text in TEXTS),
+        "length_and_information", text=_gains_sentence, length=differences[: len(LENGTH_PAIRS)],
+        information=differences[len(LENGTH_PAIRS) : -len(_TOTAL)], total=differences[-len(_TOTAL) :],
+        effect_sizes=tuple(contrasts.effect_size("d_z", *gain) for gain in gains),
+        equivalence=contrasts.equivalences(gains[: len(LENGTH_PAIRS)], margin, unit, scale),
+        means=tuple(contrasts.bin_mean(text, checked, unit) for text in TEXTS),
         notes=_notes(checked, cells, score, all_bases),
-    )
+    )  # fmt: skip
 
 
 def _gains_sentence(result: Result) -> str:
@@ -129,7 +108,7 @@ def _gains_sentence(result: Result) -> str:
 
 def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str, all_bases: np.ndarray) -> tuple[str, ...]:
     """Say what is averaged and left out; bases that lack a prompt are named."""
-    notes = [*averaged_note(checked), *left_out_note(checked, score)]
+    notes = [*run_table.averaged_note(checked), *run_table.left_out_note(checked, score)]
     if without := sorted({*all_bases} - {*checked["base"]}, key=str):
         lack = agreeing(len(without), "have no length arms and are left out")
         more = f" and {len(without) - NAMED} more" if len(without) > NAMED else ""
@@ -139,17 +118,16 @@ def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str, all_bases: np
     lacking = [f"{base} ({', '.join(row.index[~row])})" for base, row in scored.iterrows() if not row.all()]
     if lacking:
         notes.append(f"left out of the steps that need them, for want of scores: {', '.join(lacking)}")
-    if incomplete := int(cells.isna().any(axis=1).sum()):
-        lack = agreeing(incomplete, "lack the score of a prompt and are left out of its steps")
-        notes.append(f"{incomplete} of {counted(len(cells), 'pairs of base and model')} {lack}")
-    return tuple(notes)
+    lack = "lack the score of a prompt and are left out of its steps"
+    incomplete = int(cells.isna().any(axis=1).sum())
+    return (*notes, *run_table.share_note(incomplete, len(cells), "pairs of base and model", lack))
 
 
 def _sentence(pair: tuple[str, str], total: Estimate, information: Estimate, length: Estimate) -> str:
     more, less = pair
     if total.estimate is None or information.estimate is None or length.estimate is None:
         return f"What {more} gains over {less} is not parted: {total.why_no_number}."
-    points = "points" if isinstance(total.unit, Points) else total.unit
+    points = "points" if isinstance(total.unit, run_table.Points) else total.unit
     verb = "gains over" if total.estimate >= 0 else "loses against"
     gains = [_signed(estimate, total.estimate < 0) for estimate in (total, information, length)]
     return (
@@ -175,16 +153,16 @@ TOKENS = 100.0  # the slope is per so many tokens of the reply
 def length_bias(runs: pd.DataFrame, score: str = SCORE) -> Result:
     r"""Return the slope of score on reply length, and total and direct effect of the prompt's length.
 
-    Total: :math:`y = \alpha_{base} + \gamma_{model \times bin} + e`; direct: the same plus
-    :math:`\beta \cdot` reply length. An effect of a bin is the mean over the models of the difference of their
-    :math:`\gamma`; :math:`\beta` is the slope. Both use the same runs, those with a score and a length, so that they
-    differ by nothing but :math:`\beta`. Standard errors are CR2 clustered by base (covered 94-96.7 %).
+    Total: :math:`y = \alpha_{base} + \gamma_{model \times bin} + e`; direct: the same plus :math:`\beta \cdot` reply
+    length. An effect of a bin is the mean over the models of the difference of their :math:`\gamma`; :math:`\beta` is
+    the slope. Both use the same runs, those with a score and a length, so that they differ by nothing but
+    :math:`\beta`. Standard errors are CR2 clustered by base.
 
     References
     ----------
-    Dubois et al. (2024), Length-controlled AlpacaEval, arXiv:2404.04475, for the bias; Pustejovsky & Tipton (2018),
-    Journal of Business & Economic Statistics 36, 672-683, for the intervals; Pearl (2001), Direct and indirect
-    effects, UAI 17, for what ``direct`` presumes.
+    Dubois et al. (2024), Length-controlled AlpacaEval, arXiv:2404.04475, for the bias; Pustejovsky & Tipton (2018), J.
+    Bus. Econ. Stat. 36, 672-683, for the intervals; Pearl (2001), Direct and indirect effects, UAI 17, for what
+    ``direct`` presumes.
 
     Examples
     --------
@@ -196,42 +174,30 @@ def length_bias(runs: pd.DataFrame, score: str = SCORE) -> Result:
     >>> round(found.slope.estimate, 2), found.slope.unit
     (0.09, 'score points (0-5) per 100 tokens')
     """
-    table = checked_runs(runs, score, numbers=(_LENGTH,))
-    used = table.dropna(subset=["score", _LENGTH])
+    table = run_table.checked_runs(runs, score, numbers=(_LENGTH,))
+    labels = {"method": CR2_METHOD, "unit": run_table.score_unit(score, runs)}
+    empty, used = complete_rows("", table, ["score", _LENGTH], ("bases", "answers"), **labels)
     codes, names = pd.factorize(pd.MultiIndex.from_frame(used[["model", "length_bin"]]))
     size = len(names)
     dummies = np.eye(size)[codes].reshape(len(used), size)
     tokens = used[_LENGTH].to_numpy() / TOKENS
-    contrasts = {f"{b}-{a}": _weights(b, a, list(names)) for b, a in CONTRASTS}
+    by_contrast = {f"{b}-{a}": _weights(b, a, list(names)) for b, a in contrasts.CONTRASTS}
     bases, within = used["unit"].to_numpy(), used["base"].to_numpy()
     design = _within(np.column_stack([dummies, tokens]), within)
     # Tokens that differ by rounding only after the base's mean is taken out are no length to explain by.
     if np.abs(design[:, -1]).max(initial=0.0) <= ROUNDING * np.abs(tokens).max(initial=0.0):
         design[:, -1] = 0.0
     y = _within(used["score"].to_numpy()[:, None], within)[:, 0]
-    possible = {name: weights for name, weights in contrasts.items() if weights is not None}
+    possible = {name: weights for name, weights in by_contrast.items() if weights is not None}
     total = cluster_robust(design[:, :size], y, bases, possible)
     adjusted = {name: np.append(weights, 0.0) for name, weights in possible.items()}
     direct = cluster_robust(design, y, bases, adjusted | {"slope": np.append(np.zeros(size), 1.0)})
-    unit, missing = score_unit(score, runs), len(table) - len(used)
-    counts = {"bases": len(set(bases)), "answers": len(used)}
-    empty = Estimate("", method=CR2_METHOD, unit=unit, n=counts, missing=missing)
-    slope = replace(empty, name="slope on reply length", unit=f"{unit} per {TOKENS:g} tokens")
+    slope = replace(empty, name="slope on reply length", unit=f"{empty.unit} per {TOKENS:g} tokens")
     return Result(
-        "length_bias",
-        text=_bias_sentence,
-        slope=exploratory(direct["slope"].of(slope)),
-        total=_corrected(empty, list(contrasts), total),
-        direct=_corrected(empty, list(contrasts), direct),
+        "length_bias", slope=direct["slope"].of(slope),
+        total=_effects(empty, by_contrast, total), direct=_effects(empty, by_contrast, direct),
         notes=_bias_notes(table, used, score, list(names)),
-    )
-
-
-def _bias_sentence(result: Result) -> str:
-    parts = [result.slope.sentence()]
-    parts += [f"Total effect of prompt length: {effect.sentence()}" for effect in result.total]
-    parts += [f"Direct effect at equal reply length: {effect.sentence()}" for effect in result.direct]
-    return " ".join(parts)
+    )  # fmt: skip
 
 
 def _within(columns: np.ndarray, bases: np.ndarray) -> np.ndarray:
@@ -250,10 +216,9 @@ def _weights(more: str, less: str, cells: list[tuple[str, str]]) -> np.ndarray |
     return np.array([sign.get(b, 0.0) / len(models) if model in models else 0.0 for model, b in cells])
 
 
-def _corrected(empty: Estimate, names: list[str], coefficients: dict[str, Coefficient]) -> Estimates:
+def _effects(empty: Estimate, names: Iterable[str], coefficients: dict[str, Coefficient]) -> Estimates:
     absent = Coefficient(None, reason="no model has scores in both length bins")
-    results = [coefficients.get(name, absent).of(replace(empty, name=name)) for name in names]
-    return exploratory_tests(results, "contrasts by regression")
+    return tuple(coefficients.get(name, absent).of(replace(empty, name=name)) for name in names)
 
 
 def _bias_notes(
@@ -262,7 +227,7 @@ def _bias_notes(
     notes = [
         "the direct effect is causal only if nothing else that differs between replies drives both their length "
         "and their score",
-        *left_out_note(table, f"{score} or no {_LENGTH}", len(table) - len(used)),
+        *run_table.left_out_note(table, f"{score} or no {_LENGTH}", len(table) - len(used)),
     ]
     models, bins = ({cell[index] for cell in cells} for index in (0, 1))
     if len(cells) < len(models) * len(bins):
