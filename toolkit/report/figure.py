@@ -183,10 +183,16 @@ def about_scores(analyses: Analyses, note: str) -> About:
     if not analyses.answers("reliability"):
         n.pop("judges")
     return About(
-        n=n, source=f"Scores {analyses.name}", missing=captions.missing_words(runs, judged),
-        lengths=captions.lengths_words(judged), note=note, repeats=n["repeats"],
-        models=tuple(sorted(runs["model"].unique())), study=analyses.name, scale=analyses.scale,
-    )  # fmt: skip
+        n=n,
+        source=f"Scores {analyses.name}",
+        missing=captions.missing_words(runs, judged),
+        lengths=captions.lengths_words(judged),
+        note=note,
+        repeats=n["repeats"],
+        models=tuple(sorted(runs["model"].unique())),
+        study=analyses.name,
+        scale=analyses.scale,
+    )
 
 
 def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes:

@@ -87,8 +87,10 @@ def toolkit_commit() -> str | None:
     try:
         head = subprocess.run(
             ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     except FileNotFoundError:
         return None
     return head.stdout.strip() or None

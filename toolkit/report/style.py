@@ -190,8 +190,14 @@ def cut_axis(
         if end != limit:
             at = ([0], [far]) if which == "y" else ([far], [0])
             axes.plot(
-                *at, color=INK, linestyle="none", marker=way, markersize=8, clip_on=False, transform=axes.transAxes,
-            )  # fmt: skip
+                *at,
+                color=INK,
+                linestyle="none",
+                marker=way,
+                markersize=8,
+                clip_on=False,
+                transform=axes.transAxes,
+            )
     part = "{:.2g} to {:.2g} of the scale from {:g} to {:g}".format(*ends, *scale)
     return f"the score axis is cut (slanted marks): it shows {part}" if ends != scale else ""
 
@@ -220,9 +226,15 @@ def density(
 def threshold(axes: Axes, at: float, label: str) -> None:
     """Name a line above the panel."""
     axes.text(
-        at, 1.01, label, transform=axes.get_xaxis_transform(), color=INK, fontsize="small", ha="center",
+        at,
+        1.01,
+        label,
+        transform=axes.get_xaxis_transform(),
+        color=INK,
+        fontsize="small",
+        ha="center",
         va="bottom",
-    )  # fmt: skip
+    )
 
 
 def grid(

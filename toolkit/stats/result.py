@@ -18,8 +18,18 @@ from toolkit.words import DIMENSIONS, SCORE, counted, coverage, one_line
 
 ROUNDING = 1e-12  # what is smaller than this share of the size of the numbers is rounding, not data
 COLUMNS = (
-    "name", "estimate", "low", "high", "p_value", "method", "degrees", "n", "missing", "correction", "note",
-)  # fmt: skip
+    "name",
+    "estimate",
+    "low",
+    "high",
+    "p_value",
+    "method",
+    "degrees",
+    "n",
+    "missing",
+    "correction",
+    "note",
+)
 _WRITTEN = (
     "name", "estimate", "low", "high", "confidence", "method", "degrees", "unit", "n", "missing", "correction",
     "p_value", "note", "statistic", "facets", "role", "status", "reason",

@@ -287,10 +287,15 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     contrasts = zip(CONTRASTS, compared.contrasts, strict=True)
     for (longer, shorter), number in sorted(contrasts, key=lambda pair: pair[1].role != "confirmatory"):
         yield _compared(
-            question, names[longer], names[shorter], number, lead=texts[number.role or "exploratory"] + within,
-            equivalence=tests.get(number.name), margin=analyses.margin,
+            question,
+            names[longer],
+            names[shorter],
+            number,
+            lead=texts[number.role or "exploratory"] + within,
+            equivalence=tests.get(number.name),
+            margin=analyses.margin,
             end=_at_ends(analyses, "length_bin", longer, shorter),
-        )  # fmt: skip
+        )
         within = ""
     if uneven := captions.uneven_words(compared.contrasts):
         yield Statement(question, captions.capital(uneven))
@@ -524,11 +529,14 @@ def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Statement]:
         mean = overall("mean raw score", methods)
         counts = methods_frame(methods)[[*VERDICTS, "missing"]].sum()
         lead = texts["lead"].format(
-            variant=f"{variant} and {document_words(document)}" if several else variant, model=model,
-            complete=mean.n["methods"], methods=counted(len(methods), "methods"),
+            variant=f"{variant} and {document_words(document)}" if several else variant,
+            model=model,
+            complete=mean.n["methods"],
+            methods=counted(len(methods), "methods"),
             experiments=counted(sum(item.experiments for item in methods), "experiments"),
-            verb=agreeing(counts["expected"], "were"), **counts,
-        )  # fmt: skip
+            verb=agreeing(counts["expected"], "were"),
+            **counts,
+        )
         yield _stated(texts["title"], lead, mean)
     frame = methods_frame(scores)
     for by in FACTORS:

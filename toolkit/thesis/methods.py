@@ -242,11 +242,18 @@ def what_was_done(
     rated = human[~human["failed"]]
     calls = [*judgements["call_id"].dropna(), *(pairs["call_id"] if len(pairs) else ())]
     return Done(
-        plan, asked_models(plan, store, calls, earlier=False), asked_models(plan, store, calls), status, manifest,
-        evidence, _unscored(runs) if plan.scored else 0, captions.zeros_words(captions.judged_runs(runs)),
+        plan,
+        asked_models(plan, store, calls, earlier=False),
+        asked_models(plan, store, calls),
+        status,
+        manifest,
+        evidence,
+        _unscored(runs) if plan.scored else 0,
+        captions.zeros_words(captions.judged_runs(runs)),
         (rated["rater"].nunique(), rated["run_id"].nunique()),
-        drift=captions.by_key(of.judge_drift()) if len(of.drift) and of.is_judged else {}, **known,
-    )  # fmt: skip
+        drift=captions.by_key(of.judge_drift()) if len(of.drift) and of.is_judged else {},
+        **known,
+    )
 
 
 def _unscored(runs: pd.DataFrame) -> int:
@@ -305,11 +312,19 @@ def sentences(paragraph: str, done: Done | SimpleNamespace) -> tuple[Sentence, .
 def templates() -> Environment:
     """Return the templates of the bundle; their tags are none that TeX knows."""
     environment = Environment(
-        loader=PackageLoader("toolkit.thesis", ""), block_start_string="<%", block_end_string="%>",
-        variable_start_string="<<", variable_end_string=">>", comment_start_string="<#", comment_end_string="#>",
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined,
+        loader=PackageLoader("toolkit.thesis", ""),
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
         finalize=_on_a_line,
-    )  # fmt: skip
+    )
     environment.globals |= {
         "agreeing": agreeing, "aud": cents, "cite": _cite, "defects": DEFECTS, "counted": counted,
         "escape_breaking": escape_breaking, "flaws": KINDS,

@@ -199,8 +199,13 @@ def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
             for number, form in enumerate(estimated.index):
                 look, width, _ = looks[form]
                 _icc_mark(
-                    axes, estimated.loc[form], up + (number - (len(estimated) - 1) / 2) * 0.24, low, look, width,
-                )  # fmt: skip
+                    axes,
+                    estimated.loc[form],
+                    up + (number - (len(estimated) - 1) / 2) * 0.24,
+                    low,
+                    look,
+                    width,
+                )
             if rows.empty:
                 continue
             leading = rows.iloc[0]
@@ -231,8 +236,14 @@ def _icc_mark(
     if row["low"] < low:
         axes.plot([low], [up], color=look.color, marker="<", markersize=4, clip_on=False, zorder=3)
         axes.text(
-            low, up - 0.06, style.decimals(row["low"]), color=look.color, ha="left", va="bottom", fontsize="small",
-        )  # fmt: skip
+            low,
+            up - 0.06,
+            style.decimals(row["low"]),
+            color=look.color,
+            ha="left",
+            va="bottom",
+            fontsize="small",
+        )
 
 
 def judges(analyses: Analyses, context: About) -> FigureWithCaption:

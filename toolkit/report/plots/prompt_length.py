@@ -335,11 +335,15 @@ def length_slope(analyses: Analyses, context: About) -> FigureWithCaption:
     words = {"scale": scale_words(context.scale), "slope": slope.sentence(), "marks": marks}
     words["answers"] = counted(len(answers), "answers")
     return context.worded(
-        "length_slope", _draw_slope(data, slope, context), data, words,
+        "length_slope",
+        _draw_slope(data, slope, context),
+        data,
+        words,
         notes=[captions.capital(slope.sentence()), captions.cut_words(data, context.scale)],
-        n=captions.counts(answers, context.repeats), estimates=(slope,),
+        n=captions.counts(answers, context.repeats),
+        estimates=(slope,),
         missing=captions.missing_words(analyses.runs, answers),
-    )  # fmt: skip
+    )
 
 
 def _slope_marks(answers: pd.DataFrame, slope: Estimate) -> pd.DataFrame:
@@ -403,16 +407,27 @@ def _slope_panel(
     else:
         for _, replies in answers.groupby("base"):
             axes.plot(
-                replies["output_tokens"], replies["score"], color=style.GREY, linewidth=0.5, alpha=0.6, zorder=1,
-            )  # fmt: skip
+                replies["output_tokens"],
+                replies["score"],
+                color=style.GREY,
+                linewidth=0.5,
+                alpha=0.6,
+                zorder=1,
+            )
         axes.plot(
             answers["output_tokens"], answers["score"], linestyle="none", color=look.color, marker=look.marker,
             markersize=3.4, markeredgewidth=0, alpha=0.75, zorder=2, clip_on=False,
         )  # fmt: skip
     if line["low"].notna().all():
         axes.fill_between(
-            line["output_tokens"], line["low"], line["high"], color=style.INK, alpha=0.15, linewidth=0, zorder=3,
-        )  # fmt: skip
+            line["output_tokens"],
+            line["low"],
+            line["high"],
+            color=style.INK,
+            alpha=0.15,
+            linewidth=0,
+            zorder=3,
+        )
     axes.plot(line["output_tokens"], line["score"], color=style.INK, linewidth=1.6, zorder=4)
 
 

@@ -162,11 +162,15 @@ def _draw_means(
     for part, rows, axes in panels:
         printed = rounded if part == "cost" else style.decimals
         style.forest_panel(
-            axes, rows, rows["name"].map(labels), titles[part],
+            axes,
+            rows,
+            rows["name"].map(labels),
+            titles[part],
             looks=[styles.get(str(name), style.PLAIN) for name in rows["name"]],
             at=0.0 if part == "difference" else None,
-            texts=[style.interval(row, printed) for row in style.rows_of(rows)], hollow=list(rows["tie"]),
-        )  # fmt: skip
+            texts=[style.interval(row, printed) for row in style.rows_of(rows)],
+            hollow=list(rows["tie"]),
+        )
         if part == "cost":
             style.log_axis(axes, rows["estimate"].min(), rows[["estimate", "high"]].max().max())
     above = panels[0][-1]

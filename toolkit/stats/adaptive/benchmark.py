@@ -147,9 +147,13 @@ def trials_summary(
         *more_notes,
     )
     return Result(
-        "benchmark", target_width=target, results=results, notes=notes, trials=frame,
+        "benchmark",
+        target_width=target,
+        results=results,
+        notes=notes,
+        trials=frame,
         curves=pd.concat(curves, ignore_index=True),
-    )  # fmt: skip
+    )
 
 
 def _row(run: _Trial, values: np.ndarray, target: float, budget: float) -> dict[str, object]:
@@ -199,8 +203,11 @@ def _estimates(frame: pd.DataFrame, name: str, baseline: str, budget: float, uni
 
     tau = trials["tau"].dropna()
     ranked = Estimate(
-        f"Kendall's tau{at_cost}", method="Student t over seeds", n={"seeds": len(tau)}, missing=count - len(tau),
-    )  # fmt: skip
+        f"Kendall's tau{at_cost}",
+        method="Student t over seeds",
+        n={"seeds": len(tau)},
+        missing=count - len(tau),
+    )
     joint, coverage = int(trials["all_covered"].sum()), "coverage of the differences"
     ends, n = clopper_pearson(joint, count), {"seeds": count}
     return (

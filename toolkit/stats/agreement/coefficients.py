@@ -414,8 +414,11 @@ def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = Non
         return estimate.with_value(1.0).no_interval("the judges agree on all")
     k = n["ratings"] / len(paired)
     return with_jackknife(
-        estimate, _krippendorff(jackknife_values), lambda a: icc.log_f(a, k), lambda z: icc.from_log_f(z, k)[0],
-    )  # fmt: skip
+        estimate,
+        _krippendorff(jackknife_values),
+        lambda a: icc.log_f(a, k),
+        lambda z: icc.from_log_f(z, k)[0],
+    )
 
 
 def krippendorff_difference(first: ArrayLike, second: ArrayLike, bases: Sequence[Hashable]) -> Estimate:

@@ -160,10 +160,13 @@ def _drift(judge: str, dimension: str, rows: pd.DataFrame) -> Result:
     moved = [bool(move) for move in difference]
     changed = share("scores that changed", moved, bases, missing=missing, facets=facets)
     return Result(
-        "drift", judge=judge, dimension=dimension, shift=shift,
+        "drift",
+        judge=judge,
+        dimension=dimension,
+        shift=shift,
         agreement=replace(agreement, n=empty.n, missing=missing, facets=facets),
         changed=changed,
-    )  # fmt: skip
+    )
 
 
 def _shift(empty: Estimate, difference: np.ndarray, bases: Sequence[Hashable]) -> Estimate:
@@ -274,15 +277,20 @@ def _probe_shift(
     reasons = rows.loc[~rows.index.isin(complete.index), "reason"].fillna("")
     harm = f"{way} {threshold:g}"
     harmed = share(
-        f"{harm} or more, {kind}", list(moved >= threshold - _SAME), bases, missing=missing,
+        f"{harm} or more, {kind}",
+        list(moved >= threshold - _SAME),
+        bases,
+        missing=missing,
         facets={**facets, "harm": harm},
-    )  # fmt: skip
+    )
     fell = share(f"score fell, {kind}", list(difference < -_SAME), bases, missing=missing, facets=facets)
     return Result(
-        "probe_shift", judge=judge, kind=kind,
+        "probe_shift",
+        judge=judge,
+        kind=kind,
         shift=mean_estimate(empty, difference, bases, "no pair has both scores", tested=True),
         harmed=harmed,
         detected=fell if kind in (CONTROL, "planted") else None,
         lost=share(f"lost, {kind}", list(could["altered"].isna()), could["unit"].tolist(), facets=facets),
         missing=dict(Counter(reason_key(str(reason)) or "unknown" for reason in reasons)),
-    )  # fmt: skip
+    )

@@ -102,10 +102,15 @@ def rating_matrix(ratings: pd.DataFrame, targets: list[Any], judges: list[Any]) 
     all_bases = target_bases(ratings, counted.index, [])
     return RatingMatrix(
         values=values - values.mean() if values.size else values,
-        judges=tuple(str(judge) for judge in counted.columns), bases=target_bases(ratings, complete.index, notes),
-        missing=missing, notes=tuple(notes), problem=problem, pairs=counted / scale,
-        pair_bases=None if all_bases is None else np.array(all_bases, dtype=object), scale=scale,
-    )  # fmt: skip
+        judges=tuple(str(judge) for judge in counted.columns),
+        bases=target_bases(ratings, complete.index, notes),
+        missing=missing,
+        notes=tuple(notes),
+        problem=problem,
+        pairs=counted / scale,
+        pair_bases=None if all_bases is None else np.array(all_bases, dtype=object),
+        scale=scale,
+    )
 
 
 def _problem(values: np.ndarray, scale: float) -> str:

@@ -359,18 +359,29 @@ def compare_judges(
         of_judge = {
             "leniency": leniency.get(name),
             "correlation": coefficients.clustered_pearson(
-                f"correlation of {name} with the other judges", complete["own"], complete["others"],
-                list(complete["unit"]), missing=len(compared) - len(complete),
+                f"correlation of {name} with the other judges",
+                complete["own"],
+                complete["others"],
+                list(complete["unit"]),
+                missing=len(compared) - len(complete),
             ),
             "slope": clustered_slope(
-                f"slope on reply length of {name}, against the other judges", tokens, measured["beyond"],
-                list(measured["unit"]), unit=unit, missing=missing,
+                f"slope on reply length of {name}, against the other judges",
+                tokens,
+                measured["beyond"],
+                list(measured["unit"]),
+                unit=unit,
+                missing=missing,
             ),
             "failed": Estimate(
-                f"failed judgements of {name}", count, unit="judgements", n={"judgements": len(rows)}, reason=COUNTED
+                f"failed judgements of {name}",
+                count,
+                unit="judgements",
+                n={"judgements": len(rows)},
+                reason=COUNTED,
             ),
             "cost": cost.not_estimable("no call has a known cost") if paid.empty else cost,
-        }  # fmt: skip
+        }
         estimates += [
             replace(estimate, statistic=statistic, facets={"judge": name})
             for statistic, estimate in of_judge.items()
@@ -432,9 +443,15 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> Result:
         in_bin = means[means["length_bin"] == length_bin].rename(columns={"cluster": "unit"})
         if len(in_bin):
             mean = of_rows(
-                f"{SHARE}, {length_bin}", in_bin, "share", partial(bounded_mean, limits=(0.0, 1.0)),
-                counts=("bases", "answers"), nothing="no judgement could be read", method=CLUSTERED, unit="share",
-            )  # fmt: skip
+                f"{SHARE}, {length_bin}",
+                in_bin,
+                "share",
+                partial(bounded_mean, limits=(0.0, 1.0)),
+                counts=("bases", "answers"),
+                nothing="no judgement could be read",
+                method=CLUSTERED,
+                unit="share",
+            )
             shares.append(mean)
     rubric: list[Estimate] = []
     for composite in COMPOSITES:

@@ -123,9 +123,14 @@ def pareto(
         points.append(point)
     notes = _notes(table, used, cost, quality, score)
     return Pareto(
-        "pareto", text=_front_sentence, points=tuple(points), resamples=resamples, seed=seed, notes=notes,
+        "pareto",
+        text=_front_sentence,
+        points=tuple(points),
+        resamples=resamples,
+        seed=seed,
+        notes=notes,
         cost=cost,
-    )  # fmt: skip
+    )
 
 
 def _numbers(

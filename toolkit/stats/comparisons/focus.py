@@ -164,10 +164,14 @@ def reference_effect(
         for judge, rows in sorted(pairs.groupby("judge", sort=False), key=lambda group: str(group[0]))
     ]
     return Result(
-        "reference_effect", difference=difference, by_dimension=by_dimension, by_judge=by_judge,
-        agreement=_agreement(pairs.dropna(subset=["on", "off"])), effect_sizes=sizes,
+        "reference_effect",
+        difference=difference,
+        by_dimension=by_dimension,
+        by_judge=by_judge,
+        agreement=_agreement(pairs.dropna(subset=["on", "off"])),
+        effect_sizes=sizes,
         notes=pairing_notes(pairs, difference.missing),
-    )  # fmt: skip
+    )
 
 
 def _agreement(complete: pd.DataFrame) -> Estimates:

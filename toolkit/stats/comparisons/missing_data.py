@@ -45,9 +45,14 @@ def missing_data(runs: pd.DataFrame, judgements: pd.DataFrame | None = None, sco
                 member = cases[column].isin([name])
                 label = f"missing {unit}" if column == "of" else f"missing, {column} {name}"
                 estimate = share(
-                    label, list(missing[member]), list(bases[member]), what=unit, intracluster=intracluster,
-                    statistic="" if column == "of" else "missing", facets={column: str(name)},
-                )  # fmt: skip
+                    label,
+                    list(missing[member]),
+                    list(bases[member]),
+                    what=unit,
+                    intracluster=intracluster,
+                    statistic="" if column == "of" else "missing",
+                    facets={column: str(name)},
+                )
                 if not missing.any():  # a complete count is no sample
                     estimate = replace(estimate, low=None, high=None, method="", reason="no score is missing")
                 shares.setdefault(column, []).append(estimate)
@@ -178,9 +183,15 @@ def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> 
         facets, member = groups[group]
         scored, unscored = member & ~missing, int((member & missing).sum())
         return share(
-            f"{end}, {group}", list(ends[end][scored]), list(bases[scored]), what="scores",
-            intracluster=likenesses[end], missing=unscored, statistic=end, facets=facets,
-        )  # fmt: skip
+            f"{end}, {group}",
+            list(ends[end][scored]),
+            list(bases[scored]),
+            what="scores",
+            intracluster=likenesses[end],
+            missing=unscored,
+            statistic=end,
+            facets=facets,
+        )
 
     top, bottom = ends
     shares = {group: (at_end(top, group), at_end(bottom, group)) for group in groups}

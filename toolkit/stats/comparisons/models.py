@@ -238,12 +238,15 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
     above_chance = (_above_chance(model, part, intracluster) for model, part in groups if "chance" in part)
     above_majority = (_above_majority(model, part) for model, part in groups if "majority" in part)
     return Result(
-        "accuracy", text=_sentence,
+        "accuracy",
+        text=_sentence,
         accuracies=tuple(_accuracy(model, part, intracluster) for model, part in groups),
-        above_chance=tuple(above_chance), above_majority=tuple(above_majority),
+        above_chance=tuple(above_chance),
+        above_majority=tuple(above_majority),
         cost_per_right=tuple(_cost_per_right(model, part) for model, part in groups if "aud_cost" in part),
-        missing={model: _reasons(frame.iloc[part.index[part["score"].isna()]]) for model, part in groups}, notes=(),
-    )  # fmt: skip
+        missing={model: _reasons(frame.iloc[part.index[part["score"].isna()]]) for model, part in groups},
+        notes=(),
+    )
 
 
 def _sentence(result: Result) -> str:

@@ -117,11 +117,16 @@ def compare_pairs(votes: pd.DataFrame) -> PairComparison:
     intracluster = intracluster_correlation(decided["vote"] == "first", list(decided["unit"]))
     judges = [_first_share(judge, rows, intracluster) for judge, rows in table.groupby("judge", sort=True)]
     return PairComparison(
-        "compare_pairs", text=_sentence, differences=differences,
+        "compare_pairs",
+        text=_sentence,
+        differences=differences,
         win_rates=tuple(replace(rate, p_value=None) for rate in rates),
-        models=tuple(_strength(fit, model, cast) for model in names), judges=judges,
-        counts=tuple(_counts(rows) for rows in by_pair.values()), ranks=fit.ranks, notes=fit.notes,
-    )  # fmt: skip
+        models=tuple(_strength(fit, model, cast) for model in names),
+        judges=judges,
+        counts=tuple(_counts(rows) for rows in by_pair.values()),
+        ranks=fit.ranks,
+        notes=fit.notes,
+    )
 
 
 def _sentence(result: Result) -> str:

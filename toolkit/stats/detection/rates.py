@@ -435,12 +435,19 @@ def decider(
     name, raters = "Cohen's kappa with the label", ("label", "judge")
     among = "Fleiss' kappa among the votes"
     return Decider(
-        judge, model, mode, tuple(decisions), found=classify(truth, decided, clusters),
+        judge,
+        model,
+        mode,
+        tuple(decisions),
+        found=classify(truth, decided, clusters),
         kappa=cohen_kappa(truth, decided, name=name, raters=raters, clusters=clusters),
         auc=None if scores is None else auc(truth, [scores[index] for index in items], clusters),
-        agreement=None if votes is None else fleiss_kappa(sides, name=among, clusters=clusters), aud=aud,
-        replies=sum(map(len, sides)), unreadable=unreadable, unasked=len(labels) - len(items),
-    )  # fmt: skip
+        agreement=None if votes is None else fleiss_kappa(sides, name=among, clusters=clusters),
+        aud=aud,
+        replies=sum(map(len, sides)),
+        unreadable=unreadable,
+        unasked=len(labels) - len(items),
+    )
 
 
 def baselines(

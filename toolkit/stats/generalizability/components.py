@@ -113,11 +113,19 @@ def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -
         return dict(zip_longest(names, map(float, values)))  # None where there is no fit
 
     return VarianceComponents(
-        "variance_components", components=tuple(starmap(component, enumerate(names))), raw=named(fit.raw * square),
-        shares=named(nonnegative / nonnegative.sum()), degrees=named(fit.degrees), method=method,
-        notes=table.notes if fit.problem else (*_notes(table, fit), *cautions), cautions=tuple(cautions),
-        asked=design, table=table, fit=fit, draws=draws,
-    )  # fmt: skip
+        "variance_components",
+        components=tuple(starmap(component, enumerate(names))),
+        raw=named(fit.raw * square),
+        shares=named(nonnegative / nonnegative.sum()),
+        degrees=named(fit.degrees),
+        method=method,
+        notes=table.notes if fit.problem else (*_notes(table, fit), *cautions),
+        cautions=tuple(cautions),
+        asked=design,
+        table=table,
+        fit=fit,
+        draws=draws,
+    )
 
 
 def fit_components(table: ComponentsTable) -> Fit:
@@ -344,9 +352,16 @@ def components_table(frame: pd.DataFrame, design: Design) -> ComponentsTable:
     scale = float(np.nanmax(np.abs(values))) or 1.0
     values = values / scale
     return ComponentsTable(
-        values - np.nanmean(values), reduced, scale, n, missing, tuple(notes), problem,
-        partial / max(replies, 1), np.isfinite(all_values).reshape(values.shape),
-    )  # fmt: skip
+        values - np.nanmean(values),
+        reduced,
+        scale,
+        n,
+        missing,
+        tuple(notes),
+        problem,
+        partial / max(replies, 1),
+        np.isfinite(all_values).reshape(values.shape),
+    )
 
 
 def _codes(frame: pd.DataFrame, design: Design) -> dict[str, np.ndarray]:

@@ -138,9 +138,14 @@ def generalizability_study(
     if not reason:
         results = _estimates(components, weights(table.design, objects, unsampled, over))
     return Generalizability(
-        "generalizability_study", of=objects, fixed=unsampled, counts=over, results=results, components=components,
+        "generalizability_study",
+        of=objects,
+        fixed=unsampled,
+        counts=over,
+        results=results,
+        components=components,
         notes=components.notes,
-    )  # fmt: skip
+    )
 
 
 def _estimates(components: VarianceComponents, by: np.ndarray) -> Estimates:

@@ -69,9 +69,14 @@ def calibrate(
     if raters > 1:
         notes.append("the intervals hold for these people, not for others")
     return Result(
-        "calibration", text=_sentence, rows=_rows, means=means, differences=tuple(differences),
-        agreement=tuple(agreement), notes=tuple(notes),
-    )  # fmt: skip
+        "calibration",
+        text=_sentence,
+        rows=_rows,
+        means=means,
+        differences=tuple(differences),
+        agreement=tuple(agreement),
+        notes=tuple(notes),
+    )
 
 
 def _rows(result: Result) -> Iterator[Row]:
@@ -174,9 +179,13 @@ def compare_with_people(
         ensemble = runs[["run_id", score]].rename(columns={score: "ensemble"})
         paired = _run_means(ratings, score).merge(ensemble, on="run_id", how="left")
         empty, scored = complete_rows(
-            f"ensemble less {person}", paired, [score, "ensemble"], ("bases", "answers"),
-            method="t over bases, clustered", unit=run_table.score_unit(score, runs),
-        )  # fmt: skip
+            f"ensemble less {person}",
+            paired,
+            [score, "ensemble"],
+            ("bases", "answers"),
+            method="t over bases, clustered",
+            unit=run_table.score_unit(score, runs),
+        )
         differences, bases = scored["ensemble"] - scored[score], list(scored["unit"])
         difference = mean_estimate(empty, differences, bases, "no run was scored by both", tested=True)
         estimates.append(replace(difference, p_value=None))
@@ -241,8 +250,13 @@ def _mean_sentence(result: Result) -> str:
 def calibrated_mean(calibrated: Estimate, people: Estimate, judges: Estimate, tuning: float | None) -> Result:
     """Return a mean or difference that people would give, beside that of people and of judges alone."""
     return Result(
-        "calibrated_mean", text=_mean_sentence, calibrated=calibrated, people=people, judges=judges, tuning=tuning
-    )  # fmt: skip
+        "calibrated_mean",
+        text=_mean_sentence,
+        calibrated=calibrated,
+        people=people,
+        judges=judges,
+        tuning=tuning,
+    )
 
 
 def prediction_powered_mean(

@@ -99,9 +99,16 @@ def pilot_power(
     total, unit = checked["unit"].nunique(), score_unit(score, runs)
     contrasts = tuple(_contrast(pair, cells, total, unit, effect, level, repeats, price) for pair in pairs)
     return PilotPower(
-        "power", text=_sentence, rows=_rows, contrasts=contrasts, aud_per_base=price, repeats=planned, power=0.8,
-        level=level, notes=_notes(checked, contrasts, costs),
-    )  # fmt: skip
+        "power",
+        text=_sentence,
+        rows=_rows,
+        contrasts=contrasts,
+        aud_per_base=price,
+        repeats=planned,
+        power=0.8,
+        level=level,
+        notes=_notes(checked, contrasts, costs),
+    )
 
 
 def _contrast(
@@ -214,11 +221,15 @@ def _cost(needed: PowerAnswer, price: Estimate, n: int) -> PowerAnswer:
     between = "" if low is None or high is None else f" (between {low:.2f} and {high:.2f}, by the pilot's sd)"
     free = f"; {price.note}" if price.note else ""
     return answer.with_value(
-        count * base_aud, low, high, method=f"{price.method} x bases needed", missing=price.missing,
+        count * base_aud,
+        low,
+        high,
+        method=f"{price.method} x bases needed",
+        missing=price.missing,
         note=f"{base_aud:.4g} AUD a base; {more} bases more than the {n} there are: {more * base_aud:.4g} AUD{free}",
         words=f"{count} bases cost {count * base_aud:.2f} AUD{between}, {more * base_aud:.2f} AUD of it for {more} "
         f"more than the {n} that there are{free}.",
-    )  # fmt: skip
+    )
 
 
 def _notes(checked: pd.DataFrame, contrasts: Sequence[Result], costs: list[str]) -> tuple[str, ...]:

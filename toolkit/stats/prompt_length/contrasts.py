@@ -125,11 +125,16 @@ def compare_lengths(
         notes.append(f"equivalence is not tested: the margin is in score points, and {score} is not")
     sizes, corrected_sizes = (tuple(effect_size(kind, *gain) for gain in gains) for kind in EFFECTS)
     return Result(
-        "length", per_bin=tuple(bin_mean(name, runs, unit) for name in LENGTH_BINS),
-        contrasts=_tested(contrasts, primary), by_model=_by_model(cells, unit, scale), effect_sizes=sizes,
-        corrected_effect_sizes=corrected_sizes, anova=_omnibus(cells, runs["unit"].nunique()) if omnibus else None,
-        equivalence=equivalences(gains, margin, unit, scale), notes=tuple(notes),
-    )  # fmt: skip
+        "length",
+        per_bin=tuple(bin_mean(name, runs, unit) for name in LENGTH_BINS),
+        contrasts=_tested(contrasts, primary),
+        by_model=_by_model(cells, unit, scale),
+        effect_sizes=sizes,
+        corrected_effect_sizes=corrected_sizes,
+        anova=_omnibus(cells, runs["unit"].nunique()) if omnibus else None,
+        equivalence=equivalences(gains, margin, unit, scale),
+        notes=tuple(notes),
+    )
 
 
 @over_clusters

@@ -91,13 +91,16 @@ def length_and_information(runs: pd.DataFrame, score: str = SCORE, *, margin: fl
     differences = contrasts.on_models(means, (complete[step] for *_, step in pairs), checked["model"])
     gains = list(zip(differences, values, strict=True))
     return Result(
-        "length_and_information", text=_gains_sentence, length=differences[: len(LENGTH_PAIRS)],
-        information=differences[len(LENGTH_PAIRS) : -len(_TOTAL)], total=differences[-len(_TOTAL) :],
+        "length_and_information",
+        text=_gains_sentence,
+        length=differences[: len(LENGTH_PAIRS)],
+        information=differences[len(LENGTH_PAIRS) : -len(_TOTAL)],
+        total=differences[-len(_TOTAL) :],
         effect_sizes=tuple(contrasts.effect_size("d_z", *gain) for gain in gains),
         equivalence=contrasts.equivalences(gains[: len(LENGTH_PAIRS)], margin, unit, scale),
         means=tuple(contrasts.bin_mean(text, checked, unit) for text in TEXTS),
         notes=_notes(checked, cells, score, all_bases),
-    )  # fmt: skip
+    )
 
 
 def _gains_sentence(result: Result) -> str:
@@ -194,10 +197,12 @@ def length_bias(runs: pd.DataFrame, score: str = SCORE) -> Result:
     direct = cluster_robust(design, y, bases, adjusted | {"slope": np.append(np.zeros(size), 1.0)})
     slope = replace(empty, name="slope on reply length", unit=f"{empty.unit} per {TOKENS:g} tokens")
     return Result(
-        "length_bias", slope=direct["slope"].of(slope),
-        total=_effects(empty, by_contrast, total), direct=_effects(empty, by_contrast, direct),
+        "length_bias",
+        slope=direct["slope"].of(slope),
+        total=_effects(empty, by_contrast, total),
+        direct=_effects(empty, by_contrast, direct),
         notes=_bias_notes(table, used, score, list(names)),
-    )  # fmt: skip
+    )
 
 
 def _within(columns: np.ndarray, bases: np.ndarray) -> np.ndarray:
