@@ -7,12 +7,8 @@ import platform
 import time
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from server import JUDGE
-
-if TYPE_CHECKING:
-    pass
 
 WARM_UP = 24
 
