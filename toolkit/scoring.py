@@ -332,7 +332,7 @@ def analyze_length_bias(runs_by_length: Mapping[str, Iterable[Any]]) -> dict[str
 
 @dataclass(frozen=True)
 class OneShotScore:
-    """Score of a one-shot test: ``i1`` expected, ``i0`` unexpected, ``h`` hallucinated of ``n``; ``score = max(0, raw)``."""
+    """A one-shot score: ``i1`` expected, ``i0`` unexpected, ``h`` hallucinated of ``n``; score = max(0, raw)."""
 
     i1: int
     i0: int
