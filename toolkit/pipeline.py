@@ -38,10 +38,9 @@ from toolkit.store.connection import Store, windows
 from toolkit.store.documents import Call
 from toolkit.store.records import (
     NO_RECORDS,
-    Stored,
     StoredRecords,
+    StoredRun,
     annotation_record,
-    completed,
     evaluation_fields,
     failed_run_record,
     reply_texts,
@@ -50,6 +49,7 @@ from toolkit.store.records import (
     stored_after,
     stored_records,
     stored_run,
+    with_earlier,
 )
 from toolkit.store.writer import TOUCH, Fields, Record
 from toolkit.words import money, reason_key, total_aud
@@ -136,7 +136,7 @@ class Changes:
 
 
 def replay_changes(
-    plan: Plan, store: Store, excused: Callable[[Stored, Judgement], bool]
+    plan: Plan, store: Store, excused: Callable[[StoredRun, Judgement], bool]
 ) -> tuple[list[tuple[Record, Fields | None]], StoredRecords]:
     """Return what a replay would write, and what is stored of runs and judgements; nothing is written.
 
@@ -176,13 +176,13 @@ class _Execution:
     only_ask: bool = False
     free: int | None = None
     """Where only what the ledger has is written: how many of the runs the study is to ask for."""
-    stored: dict[int, Stored] = field(default_factory=dict)
+    stored: dict[int, StoredRun] = field(default_factory=dict)
     failed_before: dict[RunKey, str] = field(default_factory=dict)
     documents: StoredRecords = NO_RECORDS  # filled in a replay, which writes only what differs
     # Ids of texts that are in the store, or on their way in front of their runs.
     texts: set[str] = field(default_factory=set)
     writer: Any = None
-    excused: Callable[[Stored, Judgement], bool] = field(default=lambda stored, judgement: False)
+    excused: Callable[[StoredRun, Judgement], bool] = field(default=lambda stored, judgement: False)
 
     def __post_init__(self) -> None:
         self.writer = self.writer or self.store.writer
@@ -250,10 +250,10 @@ class _Execution:
             if index in self.stored or is_own.get(ids[index]) or (index < self.free and ids[index] in is_own)
         ]
 
-    def _is_to_ask(self, stored: Stored | None) -> bool:
+    def _is_to_ask(self, stored: StoredRun | None) -> bool:
         return not self.only_judge and (self.replay or not is_answered(stored, self.policies))
 
-    def _is_to_judge(self, stored: Stored) -> bool:
+    def _is_to_judge(self, stored: StoredRun) -> bool:
         """Return whether a reply is shown to annotators: judges of the study judge what they have not judged yet."""
         if stored.failure or stored.excluded or not self.has_annotators:
             return False
@@ -343,8 +343,8 @@ class _Execution:
         }
 
     def _save(
-        self, run: PlannedRun, answers: Sequence[Answer], defect: str | None, before: Stored | None
-    ) -> Stored:
+        self, run: PlannedRun, answers: Sequence[Answer], defect: str | None, before: StoredRun | None
+    ) -> StoredRun:
         """Queue the record of a run; if we die before it is written, the next start makes it from the ledger."""
         policy = self.policies[defect] if defect else None
         *blobs, record = run_records(
@@ -362,7 +362,7 @@ class _Execution:
         self._post(record)
         return stored_after(record, earlier)
 
-    async def _judge(self, run: PlannedRun, stored: Stored, text: str | None) -> bool:
+    async def _judge(self, run: PlannedRun, stored: StoredRun, text: str | None) -> bool:
         """Have a reply annotated, and save what judges of the study say; return whether each of them has answered."""
         is_whole = True
         reached: list[BudgetReached] = []
@@ -384,7 +384,7 @@ class _Execution:
             self.bar.fail("judgements", sum(j.failed and not j.interrupted for j in judgements))
             # A judge that gave no answer is asked again next time; an answer that cannot be read is a result.
             is_whole = all(judgement.answered and not judgement.interrupted for judgement in judgements)
-            present = completed(self.store, stored, judgements)
+            present = with_earlier(self.store, stored, judgements)
             judgements = [judgement for judgement in present if not self.excused(stored, judgement)]
             for judgement in judgements:
                 self._post(annotation_record(stored.run_id, self.plan.study.name, judgement))
@@ -426,20 +426,20 @@ async def _ask_stage(
 ) -> BudgetReached | None:
     """Have judges answer what a stage has still to ask of the replies that are there, and save each answer."""
     plan, store, gateway, writer = execution.plan, execution.store, execution.gateway, execution.writer
-    tasks = unpaid(stage, plan, store, execution.runs.call_ids, again=execution.replay)
-    if not tasks:
+    pending = unpaid(stage, plan, store, execution.runs.call_ids, all_tasks=execution.replay)
+    if not pending:
         return None
     if batches:
-        await batches.fill(requests_of(tasks), stage.purpose)
+        await batches.fill(requests_of(pending), stage.purpose)
     if batches or gateway.free:
-        await gateway.prefetch(requests_of(tasks))
-    bar = Progress(stage.name, len(tasks), shown=shown, since=gateway.counters, waiting=gateway.waiting)
+        await gateway.prefetch(requests_of(pending))
+    bar = Progress(stage.name, len(pending), shown=shown, since=gateway.counters, waiting=gateway.waiting)
     groups: dict[Any, list[Pending]] = defaultdict(list)
-    for task in tasks:
-        groups[task.task.judge.provider, task.task.judge.endpoint].append(task)
+    for item in pending:
+        groups[item.task.judge.provider, item.task.judge.endpoint].append(item)
 
-    async def work(task: Pending) -> None:
-        judgement = await task.answered(writer, partial(gateway.ask, purpose=stage.purpose))
+    async def work(item: Pending) -> None:
+        judgement = await item.answer(writer, partial(gateway.ask, purpose=stage.purpose))
         writer.check()
         bar.fail(stage.name, int(judgement.failed and not judgement.interrupted))
         if judgement.answered or not execution.stop.is_set():
@@ -459,15 +459,15 @@ def ask_stage(
 
     What the ledger has is not asked again.
     """
-    tasks = unpaid(stage, plan, store, plan.call_ids, again=True)
+    pending = unpaid(stage, plan, store, plan.call_ids, all_tasks=True)
 
     async def work(ask: Ask, stop: threading.Event) -> list[Judgement]:
-        return await all_of(task.answered(store.writer, ask) for task in tasks)
+        return await all_of(item.answer(store.writer, ask) for item in pending)
 
     purpose = stage.purpose
     label = "judge calls" if purpose == "judge" else stage.name
     return ask_study(
-        plan, store, work, requests=requests_of(tasks), label=label, purpose=purpose, progress=progress
+        plan, store, work, requests=requests_of(pending), label=label, purpose=purpose, progress=progress
     )
 
 

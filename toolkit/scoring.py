@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from toolkit.errors import InputError
-from toolkit.words import COMPOSITES, DIMENSIONS, SCALE, counted, coverage
+from toolkit.words import COMPOSITES, DIMENSIONS, SCALE, counted, level_words
 
 ENOUGH_JUDGES = 2
-"""Fewer of several judges than this leave an answer unjudged (DESIGN, decision 2)."""
+"""Where several judges were asked, an answer of fewer scores is unjudged; of one judge, one is enough (decision 2)."""
 
-METHOD = "Clopper-Pearson carried to three outcomes by Dirichlet quantiles (Learned-Miller & Thomas 2019)"
+CI_METHOD = "Clopper-Pearson carried to three outcomes by Dirichlet quantiles (Learned-Miller & Thomas 2019)"
 
 
 def number_or_missing(value: Any, where: str = "score") -> float | None:
@@ -27,7 +27,7 @@ def number_or_missing(value: Any, where: str = "score") -> float | None:
             raise TypeError
         number = float(value)
     except (TypeError, ValueError):
-        import pandas as pd  # here, as scipy below: a run that only asks and judges loads neither
+        import pandas as pd  # here, because a run that only asks and judges does not need pandas
 
         if value is pd.NA or value is pd.NaT:
             return None
@@ -39,7 +39,7 @@ def number_or_missing(value: Any, where: str = "score") -> float | None:
 
 @dataclass(frozen=True)
 class Scheme:
-    """What scores are: the dimensions with their weights, and the ends of the scale; the seed's by default."""
+    """How a judgement is scored: dimensions with their weights, and the ends of the scale; the seed's by default."""
 
     names: tuple[str, ...] = DIMENSIONS
     weights: tuple[float, ...] = (1.0,) * len(DIMENSIONS)
@@ -105,9 +105,9 @@ def on_scale(value: Any, where: str = "score", scale: tuple[float, float] = SCAL
 def calculate_composite_score(dimension_scores: Mapping[str, Any]) -> float | None:
     """Return the mean of the dimension scores above zero, as seed 002 (section 2.2) defines the composite.
 
-    A missing score is ignored, like a zero. The seed returns 0.0 when nothing is left; the ruling here keeps
-    that for true zeros and returns None when every score is missing: no judgement is not a bad one. A composite that
-    stands beside the dimensions, as in a stored run, is none of them.
+    A missing score is ignored, like a zero. The seed returns 0.0 when nothing is left; this function keeps
+    that for true zeros and returns None when every score is missing: no judgement is not a bad one. A composite among
+    the keys, as in a stored run, is not counted as a dimension.
 
     Parameters
     ----------
@@ -155,13 +155,13 @@ def aggregate_ensemble_scores(
     """Aggregate one score of several judges (or a mapping of them) on one answer (seed 002, section 2.2).
 
     A judge is missing when it failed, gave no such score, or gave one outside the scale; a missing judge never
-    counts as zero. With fewer than `ENOUGH_JUDGES` the answer is unjudged: all but the number of judges is None. A
-    judge who is alone is enough for a mean, without spread and interval.
+    counts as zero. Where several judges were asked, an answer with fewer scores than `ENOUGH_JUDGES` is unjudged:
+    all but the number of judges is None. Where one was asked, one is enough for a mean, without spread and interval.
 
     Parameters
     ----------
     judge_results
-        One result a judge: an object or a mapping with ``composite``, such as each of a run's ``judge_results``, or a
+        One result per judge: an object or a mapping with ``composite``, such as each of a run's ``judge_results``, or a
         plain score.
     score
         ``composite``, as in the seed, or another member of a result or of its ``scores``.
@@ -210,7 +210,7 @@ def calculate_ci(
     Parameters
     ----------
     scores
-        One score a judge, in points; None and NaN are missing.
+        One score per judge, in points; None and NaN are missing.
     confidence
         Level of the interval, between 0 and 1.
     bounds
@@ -252,7 +252,7 @@ def calculate_ci(
 def calculate_efficiency(quality_score: Any, cost: Any) -> float | None:
     """Return quality per Australian dollar, quality / cost (seed 002, section 5.1).
 
-    The seed returns 0.0 for a cost of zero, which would rank a free local model last. The ruling here is
+    The seed returns 0.0 for a cost of zero, which would rank a free local model last. This function returns
     None: quality per dollar does not exist where nothing was paid, nor without a quality or a known cost.
 
     Parameters
@@ -332,7 +332,7 @@ def analyze_length_bias(runs_by_length: Mapping[str, Iterable[Any]]) -> dict[str
 
 @dataclass(frozen=True)
 class OneShotScore:
-    """The score of one one-shot test: counts, ``raw`` with its interval, and ``score = max(0, raw)``."""
+    """A one-shot score: ``i1`` expected, ``i0`` unexpected, ``h`` hallucinated of ``n``; score = max(0, raw)."""
 
     i1: int
     i0: int
@@ -349,7 +349,7 @@ class OneShotScore:
     def sentence(self) -> str:
         """Return the score in words ready for the thesis, rounded only here."""
         return (
-            f"score {self.score:.3f}, raw {self.raw:.3f} with {coverage(self.confidence)} interval "
+            f"score {self.score:.3f}, raw {self.raw:.3f} with {level_words(self.confidence)} interval "
             f"[{self.low:.3f}, {self.high:.3f}], {self.method}; n = {counted(self.n, 'experiments')}: "
             f"{self.i1} expected, {self.i0} unexpected, {self.h} hallucinated."
         )
@@ -368,7 +368,7 @@ def one_shot_score(
 ) -> OneShotScore:
     r"""Score a one-shot test: :math:`raw = (w_0 I_1 + w_1 I_0 + w_2 H) / N`, :math:`score = \max(0, raw)`.
 
-    Seed 000 writes the third term with :math:`I_1`; by the ruling of the design it is H / N.
+    Seed 000 writes the third term with :math:`I_1`; this function uses H / N.
 
     The interval belongs to :math:`\theta = \sum_c w_c p_c`, where p are the unknown shares of the three
     outcomes. Its upper end is the :math:`1 - \alpha/2` quantile of :math:`\sum_c w_c q_c` with q from a
@@ -424,10 +424,10 @@ def one_shot_score(
     raw = sum(weight * count for weight, count in zip(w, counts, strict=True)) / total
     tail = (1 - confidence) / 2
     low, high = (
-        _weighted_dirichlet_quantile(w, [n + (i == w.index(extreme)) for i, n in enumerate(counts)], share)
-        for extreme, share in ((min(w), tail), (max(w), 1 - tail))
+        _sum_quantile(w, [count + (i == w.index(extreme)) for i, count in enumerate(counts)], probability)
+        for extreme, probability in ((min(w), tail), (max(w), 1 - tail))
     )
-    return OneShotScore(i1, i0, h, total, raw, max(0.0, raw), low, high, confidence, METHOD, w)
+    return OneShotScore(i1, i0, h, total, raw, max(0.0, raw), low, high, confidence, CI_METHOD, w)
 
 
 def _check_confidence(confidence: float) -> None:
@@ -478,7 +478,7 @@ def _weights(weights: Sequence[float]) -> tuple[float, float, float]:
     return w0, w1, w2
 
 
-def _weighted_dirichlet_quantile(weights: Sequence[float], counts: Sequence[int], share: float) -> float:
+def _sum_quantile(weights: Sequence[float], counts: Sequence[int], probability: float) -> float:
     """Return the quantile of the weighted sum of Dirichlet shares; an outcome with parameter 0 has share 0.
 
     With the weights in rising order the sum is w_a + (w_b - w_a) Q1 + (w_c - w_b) Q1 R, where Q1 (not the
@@ -495,14 +495,14 @@ def _weighted_dirichlet_quantile(weights: Sequence[float], counts: Sequence[int]
     if len(values) == 1:
         return values[0]
     if len(values) == 2:
-        return values[0] + (values[1] - values[0]) * float(stats.beta.ppf(share, a[1], a[0]))
+        return values[0] + (values[1] - values[0]) * float(stats.beta.ppf(probability, a[1], a[0]))
     nodes, node_weights = _quadrature()
     q1 = special.betaincinv(a[1] + a[2], a[0], nodes)
     low, middle, high = values
 
     def excess(threshold: float) -> float:
         rest = np.clip((threshold - low - (middle - low) * q1) / ((high - middle) * q1), 0, 1)
-        return float(node_weights @ special.betainc(a[2], a[1], rest)) - share
+        return float(node_weights @ special.betainc(a[2], a[1], rest)) - probability
 
     return float(optimize.brentq(excess, low, high, xtol=1e-10))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 VERSION = "0.1.0"
 RESULT_TYPE = "application/vnd.toolkit.result+json"
-"""Of an output of a notebook that a batch collects."""
+"""Media type of the notebook outputs that a batch collects."""
 DIMENSIONS = (
     "technical_accuracy",
     "actionability",
@@ -23,17 +23,17 @@ DIMENSIONS = (
     "clarity",
 )
 SCALE = (0.0, 5.0)
-"""Of the default rubric's scores."""
+"""Ends of the default rubric's scores."""
 COMPOSITES = ("composite", "composite_strict")
-"""Without zeros, as the seed has it, and with all scores; neither is a dimension."""
+"""Means of dimension scores: `composite` leaves zeros out, `composite_strict` counts them; neither is a dimension."""
 SCORE = "composite_strict"
 """What analyses compare unless a study or a caller names another column: the composite in which a true 0 counts."""
 SCENARIOS = ("SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS")
-"""Of the seed and of the datasets that ship; a dataset of one's own has those that it names."""
+"""Scenarios of the seed and of the datasets that ship; a dataset of one's own has those that it names."""
 LENGTH_BINS = {"S": (150, 250), "M": (450, 550), "L": (800, 1000)}
 """Inclusive token ranges of the three prompt lengths (seed 002, section 1.2)."""
 LENGTH_ARMS = {"neutral_m": "M", "neutral_l": "L", "short_l": "M"}
-"""Prompts that tell length from information, and their length bin: S's facts among background, L's facts in short."""
+"""Control prompts that separate length from information, with their bin: S's facts in background, L's in short."""
 JUDGE_ROLES = ("primary", "secondary", "tertiary")
 
 _SINGULAR = {"categories": "category", "people": "person", "replies": "reply", "studies": "study"}
@@ -81,15 +81,15 @@ def agreeing(number: int, words: str) -> str:
     return words if number != 1 else _VERB.sub(lambda match: _VERBS[match[1]], words)
 
 
-def coverage(confidence: float) -> str:
+def level_words(confidence: float) -> str:
     """Return a level of confidence in words, never rounded to certainty."""
     return f"{100 * confidence:.10g}%"
 
 
-def one_line(text: str, most: int) -> str:
-    """Return a text on one line with single blanks, cut with a mark where it is longer than `most`."""
+def one_line(text: str, limit: int) -> str:
+    """Return a text on one line with single blanks, cut with a mark where it is longer than `limit`."""
     line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 @lru_cache(maxsize=4096)
@@ -120,7 +120,7 @@ def visible_name(text: str) -> str:
 
 
 def name_fault(name: str) -> str | None:
-    """Return what is wrong with a name that is not as it is seen: another one may look the same."""
+    """Return what is wrong with a name of unseen or uncomposed characters, else None: another may look the same."""
     visible = visible_name(name)
     return (
         None
@@ -130,14 +130,14 @@ def name_fault(name: str) -> str | None:
 
 
 def suggestion(name: object, names: Iterable[object]) -> str:
-    """Return "did you mean NAME? ", to stand before what is allowed; nothing where no name is spelled nearly so."""
+    """Return "did you mean NAME? ", to stand before what is allowed; empty where no name is similar."""
     by_spelling = {str(text).casefold(): str(text) for text in names}
     near = get_close_matches(str(name).casefold(), by_spelling, n=1)
     return f"did you mean {by_spelling[near[0]]}? " if near else ""
 
 
 def choices(name: object, names: Iterable[str], lead: str = "use one of") -> str:
-    """Return the names that are allowed in place of a name which is not, after the one that was probably meant."""
+    """Return the allowed names, after a suggestion of the one that was probably meant."""
     return f"{suggestion(name, allowed := tuple(names))}{lead} {', '.join(allowed)}"
 
 
@@ -150,15 +150,15 @@ class Summary:
     exit_code: int = 0
 
 
-def cents(aud: float) -> str:
-    """Return an amount with its cents, and with three digits where it is less than 1: never rounded to nothing."""
+def amount_text(aud: float) -> str:
+    """Return an amount with two decimals, below 1 with three significant digits: never rounded to nothing."""
     small = f"{Decimal(f'{aud:.3g}'):f}"
     return small if 0 < aud < 1 and len(small) > len("0.00") else f"{aud:.2f}"
 
 
 def money(aud: float) -> str:
     """Return an amount as people write it, such as AUD 17.20."""
-    return f"AUD {cents(aud)}"
+    return f"AUD {amount_text(aud)}"
 
 
 def reason_key(reason: str) -> str:
@@ -173,12 +173,12 @@ def reason_key(reason: str) -> str:
 
 
 @lru_cache
-def template(room: str, name: str) -> Any:
-    """Return a template of a room, in which counts and lines are written as here."""
+def template(package: str, name: str) -> Any:
+    """Return a Jinja template of a subpackage of toolkit, with the filters `counted` and `one_line`."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     pages = Environment(
-        loader=PackageLoader("toolkit", room),
+        loader=PackageLoader("toolkit", package),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

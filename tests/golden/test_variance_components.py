@@ -15,7 +15,7 @@ from toolkit.stats.generalizability.components import (
     fit_components,
     variance_components,
 )
-from toolkit.stats.generalizability.g_study import ANSWERS, generalizability_study
+from toolkit.stats.generalizability.g_study import ANSWER_DESIGN, generalizability_study
 
 GOLDEN = golden("brennan_2001")
 CROSSED = Design(("answer", "judge", "repeat"))
@@ -119,7 +119,7 @@ def test_unequal_numbers_of_items_give_the_printed_components():
         assert value == pytest.approx(printed["components"][design.name(effect)], abs=1.5e-4)
 
 
-@pytest.mark.parametrize("design", [NESTED, ANSWERS.without(["repeat"]), Design(("answer", "repeat"))])
+@pytest.mark.parametrize("design", [NESTED, ANSWER_DESIGN.without(["repeat"]), Design(("answer", "repeat"))])
 def test_the_expected_squares_are_those_of_the_full_covariance(design):
     """E(y'Ay) is the trace of A times the covariance: every T as a projection, written out in full; gaps at random."""
     rng = np.random.default_rng(7)
@@ -224,7 +224,7 @@ def test_a_factor_of_one_level_is_left_out_and_said():
     assert not any("repeat" in name for name in found.raw)
     # What repeats within a judge are its judgements, whatever number of runs the study has.
     answers = frame.assign(answer=frame["base"] + frame["model"]).drop(columns="model")
-    notes = variance_components(answers, ANSWERS).notes
+    notes = variance_components(answers, ANSWER_DESIGN).notes
     assert "each judge judged an answer once, so what judging it again would change cannot be told" in notes
     assert "one repeat" not in str(notes)
 

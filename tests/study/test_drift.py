@@ -15,7 +15,7 @@ from toolkit.probes.drift import drift_job, measure_drift
 from toolkit.store.documents import Anchor
 from toolkit.store.writer import utc_now
 from toolkit.thesis.methods import methods_section, methods_text, what_was_done
-from toolkit.words import cents
+from toolkit.words import amount_text
 
 STUDY = """
 name = "moving"
@@ -84,7 +84,7 @@ def test_two_sets_of_one_day_keep_their_rows_and_the_methods_have_cost_and_shift
     methods = methods_text(methods_section(done))
     assert "The judges judged the same again on 1 day" in methods
     assert "; 5 replies, set" in methods
-    assert f"The study cost AUD {cents(judged.status()['spent_aud'])} " in methods
+    assert f"The study cost AUD {amount_text(judged.status()['spent_aud'])} " in methods
 
 
 @pytest.mark.parametrize(("tolerance", "code"), [("3.0", 0), ("0.0001", 1)])

@@ -1,4 +1,4 @@
-"""Compare what the store of a study says with itself: a replay takes the ledger for the truth and cannot see it.
+"""Find contradictions within the store of a study, which a replay cannot find because it trusts the ledger.
 
 A call is named by the hash of its request, sealed when it is written, and costs its tokens at the price of its model.
 Ratings by people, and judgements under other settings, are in no replay either.
@@ -25,9 +25,9 @@ from toolkit.store.drifts import anchor_document
 from toolkit.store.ratings import HUMAN, Rating, all_ratings
 from toolkit.store.writer import is_as_sealed
 
-_CLOCKS = timedelta(days=1)  # by which the clocks of two machines may differ, and nobody has noticed
-_PAID = ("aud_cost", "input_tokens", "output_tokens", "latency_ms")
-_RUN = ("prompt_id", "model", "repeat", "call_id")
+_CLOCK_TOLERANCE = timedelta(days=1)  # unnoticed difference between the clocks of two machines
+_USAGE = ("aud_cost", "input_tokens", "output_tokens", "latency_ms")
+_KEY = ("prompt_id", "model", "repeat", "call_id")  # of a run
 _Document = Mapping[str, Any]
 
 
@@ -35,28 +35,28 @@ def contradictions(plan: Plan, store: Store) -> Iterator[str]:
     """Yield a line for everything of a study that contradicts itself in the store; a thousand documents at a time."""
     study = {"study": plan.study.name}
     yield from _calls(plan, store.each_where(Call, study))
-    # Studies of one results folder share calls: another one may have paid for an answer that this one rests on.
-    shared: set[str] = set()
-    lines = [*_runs(store, study, shared), *_annotations(store, study, shared)]
+    # Making the list fills `foreign`: calls that another study of this results folder may have paid for.
+    foreign: set[str] = set()
+    lines = [*_runs(store, study, foreign), *_annotations(store, study, foreign)]
     yield from _calls(
-        plan, store.find_by(Call, "_id", sorted(shared), query={"study": {"$ne": plan.study.name}})
+        plan, store.find_by(Call, "_id", sorted(foreign), query={"study": {"$ne": plan.study.name}})
     )
     yield from lines
     yield from _anchors(store, study)
-    yield from _people(store, study)
+    yield from _human_ratings(store, study)
 
 
-def _answered(store: Store, study: _Document, ids: Iterable[str], shared: set[str]) -> dict[str, _Document]:
+def _answered(store: Store, study: _Document, ids: Iterable[str], foreign: set[str]) -> dict[str, _Document]:
     """Return cost and tokens of those calls that are answered, by id; note which other studies may have paid for."""
     ids = set(ids)
-    calls = store.find_by(Call, "_id", sorted(ids), only=("study", *_PAID), query={"state": "done"})
-    shared |= ids - {call["_id"] for call in calls if call["study"] == study["study"]}
+    calls = store.find_by(Call, "_id", sorted(ids), only=("study", *_USAGE), query={"state": "done"})
+    foreign |= ids - {call["_id"] for call in calls if call["study"] == study["study"]}
     return {call["_id"]: call for call in calls}
 
 
 def _calls(plan: Plan, calls: Iterable[_Document]) -> Iterator[str]:
     prices = {endpoint.key: endpoint.price for endpoint in endpoints_of(plan)}
-    misfits: dict[str, list[str]] = defaultdict(list)
+    wrong_costs: dict[str, list[str]] = defaultdict(list)
     priced = Counter[str]()
     for call in calls:
         name, model = f"call {call['_id'][:12]}... of {call['model']}", call["model"]
@@ -65,13 +65,13 @@ def _calls(plan: Plan, calls: Iterable[_Document]) -> Iterator[str]:
         if (
             price is not None
             and call["state"] == "done"
-            and all(call.get(part) is not None for part in _PAID)
+            and all(call.get(part) is not None for part in _USAGE)
         ):
             priced[model] += 1
-            if not _costs(call, price):
-                misfits[model].append(f"{name}: what it cost is not its tokens at the price of its model")
-    for model, lines in misfits.items():
-        if len(lines) == priced[model] > 1:  # the price is another one since they were asked
+            if not _has_right_cost(call, price):
+                wrong_costs[model].append(f"{name}: what it cost is not its tokens at the price of its model")
+    for model, lines in wrong_costs.items():
+        if len(lines) == priced[model] > 1:  # the price was changed after they were asked
             yield f"calls of {model}: none of {len(lines)} cost its tokens at the price that the model has now"
         else:
             yield from lines
@@ -81,7 +81,7 @@ def _faults(call: _Document) -> Iterator[str]:
     if not is_as_sealed(call):
         yield "was changed after it was written: it does not have its seal"
     if request := call.get("request"):
-        identity = None  # where it is no request
+        identity = None  # stays None if the request cannot be rebuilt
         with contextlib.suppress(KeyError, TypeError):
             messages = tuple(Message(part["role"], part["content"]) for part in request["messages"])
             identity = ModelRequest(**request | {"messages": messages}).identity()
@@ -94,7 +94,7 @@ def _faults(call: _Document) -> Iterator[str]:
         yield "has more cached tokens than input tokens"
 
 
-def _costs(call: _Document, price: Price) -> bool:
+def _has_right_cost(call: _Document, price: Price) -> bool:
     """Return whether a call cost its tokens on the day it was sent, singly or in a batch."""
     sent_at = (call.get("attempts") or [{}])[-1].get("at")
     day = sent_at.date() if isinstance(sent_at, datetime) else None
@@ -106,12 +106,12 @@ def _costs(call: _Document, price: Price) -> bool:
     return any(_is_close(call["aud_cost"], aud_cost(usage, rate, day)) for rate in rates)
 
 
-def _runs(store: Store, study: _Document, shared: set[str]) -> Iterator[str]:
+def _runs(store: Store, study: _Document, foreign: set[str]) -> Iterator[str]:
     keys = set[tuple[Any, ...]]()
-    for runs in windows(store.each_where(Run, study, only=(*_RUN, "run_id", "created_at", "status"))):
-        answered = _answered(store, study, (run["call_id"] for run in runs), shared)
+    for runs in windows(store.each_where(Run, study, only=(*_KEY, "run_id", "created_at", "status"))):
+        answered = _answered(store, study, (run["call_id"] for run in runs), foreign)
         for run in runs:
-            key = itemgetter(*_RUN)(run)
+            key = itemgetter(*_KEY)(run)
             name = f"run of {run['prompt_id']} by {run['model']}, repeat {run['repeat']}"
             if key in keys:
                 yield f"{name}: is there twice"
@@ -125,16 +125,16 @@ def _runs(store: Store, study: _Document, shared: set[str]) -> Iterator[str]:
                 yield f"{name}: created_at is not the moment that its run id has"
 
 
-def _annotations(store: Store, study: _Document, shared: set[str]) -> Iterator[str]:
+def _annotations(store: Store, study: _Document, foreign: set[str]) -> Iterator[str]:
     """Yield which annotations are of runs that are not there, or rest on calls that do not give them."""
     for documents in windows(store.each_where(Annotation, study, ("reasons", "detail"))):
-        rests = (call_id for document in documents for call_id in document["call_ids"])
-        answered = _answered(store, study, rests, shared)
+        call_ids = (call_id for document in documents for call_id in document["call_ids"])
+        answered = _answered(store, study, call_ids, foreign)
         ids = [
             [reply["run_id"] for reply in document.get("shown") or ()] or [document["run_id"]]
             for document in documents
         ]
-        stored = store.find_by(Run, "run_id", chain(*ids), query=study, only=("run_id", *_RUN, "created_at"))
+        stored = store.find_by(Run, "run_id", chain(*ids), query=study, only=("run_id", *_KEY, "created_at"))
         runs = {run["run_id"]: run for run in stored}
         for document, run_ids in zip(documents, ids, strict=True):
             name = f"{document['kind']} by {document['judge']} of run {' and '.join(run_ids)}"
@@ -143,19 +143,19 @@ def _annotations(store: Store, study: _Document, shared: set[str]) -> Iterator[s
                 yield f"{name}: its run is not in the store"
             elif len({(run["prompt_id"], run["repeat"]) for run in judged}) > 1:
                 yield f"{name}: its runs are not of one prompt"
-            elif document["created_at"] < max(run["created_at"] for run in judged) - _CLOCKS:
+            elif document["created_at"] < max(run["created_at"] for run in judged) - _CLOCK_TOLERANCE:
                 yield f"{name}: created_at is before that of its run"
-            paid = [answered.get(call_id, {}) for call_id in document["call_ids"]]
-            if not all(paid):
+            paid_calls = [answered.get(call_id, {}) for call_id in document["call_ids"]]
+            if not all(paid_calls):
                 yield f"{name}: rests on a call that the ledger does not have"
-            elif paid and not all(
-                _is_close(document.get(part), sum(call[part] or 0 for call in paid)) for part in _PAID
+            elif paid_calls and not all(
+                _is_close(document.get(part), sum(call[part] or 0 for call in paid_calls)) for part in _USAGE
             ):
                 yield f"{name}: its cost, tokens or latency are not those of its calls"
 
 
 def _anchors(store: Store, study: _Document) -> Iterator[str]:
-    """Yield which sets of judgements that are asked anew were changed, and what is of a set that is not there."""
+    """Yield which anchor sets were changed, and which are missing although drift judgements refer to them."""
     anchors = {anchor["_id"]: anchor for anchor in store.find_where(Anchor, study)}
     for name, anchor in anchors.items():
         parts = (anchor[part] for part in ("study", "size", "rubric_hash", "replies"))
@@ -166,7 +166,7 @@ def _anchors(store: Store, study: _Document) -> Iterator[str]:
         yield f"anchor set {name[:8]}: is missing, and judgements of later days are of it"
 
 
-def _people(store: Store, study: _Document) -> Iterator[str]:
+def _human_ratings(store: Store, study: _Document) -> Iterator[str]:
     """Yield which ratings were changed, and which judgements of people are not what they rated."""
     ratings = store.find_where(HumanRating, study)
     for rating in ratings:

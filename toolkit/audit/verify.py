@@ -23,7 +23,7 @@ from toolkit.report.show import NothingToShow
 from toolkit.runs.instruments import automatic_stages
 from toolkit.store import documents
 from toolkit.store.connection import Store, prompt_document
-from toolkit.store.records import MOMENTS, Stored
+from toolkit.store.records import MOMENTS, StoredRun
 from toolkit.store.writer import differing, is_as_sealed
 from toolkit.words import Summary, counted, one_line
 
@@ -134,7 +134,7 @@ def _differing_records(plan: Plan, store: Store) -> Iterator[str]:
     """Yield a line for each run, reply and annotation that a replay would write anew."""
     shared = cache(partial(_shared_calls, plan, store))
 
-    def excused(run: Stored, judgement: Judgement) -> bool:
+    def excused(run: StoredRun, judgement: Judgement) -> bool:
         # A study that was stopped before it came to a judgement may lack what the ledger gives where an equal request
         # paid for it, and one that failed and is to be asked again.
         is_missing = judgement.label not in run.judge_calls and run.ensemble_key is None

@@ -22,7 +22,7 @@ from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import Engine, papermill_engines
 from papermill.log import logger
 
-from toolkit.batch.template import fitting, template_parameters
+from toolkit.batch.template import checked_arguments, template_parameters
 from toolkit.errors import ToolkitError
 
 OUTPUT_SECONDS = 60
@@ -104,7 +104,7 @@ class ToolkitEngine(Engine):
         """Check the parameters, then execute; a parameter that does not fit stops it before anything is written."""
         facts = nb.metadata.papermill
         location = str(facts.get("input_path") or "notebook")
-        fitting(template_parameters(nb, location), facts.get("parameters") or {}, location)
+        checked_arguments(template_parameters(nb, location), facts.get("parameters") or {}, location)
         return super().execute_notebook(nb, kernel_name, **options)
 
     @classmethod

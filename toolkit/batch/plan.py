@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from toolkit.batch.template import fitting, open_template, reads_store, short, template_parameters
+from toolkit.batch.template import checked_arguments, open_template, reads_store, short, template_parameters
 from toolkit.errors import InputError, ToolkitError
 from toolkit.files.digests import digest, sha256_hex, sha256_of
 
@@ -69,7 +69,7 @@ def plan_batch(
     defaults = {name: each.default for name, each in parameters.items() if each.default is not None}
     planned: dict[str, Planned] = {}
     for number, cell in enumerate(cells, 1):
-        arguments = fitting(parameters, cell, f"{location}: cell {number}: {template.name}")
+        arguments = checked_arguments(parameters, cell, f"{location}: cell {number}: {template.name}")
         effective = defaults | arguments
         named = [source(text) for text in sorted(set(_texts(effective))) if _is_file(folder, text)]
         # Sorted, because the order in which a grid names its parameters makes no other notebook.

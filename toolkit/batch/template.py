@@ -20,7 +20,7 @@ from toolkit.words import choices, one_line
 
 TAG = "parameters"
 _KINDS = (int, float, str, bool, list, dict)
-_NAMES: dict[str, Any] = {kind.__name__: kind for kind in _KINDS} | {
+_ANNOTATION_NAMES: dict[str, Any] = {kind.__name__: kind for kind in _KINDS} | {
     "__builtins__": {},
     "Any": Any,
     "Literal": Literal,
@@ -34,7 +34,7 @@ class Parameter:
     """One parameter of a template."""
 
     kind: Any
-    needed: bool
+    required: bool
     default: Any
 
 
@@ -64,8 +64,8 @@ def template_parameters(notebook: Any, location: str) -> dict[str, Parameter]:
 
     The cell is parsed as Python: papermill's own expression misses lines with two equal signs.
     """
-    facts = notebook.metadata
-    language = facts.get("kernelspec", {}).get("language") or facts.get("language_info", {}).get("name")
+    metadata = notebook.metadata
+    language = metadata.get("kernelspec", {}).get("language") or metadata.get("language_info", {}).get("name")
     if language and language.lower() not in ("python", "ipython"):
         raise InputError(f"{location}: is a notebook in {language}; templates are Python notebooks")
     code = (cell for cell in notebook.cells if cell.cell_type == "code")
@@ -91,26 +91,26 @@ def _assigned(cell: ast.Module) -> Iterator[tuple[str, Parameter]]:
         except ValueError:  # a calculated default: any type is accepted
             default = None
         # A default of None accepts any type.
-        kind = type(default) if isinstance(default, _KINDS) else Any
+        type_ = type(default) if isinstance(default, _KINDS) else Any
         if isinstance(line, ast.AnnAssign):
-            kind = _annotated_type(line.annotation)
+            type_ = _annotated_type(line.annotation)
         for target in line.targets if isinstance(line, ast.Assign) else [line.target]:
             if isinstance(target, ast.Name):
-                yield target.id, Parameter(kind, line.value is None, default)
+                yield target.id, Parameter(type_, line.value is None, default)
 
 
 def _annotated_type(annotation: ast.expr) -> Any:
     """Return the type that an annotation names; ``Any`` for one that cannot be checked."""
     text = annotation.value if isinstance(annotation, ast.Constant) else ast.unparse(annotation)
     try:  # without builtins: plain types only, and the template's code is run anyway
-        kind = eval(str(text), dict(_NAMES))
-        TypeAdapter(kind)
+        type_ = eval(str(text), dict(_ANNOTATION_NAMES))
+        TypeAdapter(type_)
     except Exception:
         return Any
-    return kind
+    return type_
 
 
-def fitting(
+def checked_arguments(
     parameters: Mapping[str, Parameter], arguments: Mapping[str, Any], location: str
 ) -> dict[str, Any]:
     """Return arguments as plain values of the types that a template takes; refuse those that it does not take."""
@@ -120,13 +120,13 @@ def fitting(
     values = {name: plain(value, f"{location}: {name}") for name, value in arguments.items()}
     if fault := secret_fault(values):
         raise InputError(f"{location}: {fault}")
-    if missing := [name for name, parameter in parameters.items() if parameter.needed and name not in values]:
+    if missing := [name for name, entry in parameters.items() if entry.required and name not in values]:
         message = f"{location}: parameter {missing[0]!r} is missing; the template has no default for it"
         raise InputError(message)
     for name, value in values.items():
         try:
             TypeAdapter(parameters[name].kind).validate_python(value, strict=True)
-        except ValidationError as error:
+        except ValidationError as error:  # pydantic's message is 'Input should be a valid integer'
             kinds = dict.fromkeys(detail["msg"].rpartition(" be ")[2] for detail in error.errors())
             expected = " or ".join(kinds)
             raise InputError(f"{location}: {name} must be {expected}, got {short(value)}") from None
@@ -134,9 +134,9 @@ def fitting(
 
 
 def check_parameters(template: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a template as plain values; see `fitting`."""
+    """Return the arguments of a template as plain values; see `checked_arguments`."""
     location = str(template)
-    return fitting(template_parameters(open_template(template)[1], location), arguments, location)
+    return checked_arguments(template_parameters(open_template(template)[1], location), arguments, location)
 
 
 def plain(value: Any, location: str) -> Any:
@@ -148,14 +148,14 @@ def plain(value: Any, location: str) -> Any:
         case None | bool():
             return value
         case str() if not any("\ud800" <= letter <= "\udfff" for letter in value):
-            return str.__str__(value)
+            return str.__str__(value)  # a subclass, such as an enum, may print something else
         case int():
             return int(value)
         case float() | Decimal() if math.isfinite(value):
             return float(value)
         case PurePath():
             return str(value)
-        case datetime.date() | datetime.time() if value == value:  # a datetime is a date; pandas' NaT is none
+        case datetime.date() | datetime.time() if value == value:  # also datetime; NaT does not equal itself
             return value.isoformat()
         case Mapping() if all(isinstance(key, str) for key in value):
             return {str(key): plain(item, location) for key, item in value.items()}

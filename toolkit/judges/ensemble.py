@@ -1,4 +1,4 @@
-"""What the judges of one run say together, in the form the run document keeps (seed 002, section 3.1)."""
+"""Scores of all judges of one run, aggregated in the form that the run document keeps (seed 002, section 3.1)."""
 
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from toolkit.scoring import SEED_SCHEME, Scheme, aggregate_ensemble_scores
 def ensemble_evaluation(
     judgements: Sequence[Judgement], scheme: Scheme = SEED_SCHEME, *, judges: Collection[JudgeSpec]
 ) -> dict[str, Any]:
-    """Aggregate the judgements of one run over the judges that count, of those that the study names.
+    """Aggregate the judgements of one run over the readable judges among those that the study names.
 
     A judge that judged several times counts once, with its means over the times that can be read. Where judges count
     twice on some dimensions, no interval over judges is given: Student's t holds for equal weights.
@@ -27,26 +27,26 @@ def ensemble_evaluation(
     for judgement in judgements:
         by_role.setdefault(judgement.judge, []).append(judgement)
     results = {role: _result(judgements_of_role) for role, judgements_of_role in by_role.items()}
-    silent = (None,) * (len(judges) - len(results))  # not asked yet, or not to judge this model
+    absent = (None,) * (len(judges) - len(results))  # not asked yet, or not to judge this model
     scores = {
-        name: _statistics((*(_score(result, name) for result in results.values()), *silent), scheme.scale)
+        name: _statistics((*(_score(result, name) for result in results.values()), *absent), scheme.scale)
         for name in scheme.columns
     }
     intervals = {name: score["confidence_interval"] for name, score in scores.items()}
     counting = {role: result for role, result in results.items() if not result["evaluation_failed"]}
     composites = {role: _score(result, "composite") for role, result in counting.items()}
-    # What is left of two judges is one of several, and no ensemble: its mean is missing.
-    remainders = {role: tuple((composites | {role: None}).values()) for role in counting}
+    # The judge left out stays as None: of two judges one is then left, too few for a mean (`ENOUGH_JUDGES`).
+    jackknife = {role: tuple((composites | {role: None}).values()) for role in counting}
     means = {name: score["mean"] for name, score in scores.items()}
     judged = means["composite"] is not None
-    doubled = {(judge.role, name) for judge in judges for name in judge.doubled}
-    if judged and doubled:
+    double_weighted = {(judge.role, name) for judge in judges for name in judge.doubled}
+    if judged and double_weighted:
         intervals = {}
         means = {
             name: _mean(
                 _score(result, name)
                 for role, result in results.items()
-                for _ in range(1 + ((role, name) in doubled))
+                for _ in range(1 + ((role, name) in double_weighted))  # such a judge enters the mean twice
             )
             for name in scheme.names
         }
@@ -60,7 +60,7 @@ def ensemble_evaluation(
             "median_scores": {name: score["median"] for name, score in scores.items()},
             "zeros": sum(result["zeros"] for result in counting.values()) if judged else None,
             "leave_one_out": {
-                role: _statistics(scores, scheme.scale)["mean"] for role, scores in remainders.items()
+                role: _statistics(rest, scheme.scale)["mean"] for role, rest in jackknife.items()
             },
             "judge_count": scores["composite"]["judge_count"],
             "related_count": sum(result["related"] for result in counting.values()),
@@ -77,7 +77,7 @@ def _score(result: Mapping[str, Any], name: str) -> float | None:
 
 @lru_cache(maxsize=2**14)
 def _statistics(scores: tuple[float | None, ...], scale: tuple[float, float]) -> dict[str, Any]:
-    """Return the statistics over judges of one score; equal scores come often, and exact sums take long."""
+    """Return the statistics of one score over judges; cached, because equal scores are frequent and exact sums slow."""
     return aggregate_ensemble_scores([{"composite": score} for score in scores], scale=scale)
 
 

@@ -36,9 +36,9 @@ from toolkit.models.base import Ask, Message, ModelRequest
 from toolkit.words import SCALE
 
 SEVERITY_WEIGHTS: Mapping[str, float] = {"minor": 1.0, "major": 5.0, "critical": 25.0}
-"""What one finding weighs: the MQM weights of Freitag et al. (2021), TACL 9, 1460-1474; 25 is their weight of a passage
-that is no translation at all, and GEMBA-MQM (Kocmi & Federmann 2023, WMT, 768-775) gives it to every critical error."""
-WORST = 25.0  # weight at which a score reaches 0: one critical finding
+"""Weight of one finding, after MQM (Freitag et al. 2021, TACL 9, 1460-1474); 25 is their weight for a passage that is
+no translation at all, and GEMBA-MQM (Kocmi & Federmann 2023, WMT, 768-775) gives it to every critical error."""
+ZERO_SCORE_WEIGHT = 25.0  # weight, or weight per 100 tokens, from which the score is the lowest
 MOST_FINDINGS = 8  # most findings a judge may report of one segment
 TOKENS_PER_SEGMENT = 20.0
 """Tokens (o200k_base) of one segment, on average: measured 26 to 29 in prose and 13 to 30 in Markdown documents."""
@@ -59,10 +59,10 @@ def per_sentence_requests(
     if manner.shuffle:
         rubric = shuffled(rubric, judge, task)
     pieces = segments(response)
-    overall, local = _parts(rubric, pieces)
-    words = shipped_words("per_sentence")
-    faults = words["faults"]
-    fixed = rubric.static() | {
+    overall, local = _split_rubric(rubric, pieces)
+    prompt_texts = shipped_words("per_sentence")
+    faults = prompt_texts["faults"]
+    shared_fields = rubric.static() | {
         "nonce": fence_code(shown_before(rubric, manner, task, reference), response, judge.seed),
         "local": "\n".join(
             f"{d.name}: " + (f"{faults[d.name]} ({d.question})" if d.name in faults else d.question)
@@ -74,20 +74,20 @@ def per_sentence_requests(
         "any_severity": "|".join(SEVERITY_WEIGHTS),
         "most": str(MOST_FINDINGS),
     }
-    material = words["task"] + words["reply"] if rubric.shows_task else words["reply"]
+    material = prompt_texts["task"] + prompt_texts["reply"] if rubric.shows_task else prompt_texts["reply"]
     shown = {
         "task": task,
         "reply": response,
-        "reference": reference_section(manner, reference, fixed["nonce"]),
+        "reference": reference_section(manner, reference, shared_fields["nonce"]),
     }
     prefix = (
-        Message("system", fill(words["rules"], fixed)),
-        Message("user", fill("{reference}" + material, fixed | shown), cached=bool(pieces)),
-        Message("assistant", fill(words["ready"], fixed)),
+        Message("system", fill(prompt_texts["rules"], shared_fields)),
+        Message("user", fill("{reference}" + material, shared_fields | shown), cached=bool(pieces)),
+        Message("assistant", fill(prompt_texts["ready"], shared_fields)),
     )
 
     def request(question: str, schema: str, **values: str) -> ModelRequest:
-        message = Message("user", fill(words[question], fixed | values))
+        message = Message("user", fill(prompt_texts[question], shared_fields | values))
         return judge.request((*prefix, message), schema)
 
     schema = findings_schema(local.names)
@@ -116,7 +116,7 @@ def estimate_segments(tokens: float) -> float:
     return max(1.0, tokens / TOKENS_PER_SEGMENT) if tokens > 0 else 0.0
 
 
-def _parts(rubric: Rubric, pieces: Sequence[Segment]) -> tuple[Rubric, Rubric]:
+def _split_rubric(rubric: Rubric, pieces: Sequence[Segment]) -> tuple[Rubric, Rubric]:
     overall = tuple(d for d in rubric.dimensions if d.scope == "whole" or not pieces)
     local = tuple(d for d in rubric.dimensions if d.scope == "local")
     return (
@@ -155,8 +155,8 @@ def parse_findings(text: str, dimensions: Sequence[str], finish_reason: str = "s
 
 
 def bounded_score(weight: float, scale: tuple[float, float] = SCALE) -> float:
-    """Return the high end of the scale without a finding, and its low end from one critical finding on."""
-    return scale[0] + (scale[1] - scale[0]) * max(0.0, 1.0 - weight / WORST)
+    """Return the highest score for weight 0, falling linearly to the lowest at `ZERO_SCORE_WEIGHT`."""
+    return scale[0] + (scale[1] - scale[0]) * max(0.0, 1.0 - weight / ZERO_SCORE_WEIGHT)
 
 
 # --- one judge on one reply -----------------------------------------------------------------------------------------
@@ -172,10 +172,10 @@ async def judge_per_sentence(
     from toolkit.models.tokens import count_tokens
 
     pieces = segments(response)
-    overall, local = _parts(rubric, pieces)
+    overall, local = _split_rubric(rubric, pieces)
     first, *segment_requests = per_sentence_requests(judge, rubric, manner, task, response, reference)
 
-    def look_at(request: ModelRequest) -> Awaitable[JudgeReply[list[dict[str, Any]]]]:
+    def ask_segment(request: ModelRequest) -> Awaitable[JudgeReply[list[dict[str, Any]]]]:
         return ask_and_read(
             request, lambda text, end: parse_findings(text, local.names, end), ask, manner.repair
         )
@@ -183,22 +183,22 @@ async def judge_per_sentence(
     overall_answer = await ask_and_read(
         first, lambda text, end: parse_judgement(text, overall, end), ask, manner.repair
     )
-    looks: list[JudgeReply[list[dict[str, Any]]]] = []
+    segment_answers: list[JudgeReply[list[dict[str, Any]]]] = []
     if overall_answer.reason is None and segment_requests:
-        looks.append(await look_at(segment_requests[0]))
-        if looks[0].reason is None:
-            looks += await all_of(map(look_at, segment_requests[1:]))
+        segment_answers.append(await ask_segment(segment_requests[0]))
+        if segment_answers[0].reason is None:
+            segment_answers += await all_of(map(ask_segment, segment_requests[1:]))
     combined = replace(
         overall_answer,
-        reason=_reason(overall_answer, looks, len(pieces)),
-        answers=(*overall_answer.answers, *(answer for outcome in looks for answer in outcome.answers)),
-        interrupted=overall_answer.interrupted or any(outcome.interrupted for outcome in looks),
+        reason=_reason(overall_answer, segment_answers, len(pieces)),
+        answers=(*overall_answer.answers, *(answer for reply in segment_answers for answer in reply.answers)),
+        interrupted=overall_answer.interrupted or any(outcome.interrupted for outcome in segment_answers),
     )
     if combined.reason is not None or overall_answer.read is None:
         return combined
     findings = [
         finding | {"segment": number, "start": piece.start, "end": piece.end}
-        for number, (piece, outcome) in enumerate(zip(pieces, looks, strict=True), 1)
+        for number, (piece, outcome) in enumerate(zip(pieces, segment_answers, strict=True), 1)
         for finding in outcome.read or ()
     ]
     # A reply without segments has no sums: 0 would say that nothing is wrong.
@@ -221,11 +221,11 @@ async def judge_per_sentence(
     return replace(combined, read=Parsed(ordered, overall_answer.read.reasons, detail))
 
 
-def _reason(overall: JudgeReply[Any], looks: Sequence[JudgeReply[Any]], count: int) -> str | None:
+def _reason(overall: JudgeReply[Any], segment_answers: Sequence[JudgeReply[Any]], count: int) -> str | None:
     unanswered = None
-    for number, reply in enumerate((overall, *looks)):
+    for number, reply in enumerate((overall, *segment_answers)):
         location = f"segment {number} of {count}" if number else "whole reply"
-        # An unreadable reply stays unreadable. Only without one does asking again help.
+        # An unreadable reply is reported first: asking again helps only where requests were unanswered.
         if reply.reason and reply.answers and not reply.reason.startswith(UNANSWERED):
             word, _, detail = reply.reason.partition(": ")
             return f"{word}: {location}: {detail}" if detail else f"{word}: {location}"

@@ -27,7 +27,7 @@ from toolkit.store.ratings import (
     newest_ratings,
     stored_order,
 )
-from toolkit.store.records import Stored, reply_texts, stored_runs
+from toolkit.store.records import StoredRun, reply_texts, stored_runs
 from toolkit.words import choices, visible_name
 
 _RATER = re.compile(r"\w[\w.@ -]{0,62}\w|\w")
@@ -85,7 +85,7 @@ def rateable_replies(plan: Plan, store: Store) -> list[tuple[PlannedRun, Reply]]
     return replies
 
 
-def why_not(run: Stored) -> str | None:
+def why_not(run: StoredRun) -> str | None:
     """Return why a stored run cannot be rated, ``None`` when it can."""
     if run.failure or run.blob_id is None:
         return f"has no reply ({run.failure})"

@@ -25,7 +25,7 @@ from toolkit.probes.alterations import Altering, Probe, deal, probes_of, shipped
 from toolkit.runs.instruments import ELEMENTS, JUDGEMENTS
 from toolkit.runs.stages import Task, is_usable, stage_requests
 from toolkit.stats.agreement.drift import CONTROL, ProbeShifts, probe_shifts
-from toolkit.store.records import Stored, reply_texts, stored_runs
+from toolkit.store.records import StoredRun, reply_texts, stored_runs
 from toolkit.words import SCORE, Summary, counted, money, total_aud
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Reply:
     """A stored reply: its run, as it was planned and as it stands in the store, and its text."""
 
     run: PlannedRun
-    stored: Stored
+    stored: StoredRun
     text: str
 
     @property
@@ -159,7 +159,7 @@ def probe_judges(
     tasks = [(target, *item) for target in targets for item in _tasks(plan, target)]
 
     async def work(ask: Ask, stop: threading.Event) -> list[Judgement]:
-        return await all_of(JUDGEMENTS.work(plan, task, [text], ask) for *_, task, text in tasks)
+        return await all_of(JUDGEMENTS.judge(plan, task, [text], ask) for *_, task, text in tasks)
 
     requests = probe_requests(plan, targets)
     judgements, paid = ask_study(plan, store, work, requests=requests, progress=progress)

@@ -13,7 +13,7 @@ from toolkit.report.escape import TERMS, data_file
 from toolkit.stats import WORDS
 from toolkit.stats.inference.clusters import unit_counts
 from toolkit.stats.result import Estimate
-from toolkit.words import agreeing, counted, coverage, joined
+from toolkit.words import agreeing, counted, joined, level_words
 
 TEXTS: Mapping[str, Mapping[str, str]] = data_file("captions") | {
     figure: text for words in WORDS.values() for figure, text in words.get("figures", {}).items()
@@ -137,7 +137,7 @@ def _ways(estimates: Iterable[Estimate]) -> dict[tuple[str, str], list[str]]:
     ways = Counter(name for name, *_ in {(e.statistic, e.confidence, e.method) for e in intervals})
     return by_key(
         (
-            (coverage(e.confidence), e.method),
+            (level_words(e.confidence), e.method),
             e.statistic if e.statistic and ways[e.statistic] == 1 else e.name,
         )
         for e in intervals

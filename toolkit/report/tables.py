@@ -15,7 +15,7 @@ from toolkit.report.blocks import Grid
 from toolkit.report.captions import ALONE, Context
 from toolkit.report.escape import TERMS, readable
 from toolkit.stats.result import CONFIDENCE, Estimate, digits_apart, estimates_frame
-from toolkit.words import coverage
+from toolkit.words import level_words
 
 if TYPE_CHECKING:
     from toolkit.stats.agreement.reliability import Reliability
@@ -163,7 +163,7 @@ def _column(name: str, estimates: Sequence[Estimate | None]) -> list[str]:
     """Return the head of a column and its cells: estimate, interval and P value."""
     levels = {e.confidence for e in estimates if e is not None and e.low is not None}
     head = (
-        f"{name} [{coverage(levels.pop())} interval]"
+        f"{name} [{level_words(levels.pop())} interval]"
         if len(levels - {CONFIDENCE}) == len(levels) == 1
         else name
     )

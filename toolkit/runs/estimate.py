@@ -383,12 +383,12 @@ def task_tokens(
         extra = MESSAGE_TOKENS * len(request.messages) + schema
         return request, words + times * count(prompt, encoding), extra
 
-    for pending, share in tasks:
-        request, text, extra = without_replies(tuple(prompt_id for prompt_id, _, _ in pending.task.runs))
-        shown = [_reply_tokens(plan, state, replies, spec) for state in pending.shown]
+    for item, share in tasks:
+        request, text, extra = without_replies(tuple(prompt_id for prompt_id, _, _ in item.task.runs))
+        shown = [_reply_tokens(plan, state, replies, spec) for state in item.shown]
         # How many pieces a reply has is a matter of its words, whoever counts them.
         reply = [tokens / times for tokens in shown[0]]
-        pieces = (reply[0], reply[1], max(_longest(pending.shown[0]), reply[2]))
+        pieces = (reply[0], reply[1], max(_longest(item.shown[0]), reply[2]))
         calls = [share * stage.parts(plan, tokens) for tokens in pieces]
         got = (*experience.limited(request.max_tokens), request.max_tokens * (1.0 + repair))
         again = repair * (request.max_tokens + REPAIR_TOKENS)

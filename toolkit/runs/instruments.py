@@ -15,7 +15,7 @@ from toolkit.judges.request import AGAIN_STRIDE, DAY_STRIDE, RUN_STRIDE, JudgeSp
 from toolkit.models.base import Ask, ModelRequest
 from toolkit.plan import Plan, RunKey
 from toolkit.runs.run_state import score_requests
-from toolkit.runs.stages import Replies, Stage, Task, annotations, is_usable
+from toolkit.runs.stages import RunsByKey, Stage, Task, annotations, is_usable
 from toolkit.store.connection import Store
 from toolkit.store.documents import Annotation
 from toolkit.store.drifts import anchors_of
@@ -55,7 +55,7 @@ VOTES = Stage("votes", _ballots, lambda *question: [_pair_request(*question)], _
 
 def pairs_frame(plan: Plan, store: Store) -> pd.DataFrame:
     """Return one row a vote, in the order in which the pairs were drawn."""
-    replies: Replies = stored_runs(store, plan.study.name, plan.call_ids) if plan.pairs else {}
+    replies: RunsByKey = stored_runs(store, plan.study.name, plan.call_ids) if plan.pairs else {}
     tasks = [*VOTES.tasks(plan, store)]
     votes = annotations(VOTES, plan, store, tasks, replies)
     order, rows = [*plan.models], []

@@ -29,7 +29,7 @@ from toolkit.runs.stages import count_line
 from toolkit.runs.status import stage_counts, waiting_lines, waiting_work
 from toolkit.stats.result import Estimate
 from toolkit.store.connection import WINDOW, Store
-from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
+from toolkit.store.records import StoredRun, reply_texts, stored_judgements, stored_runs
 from toolkit.words import Summary, counted, money, reason_key
 
 _OPTIONAL = ("final", "stages", "waiting", "shared")
@@ -129,7 +129,7 @@ class Annotated:
 
 async def annotated_windows(
     plan: Plan, runs: PlannedRuns, store: Store
-) -> AsyncIterator[tuple[str, list[Annotated], dict[RunKey, Stored]]]:
+) -> AsyncIterator[tuple[str, list[Annotated], dict[RunKey, StoredRun]]]:
     """Yield a model, some of its items annotated from what is stored, and how their runs stand; nothing is asked.
 
     A model's windows follow each other, and so does what is in them; the store is read for each window alone.
@@ -295,7 +295,7 @@ def _remedy(reason: str, repair: bool) -> str:
     return "another judge helps" if repaired else "repair = true under [judges] has the judge mend it"
 
 
-def reply_of(run: PlannedRun, stored: Stored | None, texts: Mapping[str, str]) -> PromptReply:
+def reply_of(run: PlannedRun, stored: StoredRun | None, texts: Mapping[str, str]) -> PromptReply:
     """Return what a run answered as a test sees it; a run without a usable reply says why."""
     if stored is None:
         return PromptReply(run.prompt, None, "", run.model, run.repeat, "not asked yet")

@@ -12,7 +12,7 @@ from toolkit.prompt_test import PromptWithContext
 from toolkit.runs.ledger import Ledger
 from toolkit.store.connection import WINDOW, Store
 from toolkit.store.documents import JUDGEMENT, Annotation, Run
-from toolkit.store.records import Stored, judgements_of, reply_texts, run_documents, stored_run
+from toolkit.store.records import StoredRun, judgements_of, reply_texts, run_documents, stored_run
 
 _OF_JUDGEMENT = ("run_id", "judge", "model", "rubric_hash", "call_id", "answered", "failed", "reason")
 
@@ -35,7 +35,7 @@ class RunState:
     """
 
     run: PlannedRun
-    stored: Stored | None = None
+    stored: StoredRun | None = None
     excluded: str | None = None
     judged_by: dict[str, JudgeState] = field(default_factory=dict)
     request: ModelRequest | None = None
@@ -59,7 +59,7 @@ class RunState:
         return texts.get(self.stored.blob_id or "")
 
 
-def is_answered(stored: Stored | None, policies: Mapping[str, str]) -> bool:
+def is_answered(stored: StoredRun | None, policies: Mapping[str, str]) -> bool:
     """Return whether a run needs no asking: its reply is whole, or was treated as the study says now."""
     if stored is None or stored.failure:
         return False
@@ -68,7 +68,7 @@ def is_answered(stored: Stored | None, policies: Mapping[str, str]) -> bool:
 
 def stored_by_index(
     runs: PlannedRuns, documents: Iterable[Mapping[str, Any]]
-) -> Iterator[tuple[int, Stored]]:
+) -> Iterator[tuple[int, StoredRun]]:
     """Yield the runs among raw ones that are planned, each with its index in the plan."""
     for run in documents:
         index = runs.find(run["prompt_id"], run["model"], run["repeat"], run["call_id"])

@@ -1,4 +1,4 @@
-"""What judges are asked, said once for each kind of question.
+"""Questions to judges: one `Stage` for each kind.
 
 A `Stage` says which tasks a study has, what each asks, and what is made of the reply. Estimate, execution, provider
 batches, status, resume and verify go over stages with the functions below, which know no stage by name; so a new one
@@ -21,11 +21,11 @@ from toolkit.runs.ledger import Ledger
 from toolkit.runs.run_state import RunState, stored_states
 from toolkit.store.connection import Store
 from toolkit.store.documents import Annotation
-from toolkit.store.records import MOMENTS, Stored, annotation_record, reply_texts, stored_runs
+from toolkit.store.records import MOMENTS, StoredRun, annotation_record, reply_texts, stored_runs
 from toolkit.store.writer import Document, Fields, Record, differing
 from toolkit.words import reason_key
 
-Replies = Mapping[RunKey, Stored]
+RunsByKey = Mapping[RunKey, StoredRun]
 """How runs stand in the store, by prompt, model and repeat."""
 _SHOWN = "Reply."
 
@@ -37,7 +37,7 @@ class Task:
     judge: JudgeSpec  # with the repeat index of its call
     runs: tuple[RunKey, ...]
     context: str = ""
-    """What names it besides, such as the anchor set that a judgement is asked anew for."""
+    """Further part of its name, such as the anchor set that a judgement is asked anew for."""
     day: str = ""  # UTC, where the same is asked on several days
 
     @property
@@ -45,7 +45,7 @@ class Task:
         """Whether the judge shares a family with a model that is shown."""
         return any(model in self.judge.related for _, model, _ in self.runs)
 
-    def shown(self, replies: Replies) -> tuple[Stored, ...] | None:
+    def usable_runs(self, replies: RunsByKey) -> tuple[StoredRun, ...] | None:
         """Return the replies as they stand, ``None`` where one is missing or the study leaves it out."""
         stored = [replies.get(key) for key in self.runs]
         return tuple(run for run in stored if run) if all(map(is_usable, stored)) else None
@@ -60,7 +60,7 @@ class Stage:
     tasks: Callable[[Plan, Store], Iterable[Task]]
     requests: Callable[[Plan, Task, Sequence[str]], Sequence[ModelRequest]]
     """All requests about some texts, repairs aside; the first one names the annotation."""
-    work: Callable[[Plan, Task, Sequence[str], Ask], Awaitable[Judgement]]
+    judge: Callable[[Plan, Task, Sequence[str], Ask], Awaitable[Judgement]]
     automatic: bool = True  # a part of `toolkit run`; others have a command of their own
     purpose: str = "judge"  # of its calls in the ledger
     parts: Callable[[Plan, float], float] = lambda plan, tokens: 1.0
@@ -80,7 +80,7 @@ class Pending:
     task: Task
     shown: tuple[RunState, ...]
     texts: tuple[str, ...]  # fewer than runs where a reply is still to come
-    question: Callable[[Task], str]
+    question_hash: Callable[[Task], str]
     earlier: Document | None
 
     @property
@@ -93,9 +93,9 @@ class Pending:
         """All requests, repairs aside; none where a reply is still to come."""
         return self.stage.requests(self.plan, self.task, self.texts) if self.is_ready else ()
 
-    async def answered(self, writer: Any, ask: Ask) -> Judgement:
+    async def answer(self, writer: Any, ask: Ask) -> Judgement:
         """Have the judge answer, and save what the store does not have of it yet."""
-        judgement = await self.stage.work(self.plan, self.task, self.texts, ask)
+        judgement = await self.stage.judge(self.plan, self.task, self.texts, ask)
         if not judgement.interrupted:
             record = self.record(judgement)
             expected = dict.fromkeys(self.earlier or ()) | dict(record.document)
@@ -107,37 +107,37 @@ class Pending:
         """Return the record of the answer."""
         shown = tuple(state.stored for state in self.shown if state.stored)
         fields = {"kind": self.stage.name} | ({"day": self.task.day} if self.task.day else {})
-        fields |= _identity(self.task, shown, self.question(self.task))
+        fields |= _identity(self.task, shown, self.question_hash(self.task))
         return annotation_record(shown[0].run_id, self.plan.study.name, judgement, **fields)
 
 
-def is_usable(run: Stored | None) -> bool:
+def is_usable(run: StoredRun | None) -> bool:
     """Return whether a reply can be shown: it is there, and the study does not leave it out."""
     return run is not None and not (run.failure or run.excluded)
 
 
 def annotations(
-    stage: Stage, plan: Plan, store: Store, tasks: Sequence[Task], replies: Replies
+    stage: Stage, plan: Plan, store: Store, tasks: Sequence[Task], replies: RunsByKey
 ) -> dict[Task, Document]:
     """Return the annotations of a stage that answer what would be asked now about the replies of now, by task."""
     if not tasks:
         return {}
-    question = _questions(stage, plan)
+    question_hash = _question_hasher(stage, plan)
     query = {"study": plan.study.name, "kind": stage.name}
     stored = {_address(row["judge"], row): row for row in store.each_where(Annotation, query)}
     present = {}
     for task in tasks:
-        if shown := task.shown(replies):
-            document = stored.get(_address(task.judge.role, _identity(task, shown, question(task))))
+        if shown := task.usable_runs(replies):
+            document = stored.get(_address(task.judge.role, _identity(task, shown, question_hash(task))))
             if document is not None:
                 present[task] = document
     return present
 
 
 def pending_tasks(
-    stage: Stage, plan: Plan, store: Store, states: Iterable[RunState], *, again: bool = False
+    stage: Stage, plan: Plan, store: Store, states: Iterable[RunState], *, all_tasks: bool = False
 ) -> tuple[list[Pending], dict[str, set[str]]]:
-    """Return the tasks about some runs that have no answer, with ``again`` all, and the calls of answers by role."""
+    """Return the tasks about some runs without an answer (``all_tasks``: all), and the calls of answers by role."""
     if not (tasks := [*stage.tasks(plan, store)]):
         return [], defaultdict(set)
     by_key = {state.run.key: state for state in states}
@@ -155,32 +155,32 @@ def pending_tasks(
         else:
             calls = [earlier["call_id"]] if earlier and earlier["answered"] else []
         answered[task.judge.role].update(calls)
-        if again or not calls:
+        if all_tasks or not calls:
             wanted.append((task, shown))
     texts = reply_texts(store, (state.stored for _, shown in wanted for state in shown if state.stored))
-    pending, question = [], _questions(stage, plan)
+    pending, question_hash = [], _question_hasher(stage, plan)
     for task, shown in wanted:
         seen = tuple(text for state in shown if (text := state.reply(texts)) is not None)
-        pending.append(Pending(stage, plan, task, shown, seen, question, present.get(task)))
+        pending.append(Pending(stage, plan, task, shown, seen, question_hash, present.get(task)))
     return pending, answered
 
 
 def unpaid(
-    stage: Stage, plan: Plan, store: Store, call_ids: Collection[str], *, again: bool = False
+    stage: Stage, plan: Plan, store: Store, call_ids: Collection[str], *, all_tasks: bool = False
 ) -> list[Pending]:
-    """Return what has still to be asked about the replies that are in the store; with ``again`` all of it."""
-    tasks, _ = pending_tasks(stage, plan, store, stored_states(plan, store, call_ids), again=again)
-    return [task for task in tasks if task.is_ready]
+    """Return what has still to be asked about the replies that are in the store; with ``all_tasks`` all of it."""
+    pending, _ = pending_tasks(stage, plan, store, stored_states(plan, store, call_ids), all_tasks=all_tasks)
+    return [item for item in pending if item.is_ready]
 
 
-def requests_of(tasks: Iterable[Pending]) -> list[ModelRequest]:
+def requests_of(pending: Iterable[Pending]) -> list[ModelRequest]:
     """Return the requests of some tasks, repairs aside."""
-    return [request for task in tasks for request in task.requests]
+    return [request for item in pending for request in item.requests]
 
 
 def stage_requests(stage: Stage, plan: Plan, store: Store) -> list[ModelRequest]:
     """Return every request of a stage about the replies that are there, to estimate the cost."""
-    return requests_of(unpaid(stage, plan, store, plan.call_ids, again=True))
+    return requests_of(unpaid(stage, plan, store, plan.call_ids, all_tasks=True))
 
 
 def unpaid_by_role(
@@ -190,18 +190,18 @@ def unpaid_by_role(
 
     Equal requests are one call. Of a reply that is still to come nobody knows whether it will equal another.
     """
-    tasks, paid = pending_tasks(stage, plan, store, states)
-    calls: list[set[Any]] = [{request.identity() for request in pending.requests} for pending in tasks]
+    pending, paid = pending_tasks(stage, plan, store, states)
+    calls: list[set[Any]] = [{request.identity() for request in item.requests} for item in pending]
     # A process that was killed may have left answers in the ledger of which the store has no annotation.
     in_ledger = set(Ledger(store, plan.study.name).prefetch(chain.from_iterable(calls)))
     unpaid_tasks: dict[str, list[tuple[Pending, float]]] = defaultdict(list)
     counted = set(in_ledger)
-    for pending, ids in zip(tasks, calls, strict=True):
-        judge = pending.task.judge
+    for item, ids in zip(pending, calls, strict=True):
+        judge = item.task.judge
         # Runs of one call will have one reply.
-        ids = ids or {(judge.role, judge.repeat, *(state.run.call_id for state in pending.shown))}
+        ids = ids or {(judge.role, judge.repeat, *(state.run.call_id for state in item.shown))}
         if new := ids - counted:
-            unpaid_tasks[judge.role].append((pending, len(new) / len(ids)))
+            unpaid_tasks[judge.role].append((item, len(new) / len(ids)))
         counted |= new
         paid[judge.role] |= ids & in_ledger
     return unpaid_tasks, paid
@@ -240,8 +240,8 @@ def count_line(counts: Mapping[str, Any]) -> str:
     return line + "".join(f", {number} x {reason}" for reason, number in counts["unread"].items())
 
 
-def _questions(stage: Stage, plan: Plan) -> Callable[[Task], str]:
-    """Return what gives the hash of a question, its replies aside: of judge, prompt, wording and settings."""
+def _question_hasher(stage: Stage, plan: Plan) -> Callable[[Task], str]:
+    """Return a function that hashes the question of a task (judge, prompt, wording, settings) without its replies."""
 
     @cache
     def of(role: str, prompt_ids: tuple[str, ...], day: str) -> str:
@@ -253,12 +253,12 @@ def _questions(stage: Stage, plan: Plan) -> Callable[[Task], str]:
     return lambda task: of(task.judge.role, tuple(key[0] for key in task.runs), task.day)
 
 
-def _identity(task: Task, shown: Sequence[Stored], question: str) -> Document:
+def _identity(task: Task, shown: Sequence[StoredRun], question_hash: str) -> Document:
     """Return the fields by which the annotation of a task of a judge is found in the store."""
     return {
         "context": task.context or "".join(run.run_id for run in shown[1:]),
         "shown": [{"run_id": run.run_id, "blob_id": run.blob_id} for run in shown],
-        "question": question,
+        "question": question_hash,
     }
 
 

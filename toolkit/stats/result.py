@@ -14,7 +14,7 @@ from typing import Any, Self
 import pandas as pd
 
 from toolkit.stats import WORDS
-from toolkit.words import DIMENSIONS, SCORE, counted, coverage, one_line
+from toolkit.words import DIMENSIONS, SCORE, counted, level_words, one_line
 
 ROUNDING = 1e-12  # what is smaller than this share of the size of the numbers is rounding, not data
 COLUMNS = (
@@ -198,7 +198,7 @@ class Estimate:
         text = f"{self.name} = {estimate}"
         degrees = "" if self.degrees is None else f", {self.degrees:.1f} degrees of freedom"
         if ends:
-            text += f", {coverage(self.confidence)} interval {ends} ({self.method}{degrees})"
+            text += f", {level_words(self.confidence)} interval {ends} ({self.method}{degrees})"
         if self.p_value is not None:
             text += f", p = {self.p_value:.3g}"
             if self.correction != "none":
@@ -526,7 +526,7 @@ def _numbers(result: Estimate) -> tuple[str, str]:
     if result.estimate is None:
         return "not estimable", result.why_no_number
     estimate, ends = result.rounded
-    level = "" if result.confidence == CONFIDENCE else f" ({coverage(result.confidence)})"
+    level = "" if result.confidence == CONFIDENCE else f" ({level_words(result.confidence)})"
     return estimate, ends and ends + level
 
 

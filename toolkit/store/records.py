@@ -26,11 +26,11 @@ _OPTIONAL = (
     "reply_policy", "reasoning_effort", "reasoning_tokens",
 )  # fmt: skip
 """Fields that a run may lack."""
-_FIELDS = tuple(
+_JUDGEMENT_FIELDS = tuple(
     field.name for field in fields(Judgement) if field.name not in ("rubric_digest", "interrupted")
 )
 MOMENTS = ("created_at", "updated_at")
-_STORED = (
+_RUN_FIELDS = (
     "study", "call_id", "run_id", "prompt_id", "model", "repeat", "status", "failure", "output_blob_id", "defect",
     "reply_policy", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "finish_reason", "tokens.output",
 )  # fmt: skip
@@ -38,7 +38,7 @@ _STORED = (
 
 def run_records(
     key: Fields,
-    about: Fields,
+    description: Fields,
     answers: Sequence[Answer],
     *,
     defect: str | None = None,
@@ -52,7 +52,7 @@ def run_records(
     tokens = {name: getattr(usage, name) for name in ("input", "output", "total", "estimated")}
     cost = sum(answer.aud_cost for answer in answers)
     run = {
-        **about,
+        **description,
         "status": "succeeded",
         "tokens": tokens,
         "economics": {"aud_cost": cost, "latency_ms": answer.latency_ms},
@@ -71,17 +71,17 @@ def run_records(
     return Record("output_blobs", blob, key, None), record
 
 
-def failed_run_record(key: Fields, about: Fields, failure: str) -> Record:
+def failed_run_record(key: Fields, description: Fields, failure: str) -> Record:
     """Return the record of a run that got no reply, with its reason."""
-    return _record("runs", key, {**about, "status": "failed", "failure": failure}, run_id=str(ULID()))
+    return _record("runs", key, {**description, "status": "failed", "failure": failure}, run_id=str(ULID()))
 
 
 def annotation_record(run_id: str, study: str, judgement: Judgement, **fields: Any) -> Record:
-    """Return the record of an annotation: of a judgement, or of the kind that ``fields`` name, with what it is of."""
-    content = {name: getattr(judgement, name) for name in _FIELDS}
+    """Return the record of an annotation: of a judgement, unless ``fields`` name another kind and its context."""
+    content = {name: getattr(judgement, name) for name in _JUDGEMENT_FIELDS}
     content["call_ids"] = list(judgement.call_ids)
     key = {"run_id": run_id, "judge": content.pop("judge"), "call_id": content.pop("call_id")}
-    # Two pairs, or two anchor sets of one day, may share a call: each has a record of its own.
+    # Two pairwise comparisons, or two anchor sets of one day, may share a call: each has a record of its own.
     key["context"] = fields.pop("context", "")
     if not judgement.reference:
         del content["reference"]
@@ -112,40 +112,40 @@ def evaluation_fields(
     }
 
 
-def _record(collection: str, key: Fields, content: Fields, **first: Any) -> Record:
-    """Return a record as `toolkit.store.documents` describes it; ``first`` is never changed afterwards."""
+def _record(collection: str, key: Fields, content: Fields, **insert: Any) -> Record:
+    """Return a record as `toolkit.store.documents` describes it; ``insert`` is written with a new document only."""
     # Built by hand: a document class takes four times as long, and there are many thousands. A test compares
     # each kind of record with its class.
     absent = [name for name in _OPTIONAL if content.get(name) is None] if collection == "runs" else []
     present = {name: value for name, value in content.items() if name not in absent}
     now = utc_now()
-    # Only these fields are changed: an evaluation of the same call stays, because another process may
-    # have judged the run meanwhile. A field that this version lacks goes: a success keeps no failure.
+    # Only these fields are set: an evaluation that another process wrote meanwhile stays. Absent optional fields are
+    # removed: a success keeps no failure.
     change: Document = {"$set": present, **TOUCH}
     if absent:
         change["$unset"] = dict.fromkeys(absent, "")
-    return Record(collection, {**key, **present, **first, "created_at": now, "updated_at": now}, key, change)
+    return Record(collection, {**key, **present, **insert, "created_at": now, "updated_at": now}, key, change)
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredRun:
     """A run as it stands in the store."""
 
     document_id: Any  # the store's own key, by which a document is changed fastest
     run_id: str
     blob_id: str | None
     failure: str | None
-    excluded: str | None  # why no judge sees the reply
-    policy: str | None  # what the study said should become of a reply that is not whole
     defect: str | None
+    policy: str | None  # what the study said should become of a reply that is not whole
+    excluded: str | None  # why no judge sees the reply
     judged: bool
     ensemble_key: str | None  # what it was judged under, ``None`` when a judge has still to answer
-    judge_calls: Mapping[str, str]  # of the judgements that count, by role
+    judge_calls: Mapping[str, str]  # call ids of the judgements that count, by label (`judge_label`)
     finish_reason: str | None
     output_tokens: int | None
 
 
-def stored_runs(store: Store, study: str, call_ids: Collection[str]) -> dict[tuple[str, str, int], Stored]:
+def stored_runs(store: Store, study: str, call_ids: Collection[str]) -> dict[tuple[str, str, int], StoredRun]:
     """Return the runs of a study that the given calls answer, by prompt id, model and repeat."""
     runs = run_documents(store, study, call_ids)
     return {(run["prompt_id"], run["model"], run["repeat"]): stored_run(run) for run in runs}
@@ -155,7 +155,7 @@ def run_documents(
     store: Store, study: str, call_ids: Collection[str], *, leave_out: str = ""
 ) -> Iterator[Document]:
     """Yield the raw runs of a study that the given calls answer, with the fields that say how they stand."""
-    fields = [name for name in _STORED if name != leave_out]
+    fields = [name for name in _RUN_FIELDS if name != leave_out]
     if len(call_ids) <= CHUNK:
         rows: Iterable[Document] = store.find_by(documents.Run, "call_id", call_ids, only=fields)
     else:  # one cursor over all of them: each part of a list of ids would read the collection again
@@ -165,7 +165,7 @@ def run_documents(
     yield from (run for run in rows if run["study"] == study)
 
 
-def stored_after(record: Record, earlier: Fields | None) -> Stored:
+def stored_after(record: Record, earlier: Fields | None) -> StoredRun:
     """Return a run as it stands once its record is written, over the document that was there before it, if any."""
     if earlier is None or record.change is None:
         return stored_run(record.document)
@@ -173,18 +173,18 @@ def stored_after(record: Record, earlier: Fields | None) -> Stored:
     return stored_run({name: value for name, value in changed.items() if name not in removed})
 
 
-def stored_run(run: Fields) -> Stored:
+def stored_run(run: Fields) -> StoredRun:
     """Return a raw run as it stands."""
     defect, policy = run.get("defect"), run.get("reply_policy")
     judged = run if is_current(run) else {}
-    return Stored(
+    return StoredRun(
         document_id=run["_id"],
         run_id=run["run_id"],
         blob_id=run.get("output_blob_id"),
         failure=run.get("failure") or "unknown" if run["status"] == "failed" else None,
-        excluded=None if policy == "keep" else defect,
-        policy=policy,
         defect=defect,
+        policy=policy,
+        excluded=None if policy == "keep" else defect,
         judged=bool(judged.get("judged")),
         ensemble_key=judged.get("ensemble_key"),
         judge_calls=judged.get("judge_calls") or {},
@@ -237,7 +237,7 @@ def stored_records(store: Store, study: str, call_ids: Iterable[str]) -> StoredR
     )
 
 
-def reply_texts(store: Store, runs: Iterable[Stored]) -> dict[str, str]:
+def reply_texts(store: Store, runs: Iterable[StoredRun]) -> dict[str, str]:
     """Return the replies of runs by the id of their text."""
     ids = (run.blob_id for run in runs if run.blob_id)
     blobs = store.find_by(documents.OutputBlob, "blob_id", ids, only=("blob_id", "content"))
@@ -264,7 +264,7 @@ def judgements_of(
 
 
 def stored_judgements(
-    store: Store, runs: Iterable[Stored], rubric_hash: str
+    store: Store, runs: Iterable[StoredRun], rubric_hash: str
 ) -> dict[str, dict[str, Judgement]]:
     """Return the judgements of runs under one rubric that count, by run id and label (`judge_label`)."""
     counting = {run.run_id: run.judge_calls for run in runs if run.judge_calls}
@@ -279,13 +279,13 @@ def stored_judgements(
 
 def judgement_of(document: Fields) -> Judgement:
     """Return a judgement as it was when it was written."""
-    fields = {name: document[name] for name in _FIELDS if name in document}
+    fields = {name: document[name] for name in _JUDGEMENT_FIELDS if name in document}
     fields |= {"rubric_digest": document["rubric_hash"], "call_ids": tuple(document.get("call_ids", ()))}
     return Judgement(**fields)
 
 
-def completed(store: Store, run: Stored, judgements: Sequence[Judgement]) -> list[Judgement]:
-    """Return the judgements of a run without those that are interrupted, or in their place what the run names."""
+def with_earlier(store: Store, run: StoredRun, judgements: Sequence[Judgement]) -> list[Judgement]:
+    """Return the judgements of a run, interrupted ones replaced by the earlier ones that it names, or left out."""
     if not any(judgement.interrupted for judgement in judgements):
         return list(judgements)
     earlier = stored_judgements(store, [run], judgements[0].rubric_digest).get(run.run_id, {})
@@ -293,5 +293,5 @@ def completed(store: Store, run: Stored, judgements: Sequence[Judgement]) -> lis
         earlier.get(judgement.label, judgement) if judgement.interrupted else judgement
         for judgement in judgements
     )
-    calls = {judgement.call_id for judgement in judgements}  # not those under other settings
+    calls = {judgement.call_id for judgement in judgements}  # no earlier judgement under other settings
     return [judgement for judgement in best if not judgement.interrupted and judgement.call_id in calls]

@@ -35,7 +35,7 @@ from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.prompt_length.information import INFORMATION_PAIRS, LENGTH_PAIRS
 from toolkit.stats.result import Estimate, digits_apart, estimates_frame
 from toolkit.thesis.methods import data_file
-from toolkit.words import agreeing, choices, counted, coverage, joined, one_line, scale_words, total_aud
+from toolkit.words import agreeing, choices, counted, joined, level_words, one_line, scale_words, total_aud
 
 if TYPE_CHECKING:
     from toolkit.stats.result import Result
@@ -192,7 +192,7 @@ def _interval(number: Estimate, reference: float = 0.0) -> str:
     parts = []
     if number.low is not None or number.high is not None:
         _, low, high = _rounded(number.estimate, number.low, number.high, reference=reference)
-        parts.append(f"{coverage(number.confidence)} interval [{low or 'no end'}, {high or 'no end'}]")
+        parts.append(f"{level_words(number.confidence)} interval [{low or 'no end'}, {high or 'no end'}]")
     if number.p_value is not None:
         parts.append(_p_value(number))
     if number.estimate is not None and number.reason:

@@ -27,7 +27,7 @@ from toolkit.runs.provenance import asked_models, rates_sentence
 from toolkit.stats import WORDS
 from toolkit.stats.inference.clusters import units_words
 from toolkit.stats.result import GROUPS, Estimate
-from toolkit.words import LENGTH_BINS, agreeing, cents, counted, joined, total_aud
+from toolkit.words import LENGTH_BINS, agreeing, amount_text, counted, joined, total_aud
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -326,7 +326,7 @@ def templates() -> Environment:
         finalize=_on_a_line,
     )
     environment.globals |= {
-        "agreeing": agreeing, "aud": cents, "cite": _cite, "defects": DEFECTS, "counted": counted,
+        "agreeing": agreeing, "aud": amount_text, "cite": _cite, "defects": DEFECTS, "counted": counted,
         "escape_breaking": escape_breaking, "flaws": KINDS,
         "joined": joined, "length_bins": LENGTH_BINS, "packages_used": packages_used,
         "parts": parts, "rates_sentence": rates_sentence,

@@ -15,7 +15,7 @@ from toolkit.stats.inference.proportions import clopper_pearson, rate_mean
 from toolkit.stats.inference.run_table import need_labelled
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 
-ROUND = 2  # bases asked between two decisions, so that what is counted is the design and not the round
+BASES_PER_ROUND = 2  # small, so that designs are compared and not round sizes
 
 Choose = Callable[[sequential.Bank, np.ndarray, np.ndarray, np.ndarray, int, int], np.ndarray]
 """Bank, rows sampled, those with scores, their scores (n x M), seed and count in, the next rows out."""
@@ -45,12 +45,12 @@ def benchmark_designs(
     Each design asks two bases at a time until the widest interval of a difference is at most ``target_width``.
 
     ``scores`` has model, base, length_bin and the score of every model on every base; bases without all of them are
-    left out, and 12 are needed. ``bank`` is that of `read_bank`, with cost in ``cost_unit`` a base. The baseline is
+    left out, and 12 are needed. ``bank`` is that of `read_bank`, with cost in ``cost_unit`` per base. The baseline is
     commonly random sampling of common items; `toolkit.adaptive.rounds` has both choices.
 
     Trials have design, seed, bases and cost when the width was reached, covered (share of the differences whose
     interval has the truth), always_covered (at every look), all_covered (all differences), and at the equal cost: tau,
-    score_error and width. Curves have one row a design, seed and round: bases, cost, and the width by then.
+    score_error and width. Curves have one row per design, seed and round: bases, cost, and the width by then.
 
     For each design: median cost and bases to the width; the ratio of its cost to the baseline's with the same seed;
     coverage of the differences on the full bank, when the width is reached, at every look, and of all jointly; and at
@@ -70,9 +70,9 @@ def benchmark_designs(
         )
     read = sequential.read_bank(bank[scored])
     values = means.loc[list(read.bases)].to_numpy(float)
-    trials = ((read, values, seed) for seed in range(seeds))
+    setups = ((read, values, seed) for seed in range(seeds))
     notes = sequential.left_out_note(bank.loc[~scored, "base"].tolist())
-    return trials_summary(trials, designs, target_width, cost_unit, notes)
+    return trials_summary(setups, designs, target_width, cost_unit, notes)
 
 
 @dataclass(frozen=True)
@@ -95,25 +95,25 @@ def _trial(
     budget: float,
 ) -> _Trial:
     """Sample bases until both the width and the budget are reached."""
-    model = bank if design.calibrated else bank.plain()
+    design_bank = bank if design.calibrated else bank.plain()
     bound, sample = sequential.boundary(sequential.LOOKS), np.empty(0, dtype=int)
     cost, bases, half, fits = list[float](), list[int](), list[float](), list[sequential.Fit]()
     while len(sample) < len(values) and not (half and 2 * min(half) <= target and cost[-1] >= budget):
-        count = ROUND if len(sample) >= sequential.LEAST else sequential.LEAST
+        count = BASES_PER_ROUND if len(sample) >= sequential.LEAST else sequential.LEAST
         chosen = design.choose(bank, sample, sample, values[sample], seed, count)
         sample = np.concatenate([sample, chosen])
-        means = sequential.fit(model, sample, values[sample])
-        if means is not None:
-            _, error, degrees = means.pairs()
+        fitted = sequential.fit(design_bank, sample, values[sample])
+        if fitted is not None:
+            _, error, degrees = fitted.pairs()
             cost.append(float(bank.costs[sample].sum()))
             bases.append(len(sample))
             half.append(sequential.widest_half(error, degrees, bound))
-            fits.append(means)
+            fits.append(fitted)
     return _Trial(np.array(cost), np.array(bases), np.array(half), fits, bound)
 
 
 def trials_summary(
-    trials: Iterable[tuple[sequential.Bank, np.ndarray, int]],
+    setups: Iterable[tuple[sequential.Bank, np.ndarray, int]],
     designs: Sequence[BenchmarkDesign],
     target: float,
     unit: str = "AUD",
@@ -122,13 +122,13 @@ def trials_summary(
     """Return the summary of designs tried on banks, each with its true scores and a seed."""
     if not target > 0:
         raise InputError(f"benchmark: target_width is {target!r}; give a number above 0")
-    banks = list(trials)
+    banks = list(setups)
     budget = 0.0
     rows: list[dict[str, object]] = []
     curves: list[pd.DataFrame] = []
     for design in designs:
         runs = [_trial(bank, values, design, seed, target, budget) for bank, values, seed in banks]
-        if not rows:
+        if not rows:  # the budget is the median cost of the baseline, which runs again with it
             budget = float(np.median([run.cost[run.half * 2 <= target][0] for run in runs]))
             runs = [_trial(bank, values, design, seed, target, budget) for bank, values, seed in banks]
         rows += [
@@ -160,28 +160,28 @@ def _row(run: _Trial, values: np.ndarray, target: float, budget: float) -> dict[
     """Return the results of one trial where its width was reached, and at the last round within the budget."""
     truth = values.mean(axis=0)
     first, second = np.triu_indices(len(truth), 1)
-    stop = int(np.argmax(2 * run.half <= target))
+    at_width = int(np.argmax(2 * run.half <= target))
     inside = []
-    share = np.minimum(target / (2 * np.maximum(run.half, 1e-150)), 1.0) ** 2
-    # The first rounds with each share of the information.
+    information = np.minimum(target / (2 * np.maximum(run.half, 1e-150)), 1.0) ** 2
+    # The four looks: the first round at which 1/4, 2/4, 3/4 and all of the information is there.
     for look in np.unique(
-        [np.argmax(share >= k / sequential.LOOKS - ROUNDING) for k in range(1, sequential.LOOKS + 1)]
+        [np.argmax(information >= k / sequential.LOOKS - ROUNDING) for k in range(1, sequential.LOOKS + 1)]
     ):
         estimate, error, degrees = run.fits[look].pairs()
         half, _ = sequential.half_widths(error, degrees, run.bound, target, float(run.half[look]))
         inside.append(np.abs(estimate - (truth[first] - truth[second])) <= half + 1e-12)
     covered = inside[-1]
-    equal = max(int(np.searchsorted(run.cost, budget * (1 + 1e-12), side="right")) - 1, 0)
-    means = run.fits[equal].means
+    at_budget = max(int(np.searchsorted(run.cost, budget * (1 + 1e-12), side="right")) - 1, 0)
+    means = run.fits[at_budget].means
     return {
-        "bases": int(run.bases[stop]),
-        "cost": float(run.cost[stop]),
+        "bases": int(run.bases[at_width]),
+        "cost": float(run.cost[at_width]),
         "covered": float(covered.mean()),
         "always_covered": float(np.all(inside, axis=0).mean()),
         "all_covered": bool(covered.all()),
         "tau": float(stats.kendalltau(means, truth, variant="b").statistic),
         "score_error": float(np.sqrt(((means - truth) ** 2).mean())),
-        "width": float(2 * run.half[equal]),
+        "width": float(2 * run.half[at_budget]),
     }
 
 
@@ -232,11 +232,11 @@ def sample_taxonomy(
 ) -> Result:
     r"""Return what a sample of bases covers of its bank.
 
-    ``prompts`` is the bank, one row a prompt with base and the columns of ``by``, whose values make the cells; an
+    ``prompts`` is the bank, one row per prompt with base and the columns of ``by``, whose values make the cells; an
     empty csf is a value of its own. ``asked`` are bases, each with its whole block.
 
-    Shares of the values of each column, and of the cells, that the sample has; and the Jensen-Shannon divergence
-    (nats) of its cells to the bank's, with p the share of 999 random samples of as many bases that are as far.
+    Shares of the values of each column, and of the cells, that the sample has; Jensen-Shannon divergence (nats) to the
+    bank's cells, with p the share of samples, this one and 999 random ones of equal size, at least as far.
 
     References
     ----------

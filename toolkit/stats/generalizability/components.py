@@ -18,7 +18,7 @@ EMS = "expected mean squares"
 UNEQUAL = "expected mean squares of cells of unequal size (Henderson 1953)"
 GENERALIZED = "generalized interval from chi-squares of the mean squares (Weerahandi 1993)"
 DRAWS = 10_000
-UNIT = "squared score points"
+SQUARED_POINTS = "squared score points"
 _MANY_AT_AN_END = 0.2
 _MANY_LEFT_OUT = 0.1
 
@@ -98,7 +98,7 @@ def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -
     nonnegative = np.maximum(fit.raw, 0.0)
 
     def component(index: int, name: str) -> Estimate:
-        empty = Estimate(name, unit=UNIT, n=table.n, missing=table.missing)
+        empty = Estimate(name, unit=SQUARED_POINTS, n=table.n, missing=table.missing)
         if fit.problem:
             return empty.not_estimable(fit.problem)
         raw = float(fit.raw[index]) * square
@@ -121,7 +121,7 @@ def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -
         method=method,
         notes=table.notes if fit.problem else (*_notes(table, fit), *cautions),
         cautions=tuple(cautions),
-        asked=design,
+        requested_design=design,
         table=table,
         fit=fit,
         draws=draws,

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
 from toolkit.stats.generalizability.components import (
-    UNIT,
+    SQUARED_POINTS,
     Design,
     VarianceComponents,
     interval_of,
@@ -30,28 +30,28 @@ PHI = "Phi"
 def weights(
     design: Design, of: Sequence[str], fixed: Sequence[str], counts: Mapping[str, ArrayLike]
 ) -> np.ndarray:
-    r"""Return what each component counts for in universe score, relative and absolute error of a decision study.
+    r"""Return the weights of all components in universe score, relative error and absolute error variance (axis 0).
 
-    An effect is divided by the counts of its factors outside the object; arrays of counts are many studies, the last
-    axis. It is universe score variance where it has the object and otherwise fixed factors only, relative error where
-    it has the object and a random factor, absolute error where it has a random one (Brennan 2001, sections 4.1, 4.3).
+    An effect is divided by the counts of its factors outside the object; arrays of counts are many studies (last axis).
+    An effect is universe score variance where it has the object and else fixed factors only, relative error where it
+    has the object and a random factor, absolute error where it has a random one (Brennan 2001, 4.1, 4.3).
     """
-    objects, unsampled = set(of), set(of) | set(fixed)
+    objects, not_random = set(of), set(of) | set(fixed)
     ones = np.ones(np.broadcast_shapes(*map(np.shape, counts.values())))
     rows = []
     for effect in design.effects:
         share = ones / math.prod(np.asarray(counts[name]) for name in effect - objects)
-        random = bool(effect - unsampled)
-        mine = bool(effect & objects)
-        rows.append((share * (mine and not random), share * (mine and random), share * random))
+        random = bool(effect - not_random)
+        has_object = bool(effect & objects)
+        rows.append((share * (has_object and not random), share * (has_object and random), share * random))
     return np.stack(rows, axis=1)
 
 
-def coefficients(components: np.ndarray, by: np.ndarray) -> dict[str, np.ndarray]:
+def coefficients(estimates: np.ndarray, error_weights: np.ndarray) -> dict[str, np.ndarray]:
     """Return variances and coefficients of components, one set or many; negative ones count as 0."""
-    nonnegative = np.maximum(components, 0.0)
-    universe, relative, absolute = (nonnegative @ weight for weight in by)
-    floor, values = ROUNDING * (nonnegative @ np.ones_like(by[0])), {"universe": universe}
+    nonnegative = np.maximum(estimates, 0.0)
+    universe, relative, absolute = (nonnegative @ weight for weight in error_weights)
+    floor, values = ROUNDING * (nonnegative @ np.ones_like(error_weights[0])), {"universe": universe}
     for name, error, coefficient in (("relative", relative, E_RHO2), ("absolute", absolute, PHI)):
         total, nothing = universe + error, np.full(np.shape(universe), np.nan)
         values |= {name: error, f"sem {name}": np.sqrt(error)}
@@ -63,9 +63,9 @@ SEM_UNIT = "score points"
 _RESULTS = (
     (PHI, PHI, "none"),
     (E_RHO2, E_RHO2, "none"),
-    ("universe score variance", "universe", UNIT),
-    ("absolute error variance", "absolute", UNIT),
-    ("relative error variance", "relative", UNIT),
+    ("universe score variance", "universe", SQUARED_POINTS),
+    ("absolute error variance", "absolute", SQUARED_POINTS),
+    ("relative error variance", "relative", SQUARED_POINTS),
     ("SEM of the score", "sem absolute", SEM_UNIT),
     ("SEM of comparisons", "sem relative", SEM_UNIT),
 )
@@ -77,14 +77,14 @@ class Generalizability(Result):
 
     def rows(self) -> list[Row]:
         """Return coefficients, error variances, then components."""
-        kinds = {"none": "coefficient", UNIT: "variance"}
+        kinds = {"none": "coefficient", SQUARED_POINTS: "variance"}
         rows = [(kinds.get(result.unit, "standard error"), result) for result in self.results]
         return [*rows, *(("component", result) for result in self.components.components)]
 
     def sentence(self) -> str:
         """Return both coefficients in words ready for the thesis."""
         over = ", ".join(f"{count} {name}{'s' * (count != 1)}" for name, count in self.counts.items())
-        heads = self.components.asked.heads(frozenset(self.of))
+        heads = self.components.requested_design.heads(frozenset(self.of))
         subject = f"Mean scores per {heads} over {over or 'nothing else'}"
         return f"{subject}: {self.phi.sentence()} {self.e_rho2.sentence()}"
 
@@ -126,21 +126,21 @@ def generalizability_study(
     (0.9093, 0.6201)
     """
     objects = _checked_factors(components, (of,) if isinstance(of, str) else of)
-    unsampled = _checked_factors(components, fixed)
-    if set(objects) & set(unsampled):
+    fixed_factors = _checked_factors(components, fixed)
+    if set(objects) & set(fixed_factors):
         raise InputError(f"generalizability of {', '.join(objects)}: the object cannot be fixed as well")
     levels = {} if components.problem else components.table.levels
     over = {name: count for name, count in levels.items() if name not in objects}
-    reason = _reason(components, objects, unsampled)
+    reason = _reason(components, objects, fixed_factors)
     table = components.table
     empty = [Estimate(name, unit=unit, n=table.n, missing=table.missing) for name, _, unit in _RESULTS]
     results = tuple(estimate.not_estimable(reason) for estimate in empty)
     if not reason:
-        results = _estimates(components, weights(table.design, objects, unsampled, over))
+        results = _estimates(components, weights(table.design, objects, fixed_factors, over))
     return Generalizability(
         "generalizability_study",
         of=objects,
-        fixed=unsampled,
+        fixed=fixed_factors,
         counts=over,
         results=results,
         components=components,
@@ -148,38 +148,38 @@ def generalizability_study(
     )
 
 
-def _estimates(components: VarianceComponents, by: np.ndarray) -> Estimates:
+def _estimates(components: VarianceComponents, error_weights: np.ndarray) -> Estimates:
     """Return every result in its order, from the components and from their draws."""
     draws, scale = components.draws, components.table.scale
-    draws_of_coefficients = None if draws is None else coefficients(draws, by)
-    point = coefficients(components.fit.raw, by)
-    power = {"none": 1.0, UNIT: scale**2, SEM_UNIT: scale}
-    first, cautions = components.components[0], "; ".join(components.cautions)
+    draws_of_coefficients = None if draws is None else coefficients(draws, error_weights)
+    point = coefficients(components.fit.raw, error_weights)
+    factor = {"none": 1.0, SQUARED_POINTS: scale**2, SEM_UNIT: scale}
+    pattern, cautions = components.components[0], "; ".join(components.cautions)
 
     def filled(name: str, key: str, unit: str) -> Estimate:
         result = replace(
-            first, name=name, unit=unit, estimate=None, low=None, high=None, note=cautions, reason=""
+            pattern, name=name, unit=unit, estimate=None, low=None, high=None, note=cautions, reason=""
         )
         if not np.isfinite(point[key]):
             return result.not_estimable("there is no variance to share out")
-        result = result.with_value(float(point[key]) * power[unit])
+        result = result.with_value(float(point[key]) * factor[unit])
         if draws_of_coefficients is None:
-            return result.no_interval(first.reason)
+            return result.no_interval(pattern.reason)
         low, high = interval_of(draws_of_coefficients[key][np.isfinite(draws_of_coefficients[key])])
-        return replace(result, low=low * power[unit], high=high * power[unit])
+        return replace(result, low=low * factor[unit], high=high * factor[unit])
 
     return tuple(filled(*row) for row in _RESULTS)
 
 
 def _checked_factors(components: VarianceComponents, names: Sequence[str]) -> tuple[str, ...]:
     """Return factors with what they are nested in, refusing those that the study does not have."""
-    factors = components.asked.factors
+    factors = components.requested_design.factors
     unknown = [name for name in names if name not in factors]
     if unknown:
         raise InputError(
             f"factor {unknown[0]!r}: not in the design; {choices(unknown[0], factors, 'it has')}"
         )
-    closed = components.asked.closure(names)
+    closed = components.requested_design.closure(names)
     return tuple(name for name in factors if name in closed)
 
 
@@ -230,7 +230,7 @@ class DecisionPlan:
         if self.aud is not None:
             # A cost that is not nothing does not read 0.00.
             text += f", {self.aud:{'.2f' if self.aud >= 1 or self.aud == 0 else '.3g'}} AUD"
-        text += f"; it is then {self.reached:.3f}"
+        text += f"; the coefficient is then {self.reached:.3f}"
         if self.low is not None and self.high is not None:
             text += f", 95% interval [{self.low:.3f}, {self.high:.3f}]"
         return f"{text}{f' ({self.note})' if self.note else ''}."
@@ -240,7 +240,7 @@ def _plans_sentence(result: Result) -> str:
     return " ".join(plan.sentence() for plan in result.plans)
 
 
-_LIMITS = {"base": 500}  # most levels that are looked at, where not as many as of any other facet
+_LEVEL_LIMITS = {"base": 500}  # most levels tried of a facet; 10 (_FACET_LIMIT) for every other facet
 _FACET_LIMIT = 10
 _LONGEST_CURVE = 20
 _COLUMNS = ("coefficient", "facet", "count", "estimate", "low", "high", "runs", "judgements", "aud")
@@ -264,7 +264,7 @@ def decision_study(result: Generalizability, target: float = 0.90, *, costs: Cos
     plans = [DecisionPlan(name, target, note=result.phi.remarks) for name in (PHI, E_RHO2)]
     curves = pd.DataFrame(columns=list(_COLUMNS))
     if result.phi.estimate is not None:
-        ranges = [np.arange(1, _LIMITS.get(name, _FACET_LIMIT) + 1) for name in facets]
+        ranges = [np.arange(1, _LEVEL_LIMITS.get(name, _FACET_LIMIT) + 1) for name in facets]
         grid = np.array(list(product(*ranges)))
         plans = [designs.cheapest(name, target, grid) for name in (PHI, E_RHO2)]
         curves = designs.curves(ranges)
@@ -296,7 +296,7 @@ class _Designs:
 
     def sizes(self, grid: np.ndarray) -> dict[str, np.ndarray]:
         """Return runs, judgements and AUD of every row of counts; a factor nested in judges takes no new run."""
-        nested, table = self.result.components.asked.nested, self.result.components.table
+        nested, table = self.result.components.requested_design.nested, self.result.components.table
         averaged = tuple(i for i, name in enumerate(table.design.factors) if name not in self.result.of)
         objects = int(table.scored.any(axis=averaged).sum())
         runs = np.full(len(grid), objects * self.costs.runs_per_cell)
@@ -354,11 +354,11 @@ class _Designs:
         return pd.concat(parts, ignore_index=True).astype({"low": "float64", "high": "float64"})
 
 
-ANSWERS = Design(
+ANSWER_DESIGN = Design(
     ("base", "answer", "judge", "repeat"), {"answer": ("base",), "repeat": ("base", "answer", "judge")}
 )
 """Answers within bases, judged by every judge, perhaps several times: how far a score of one answer holds."""
-BASES = Design(("base", "model", "judge", "repeat"), {"repeat": ("base", "model")})
+BASE_DESIGN = Design(("base", "model", "judge", "repeat"), {"repeat": ("base", "model")})
 """Bases by models, each asked several times, by judges: how far the mean of a model or a base holds."""
 _OBJECTS = ("answer", "model", "base")
 
@@ -389,7 +389,7 @@ class StudyGeneralizability(Result):
         return f"{self.score}: {' '.join(parts)}"
 
 
-@over_clusters
+@over_clusters  # adds the column "unit": the cluster of a base, or the base
 def study_generalizability(
     judgements: pd.DataFrame,
     *,
@@ -416,7 +416,7 @@ def study_generalizability(
     frame, costs = _answers(judgements, score), Costs(run_aud, judgement_aud)
     if of != "answer":
         frame, costs, notes = _bases(judgements, score, costs)
-    components = variance_components(frame, ANSWERS if of == "answer" else BASES)
+    components = variance_components(frame, ANSWER_DESIGN if of == "answer" else BASE_DESIGN)
     result = generalizability_study(components, of, fixed=("model",) if of == "base" else ())
     decision = decision_study(result, target, costs=costs)
     notes += result.notes
@@ -468,6 +468,6 @@ def _bases(judgements: pd.DataFrame, score: str, costs: Costs) -> tuple[pd.DataF
                 f"scores are means over the {bins} length bins, which are fixed; a mean needs all of them"
             )
     costs = replace(costs, runs_per_cell=bins, judgements_per_run=max(times, 1))
-    keys.remove("base")  # see `mean_of_units`
+    keys.remove("base")  # bases of one cluster are averaged, so that each cluster counts once
     frame = frame.groupby(keys, sort=False, observed=True, dropna=False)["score"].mean().reset_index()
     return frame.assign(base=frame["unit"]), costs, notes
