@@ -14,7 +14,7 @@ from toolkit.plan import Plan
 from toolkit.store.connection import Store, windows
 from toolkit.store.documents import Annotation, Call, Run
 from toolkit.store.frame_files import typed, types_of
-from toolkit.store.frames import judgements_frame, runs_frame
+from toolkit.store.frames import COLUMNS_OF_RUN, judgements_frame, runs_frame
 from toolkit.store.writer import Fields
 from toolkit.words import choices, suggestion
 
@@ -82,6 +82,8 @@ def planned_judgements(
         where["failed"] = _yes_or_no("failed", filters["failed"])
     if runs is None:
         runs = planned_runs(plan, store, **{name: filters[name] for name in OF_RUNS if name in filters})
+        # The other columns of a large study are as large as what follows.
+        runs = runs[["run_id", "excluded", *COLUMNS_OF_RUN]]
     return judgements_frame(
         store,
         runs,

@@ -24,7 +24,7 @@ from toolkit.words import DIMENSIONS, SCORE, total_aud
 
 RATED_SCORES = (*DIMENSIONS, SCORE)
 _WHERE = ("run_id", "base", "cluster", "length_bin", "length_arm", "model", "repeat")
-_OF_RUN = ("study", "prompt_id", "scenario", *_WHERE[1:])
+COLUMNS_OF_RUN = ("study", "prompt_id", "scenario", *_WHERE[1:])
 """Columns of a run that frames of what was said of it share."""
 _RATED = ["run_id", "base", "cluster", "judge"]
 _AGGREGATED = "ensemble_evaluation.aggregated"
@@ -166,7 +166,7 @@ def judgements_frame(
     query = {"rubric_hash": rubric_hash, **(where or {})}
     unread = [name for name in _NOT_OF_JUDGEMENT if counting_only or name != "updated_at"]
     counting = ("run_id", "judge_calls", "judged_blob_id", "output_blob_id")
-    of_run = runs.loc[~runs["excluded"]].sort_values(list(_ORDER)).set_index("run_id")[list(_OF_RUN)]
+    of_run = runs.loc[~runs["excluded"]].sort_values(list(_ORDER)).set_index("run_id")[list(COLUMNS_OF_RUN)]
     types = types_of("judgements", scheme)
 
     def columns(ids: Sequence[str]) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def _judgement_columns(judgements: _Documents, of_run: pd.DataFrame, scheme: Sch
     expected = [judgement.get("expected") or {} for judgement in judgements]
     masses = [(judgement.get("expected_mass") or {}).values() for judgement in judgements]
     return {
-        **{name: of_run[name] for name in _OF_RUN},
+        **{name: of_run[name] for name in COLUMNS_OF_RUN},
         "judge_model": _each(judgements, "model"),
         "failure": _each(judgements, "reason"),
         **{name: _each(scores, name) for name in scheme.names},
@@ -219,9 +219,9 @@ def with_replies(store: Store, runs: pd.DataFrame) -> pd.DataFrame:
 
 def joined_frame(runs: pd.DataFrame, judgements: pd.DataFrame) -> pd.DataFrame:
     """Return runs with their judgements; a column of both is the judgement's, and the run's is ``run_...``."""
-    shared = [name for name in judgements if name in runs and name not in ("run_id", *_OF_RUN)]
+    shared = [name for name in judgements if name in runs and name not in ("run_id", *COLUMNS_OF_RUN)]
     of_run = runs.rename(columns={name: f"run_{name}" for name in shared})
-    return of_run.merge(judgements.drop(columns=list(_OF_RUN)), on="run_id", how="left")
+    return of_run.merge(judgements.drop(columns=list(COLUMNS_OF_RUN)), on="run_id", how="left")
 
 
 def _newest(judgements: _Documents) -> list[Fields]:
