@@ -83,7 +83,7 @@ def variables() -> dict[str, str]:
 
 
 @lru_cache(maxsize=1)
-def _secrets_of_environment(_items: tuple[tuple[Any, Any], ...]) -> dict[str, str]:
+def _secrets_of_environment(_items: Any) -> dict[str, str]:
     return _secrets_of(os.environ)
 
 

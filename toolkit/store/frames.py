@@ -42,7 +42,7 @@ _HISTORY: Mapping[str, str] = {
 }  # fmt: skip
 _OF_RATING = ("rater", "reasons", "source", "version", "created_at")
 _OF_JUDGEMENT = ("failed", "composite", "composite_strict", "zeros")
-_ORDER = ("model", "prompt_id", "repeat")
+_ORDER = ["model", "prompt_id", "repeat"]
 _Documents = Sequence[Fields]
 
 
@@ -67,11 +67,11 @@ def runs_frame(
         computed = _run_columns(store, runs, prompts, clusters or {}, scheme)
         return {name: computed[name] if name in computed else _each(runs, name) for name in types}
 
-    frame = _of_scheme(_in_windows(dict.fromkeys(call_ids), columns, types, list(_ORDER)), scheme)
+    frame = _of_scheme(_in_windows(dict.fromkeys(call_ids), columns, types, _ORDER), scheme)
     if judged is not None:
         # Whether a judgement is about the present text compares two fields, which no query does on every server.
         frame = frame[frame["judged"] == judged]
-    return frame.sort_values(list(_ORDER), ignore_index=True)
+    return frame.sort_values(_ORDER, ignore_index=True)
 
 
 def _in_windows(
@@ -166,7 +166,7 @@ def judgements_frame(
     query = {"rubric_hash": rubric_hash, **(where or {})}
     unread = [name for name in _NOT_OF_JUDGEMENT if counting_only or name != "updated_at"]
     counting = ("run_id", "judge_calls", "judged_blob_id", "output_blob_id")
-    of_run = runs.loc[~runs["excluded"]].sort_values(list(_ORDER)).set_index("run_id")[list(COLUMNS_OF_RUN)]
+    of_run = runs.loc[~runs["excluded"]].sort_values(_ORDER).set_index("run_id")[list(COLUMNS_OF_RUN)]
     types = types_of("judgements", scheme)
 
     def columns(ids: Sequence[str]) -> dict[str, Any]:
