@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pandas as pd
 
-sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 from cases import cases
 from contract_studies import write_ratings, write_studies
