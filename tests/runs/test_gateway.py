@@ -190,12 +190,11 @@ def test_a_slow_disk_lets_no_more_paid_replies_wait_than_a_kill_may_lose(store, 
         while model.asked < 8:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.2)  # long enough for many more
-        assert model.asked == 8
+        most = model.asked
         disk.set()
-        return await answers
+        return most, len(await answers), model.asked
 
-    assert len(in_gateway(store, model, work)) == 30
-    assert model.asked == 30
+    assert in_gateway(store, model, work) == (8, 30, 30)
 
 
 def test_a_key_that_is_missing_leaves_no_claim(store):
