@@ -18,8 +18,7 @@ def is_alive(pid):
 
 def processes(columns):
     """Return the lines that ``ps`` prints of these columns of every process."""
-    words = ["ps", "-eo", columns]
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    return subprocess.check_output(["ps", "-eo", columns], text=True).splitlines()
 
 
 def wait_for(condition, seconds=120.0):

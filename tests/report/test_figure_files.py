@@ -193,8 +193,8 @@ def test_another_process_with_another_hash_seed_writes_the_same_files(tmp_path):
     program = "import sys, pathlib, test_figure_files as here; "
     program += "here.write_all(pathlib.Path(sys.argv[1]))"
     # The rest of the environment as it is: OPENBLAS_CORETYPE and its like decide the last bits of a sum.
-    places = f"{Path(__file__).parent}{os.pathsep}{ROOT / 'tests/helpers'}"
-    mine = {"PYTHONHASHSEED": "4711", "PYTHONPATH": places, "MPLBACKEND": "svg"}
+    helpers = f"{Path(__file__).parent}{os.pathsep}{ROOT / 'tests/helpers'}"
+    mine = {"PYTHONHASHSEED": "4711", "PYTHONPATH": helpers, "MPLBACKEND": "svg"}
     command = [sys.executable, "-c", program, str(tmp_path / "other")]
     other = subprocess.Popen(command, env=os.environ | mine)
     files = write_all(tmp_path / "own")

@@ -185,8 +185,7 @@ def test_a_slow_disk_lets_no_more_paid_replies_wait_than_a_kill_may_lose(store, 
     model = Counted("A reply.")
 
     async def work(gateway):
-        asked = [ask(gateway, n) for n in range(30)]
-        answers = asyncio.gather(*asked)
+        answers = asyncio.gather(*[ask(gateway, n) for n in range(30)])
         while model.asked < 8:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.2)  # long enough for many more
