@@ -192,7 +192,7 @@ class _Execution:
         self.has_annotators = bool(self.plan.test.annotators()) and not self.only_ask
         if self.free is not None and not self.plan.test.judged:
             self.has_annotators = False  # nothing that they say is written
-        # More than the gateway lets out: claims are made ahead and replies written while others are under way.
+        # More than the gateway lets out: replies are saved and judged while others are under way.
         self.at_once = 1 if len(self.runs) <= IN_ORDER_UP_TO else 3 * study.concurrency + AHEAD
 
     async def run(self, *, shown: bool) -> BudgetReached | None:
