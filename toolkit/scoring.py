@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any
 
@@ -44,6 +44,13 @@ class Scheme:
     names: tuple[str, ...] = DIMENSIONS
     weights: tuple[float, ...] = (1.0,) * len(DIMENSIONS)
     scale: tuple[float, float] = SCALE
+    optional: tuple[str, ...] = field(default=(), compare=False)
+    """Dimensions that a judgement may lack, where the task gives nothing to judge."""
+
+    @property
+    def needed(self) -> set[str]:
+        """Dimensions that every judgement has."""
+        return {*self.names} - {*self.optional}
 
     @property
     def is_of_seed(self) -> bool:

@@ -32,6 +32,7 @@ aud = 50.0
 [analysis]
 equivalence_margin = 0.5
 [judges]
+rubric = "rubric_v2.toml"
 primary = {{ name = "judge-a", {JUDGE} }}
 secondary = {{ name = "judge-b", {JUDGE} }}
 tertiary = {{ name = "judge-c", {JUDGE} }}
@@ -45,6 +46,7 @@ models = [
   {{ name = "delta", provider = "scripted", {PRICE} }},
 ]
 [judges]
+rubric = "rubric_v2.toml"
 repeats = 2
 repair = false
 primary = {{ name = "judge-a", {JUDGE} }}
@@ -92,8 +94,8 @@ samples = ["plain_gets"]
 only = ["plain_gets_host", "plain_gets_requests"]
 """,
 }
-QUESTIONS = Path(__file__).with_name("questions.toml")
-"""Questions of the study in free text."""
+FILES = [Path(__file__).with_name(name) for name in ("questions.toml", "rubric_v2.toml")]
+"""Questions of the study in free text, and the rubric that was the default when the numbers were frozen."""
 
 
 def write_studies(folder):
@@ -101,7 +103,8 @@ def write_studies(folder):
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in STUDIES.items():
         (folder / f"{name}.toml").write_text(text)
-    shutil.copy(QUESTIONS, folder)
+    for file in FILES:
+        shutil.copy(file, folder)
     return {name: folder / f"{name}.toml" for name in STUDIES}
 
 

@@ -71,7 +71,10 @@ def test_shipped_rubrics_score_the_seven_dimensions_and_the_default_is_short_wit
     """It is paid for every time."""
     for rubric in (DEFAULT, SEED_V1):
         assert (rubric.names, rubric.scale) == (DIMENSIONS, (0, 5))
-        assert [d.name for d in rubric.dimensions if d.scope == "whole"] == ["actionability", "completeness"]
+        whole = ["actionability", "completeness", *(["compliance_alignment"] if rubric is DEFAULT else [])]
+        assert [d.name for d in rubric.dimensions if d.scope == "whole"] == whole
+        # Where no rule applies this dimension is null, and scenarios with and without rules compare.
+        assert rubric.scheme.optional == (("compliance_alignment",) if rubric is DEFAULT else ())
     for dimension in DEFAULT.dimensions:
         assert list(dimension.anchors) == [0, 1, 2, 3, 4, 5]
         assert all(dimension.anchors.values())
@@ -83,10 +86,11 @@ def test_the_content_decides_the_digest_and_not_the_layout_of_the_file(tmp_path)
     assert load_rubric(own(tmp_path, TEXT)) == DEFAULT
     assert load_rubric(own(tmp_path, "# a comment\n" + TEXT.replace(" = ", "="))).digest == DEFAULT.digest
     assert load_rubric(own(tmp_path, scoped(completeness="whole", clarity="local"))).digest == DEFAULT.digest
-    # Whole steps on 0-5 ask another thing than the default's halves: two rubrics never share a digest.
-    whole = load_rubric(own(tmp_path, TEXT.replace("version = ", "step = 1\nversion = ", 1)))
-    assert whole.steps != DEFAULT.steps
-    assert whole.digest != DEFAULT.digest
+    # Halves on 0-5 ask another thing than the default's whole steps: two rubrics never share a digest.
+    halves = load_rubric(own(tmp_path, TEXT.replace("step = 1\n", "", 1)))
+    assert len(halves.steps) == 11
+    assert len(DEFAULT.steps) == 6
+    assert halves.digest != DEFAULT.digest
     bare = DEFAULT.dimensions[0].model_copy(update={"anchors": {}})
     changes = [
         {"template": DEFAULT.template + " "}, {"version": "other"}, {"asks_reasons": False},
@@ -131,7 +135,7 @@ def test_all_faults_of_a_rubric_are_told_at_once(tmp_path):
         .replace("{focus}", "")
     )
     text = re.sub(
-        r"(Is it clear.*\nanchors = ).*", r'\1{ 9 = "best" }', text.replace("scale =", "step = 0.7\nscale =")
+        r"(Is it clear.*\nanchors = ).*", r'\1{ 9 = "best" }', text.replace("step = 1\n", "step = 0.7\n")
     )
     with pytest.raises(InputError) as caught:
         load_rubric(own(tmp_path, text))

@@ -20,6 +20,7 @@ from toolkit.stats import required_elements
 
 SHIPPED = Path(dataset_module.__file__).parent / "data" / "rq1_controlled"
 ELEMENTS = ("Names the host", "States the clock began on Monday")
+BOTH = '{"e1_quote": "host A", "e1": "present", "e2_quote": "", "e2": "absent"}'
 
 
 def verdicts(body):
@@ -30,7 +31,18 @@ def verdicts(body):
         return fours(body)
     if body["model"] == "judge-c":
         return "They are all there."
-    return json.dumps({name: "present" if number % 2 else "absent" for number, name in enumerate(names)})
+    reply = body["messages"][1]["content"].partition("<answer")[2].partition("\n")[2].partition("\n")[0]
+    return json.dumps(
+        {
+            key: value
+            for number, name in enumerate(names)
+            for key, value in (
+                # Every second quotation is not in the reply.
+                (f"{name}_quote", reply if number % 4 == 1 else "it was not said so"),
+                (name, "present" if number % 2 else "absent"),
+            )
+        }
+    )
 
 
 @pytest.fixture
@@ -61,6 +73,7 @@ def test_judges_find_elements_and_are_asked_once(server, study, toolkit):
         assert row.required == len(elements)
         assert row.share == pytest.approx(len(elements[1::2]) / len(elements))
         assert row.absent.split("; ") == list(elements[::2])
+        assert row.unquoted.split("; ") == list(elements[3::4])
     unread = frame[frame["judge"] == "tertiary"]
     assert unread["share"].isna().all()
     assert unread["failure"].str.startswith("prose").all()
@@ -89,15 +102,27 @@ def test_a_dataset_without_elements_is_refused(tmp_path, toolkit, store_folder):
 
 
 @pytest.mark.parametrize(("said", "reason"), [
-    ('{"e1": "present"}', "missing key"), ('{"e1": "present", "e2": "absent", "e3": "present"}', "extra key"),
-    ('{"e1": "yes", "e2": "absent"}', "not a verdict"), ('{"e1": true, "e2": "absent"}', "not a verdict"),
+    ('{"e1": "present"}', "missing key"), (BOTH.replace("}", ', "e3": "present"}'), "extra key"),
+    (BOTH.replace("present", "yes"), "not a verdict"), (BOTH.replace('"present"', "true"), "not a verdict"),
     ("", "empty"), ("Both are present.", "prose"),
 ])  # fmt: skip
 def test_what_is_not_a_verdict_for_each_is_unreadable(said, reason):
     """A verdict that is missing is no absent element."""
     with pytest.raises(Unreadable, match=reason):
-        parse_elements(said, "stop", ELEMENTS)
-    assert parse_elements('{"e1": "present", "e2": "absent"}', "stop", ELEMENTS).scores == {"share": 0.5}
+        parse_elements(said, "stop", ELEMENTS, "It is host A.")
+    assert parse_elements(BOTH, "stop", ELEMENTS, "It is host A.").scores == {"share": 0.5}
+
+
+@pytest.mark.parametrize(("quotation", "is_there"), [
+    ("It is host A", True), ("it is  HOST a.", True), ("\u201cis host\u201d", True), ("host B", False), ("", False),
+    ("...", False), (None, False),
+])  # fmt: skip
+def test_a_quotation_that_is_not_in_the_reply_is_named_and_the_verdict_counts(quotation, is_there):
+    """Blanks, capitals and marks are no difference; nothing quoted is nothing there."""
+    said = json.dumps(json.loads(BOTH) | {"e1_quote": quotation})
+    read = parse_elements(said, "stop", ELEMENTS, "So:\nIt is host A. It began on Monday.")
+    assert read.detail["unquoted"] == ([] if is_there else [ELEMENTS[0]])
+    assert read.scores == {"share": 0.5}
 
 
 def test_shares_and_correlation_are_those_of_the_runs():

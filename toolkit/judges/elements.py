@@ -1,6 +1,7 @@
 """A second instrument beside the rubric: a judge says which required elements of a good answer a reply has."""
 
 import json
+import re
 from collections.abc import Sequence
 
 from toolkit.files.digests import sha256_hex
@@ -26,23 +27,41 @@ def elements_request(judge: JudgeSpec, elements: Sequence[str], task: str, respo
         "task": task,
         "response": response,
         "elements": "\n".join(f"{name}: {element}" for name, element in zip(names, elements, strict=True)),
-        "names": ", ".join(names),
+        "names": ", ".join(_keys(names)),
     }
-    verdict = {"type": "string", "enum": list(_VERDICTS)}
-    return judge.worded(_WORDS, values, object_schema(dict.fromkeys(names, verdict)))
+    verdict, quotation = {"type": "string", "enum": list(_VERDICTS)}, {"type": "string", "maxLength": 300}
+    schema: dict[str, object] = {key: verdict if key in names else quotation for key in _keys(names)}
+    return judge.worded(_WORDS, values, object_schema(schema))
 
 
-def parse_elements(text: str, finish_reason: str, elements: Sequence[str]) -> Parsed:
-    """Read exactly one verdict for each element, or raise `Unreadable`."""
+def parse_elements(text: str, finish_reason: str, elements: Sequence[str], response: str) -> Parsed:
+    """Read exactly one verdict for each element, or raise `Unreadable`; say whose quotation is not in the response."""
     answer, names = one_object(text, finish_reason), _names(elements)
-    check_keys(answer, names)
+    check_keys(answer, _keys(names))
     for name in names:
         if answer[name] not in _VERDICTS:
             raise Unreadable("not a verdict", quote(f"{name}: {answer[name]}"))
-    absent = [element for name, element in zip(names, elements, strict=True) if answer[name] != PRESENT]
+    by_element = dict(zip(elements, names, strict=True))
+    absent = [element for element, name in by_element.items() if answer[name] != PRESENT]
+    unquoted = [
+        element
+        for element, name in by_element.items()
+        if element not in absent and not _is_quoted(answer[f"{name}_quote"], response)
+    ]
     share = 1 - len(absent) / len(elements)
-    return Parsed({"share": share}, detail={"required": len(elements), "absent": absent})
+    detail = {"required": len(elements), "absent": absent, "unquoted": unquoted}
+    return Parsed({"share": share}, detail=detail)
+
+
+def _is_quoted(quotation: object, response: str) -> bool:
+    """Say whether a quotation stands in a response, whatever its blanks, capitals and marks."""
+    words, text = (" ".join(re.findall(r"\w+", str(part).casefold())) for part in (quotation, response))
+    return bool(words) and words in text
 
 
 def _names(elements: Sequence[str]) -> list[str]:
     return [f"e{number}" for number in range(1, len(elements) + 1)]
+
+
+def _keys(names: Sequence[str]) -> list[str]:
+    return [key for name in names for key in (f"{name}_quote", name)]

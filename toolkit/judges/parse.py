@@ -46,13 +46,20 @@ def parse_judgement(text: str, rubric: Rubric, finish_reason: str = "stop") -> P
     answer = one_object(text, finish_reason)
     reasons = None
     if rubric.asks_reasons:
-        texts = [answer.pop(key) for key in ("reasons", "reason") if isinstance(answer.get(key), str)]
-        reasons = storable(" ".join(texts)) or None
+        keys = {reason_field(name): f"{name}: " for name in rubric.names} | {"reasons": "", "reason": ""}
+        texts = [keys[key] + answer.pop(key) for key in keys if isinstance(answer.get(key), str)]
+        reasons = storable("\n".join(texts)) or None
     for key, value in answer.items():
         if isinstance(value, dict | list):
             raise Unreadable("nested", quote(key))
     check_keys(answer, rubric.names, "missing dimension")
-    return Parsed({name: _score(name, answer[name], rubric.scale) for name in rubric.names}, reasons)
+    named = [name for name in rubric.names if answer[name] is not None or name not in rubric.scheme.optional]
+    return Parsed({name: _score(name, answer[name], rubric.scale) for name in named}, reasons)
+
+
+def reason_field(name: str) -> str:
+    """Return the key under which a judge gives its reason for the score of a dimension."""
+    return f"{name}_reason"
 
 
 def check_keys(answer: Mapping[str, Any], keys: Sequence[str], missing: str = "missing key") -> None:

@@ -217,7 +217,7 @@ async def judge_per_sentence(
         "tokens": tokens,
         "segments": len(pieces),
     }
-    ordered = {name: scores[name] for name in rubric.names}
+    ordered = {name: scores[name] for name in rubric.names if name in scores}
     return replace(combined, read=Parsed(ordered, overall_answer.read.reasons, detail))
 
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, TypeVar
 from toolkit.errors import ModelError
 from toolkit.files.digests import sha256_hex
 from toolkit.judges.focus import focus_lines
-from toolkit.judges.parse import Unreadable
+from toolkit.judges.parse import Unreadable, reason_field
 from toolkit.judges.rubric import Rubric, fill, shipped_words
 from toolkit.models.base import Answer, Ask, Message, ModelReply, ModelRequest
 
@@ -191,11 +191,16 @@ def answer_schema(rubric: Rubric, *, integers: bool = False) -> str:
     # of the schema.
     low, high = rubric.scale
     steps = tuple(map(float, range(int(low), int(high) + 1))) if integers else rubric.steps
-    score = {"type": "number", "enum": [int(step) if step.is_integer() else step for step in steps]}
-    properties: dict[str, object] = {}
-    if rubric.asks_reasons:
-        properties["reasons"] = {"type": "string", "maxLength": REASONS_LENGTH}
-    return compact_json(object_schema(properties | dict.fromkeys(rubric.names, score)))
+    allowed: list[float | None] = [int(step) if step.is_integer() else step for step in steps]
+    score = {"type": "number", "enum": allowed}
+    reason = {"type": "string", "maxLength": REASONS_LENGTH}
+    properties: dict[str, object] = {"reasons": reason} if rubric.asks_reasons is True else {}
+    for name in rubric.names:
+        if rubric.asks_reasons == "each":
+            properties[reason_field(name)] = reason
+        optional = {"type": ["number", "null"], "enum": [*allowed, None]}
+        properties[name] = optional if name in rubric.scheme.optional else score
+    return compact_json(object_schema(properties))
 
 
 def object_schema(properties: dict[str, object]) -> dict[str, object]:

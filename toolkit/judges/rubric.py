@@ -51,6 +51,7 @@ class Dimension(Strict):
 
     ``anchors`` is a table of score and text; a list of six texts is for the scores 0 to 5.
 
+    One that is ``optional`` may be null, where a task gives nothing to judge, and is left out of the composite.
     ``scope``: ``per_sentence`` asks about it segment by segment (``local``), or about the whole reply (``whole``).
     """
 
@@ -60,6 +61,7 @@ class Dimension(Strict):
     anchors: Mapping[int | float, str] = {}
     scope: Literal["local", "whole"] = "local"
     weight: float = Field(1.0, gt=0, le=1000, strict=False)
+    optional: bool = False
 
     @model_validator(mode="before")
     @classmethod
@@ -103,7 +105,7 @@ class Rubric(Strict):
     scale: Annotated[tuple[float, float], Field(strict=False)] = SCALE
     step: float | None = Field(None, gt=0, strict=False, allow_inf_nan=False)
     shows_task: bool = False
-    asks_reasons: bool = False
+    asks_reasons: bool | Literal["each"] = False
     focus: str = ""
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Rubric:
@@ -129,7 +131,10 @@ class Rubric(Strict):
     @cached_property
     def scheme(self) -> Scheme:
         """What its scores are: dimensions with their weights, and the scale."""
-        return Scheme(self.names, tuple(dimension.weight for dimension in self.dimensions), self.scale)
+        optional = tuple(dimension.name for dimension in self.dimensions if dimension.optional)
+        return Scheme(
+            self.names, tuple(dimension.weight for dimension in self.dimensions), self.scale, optional
+        )
 
     @cached_property
     def steps(self) -> tuple[float, ...]:
@@ -175,8 +180,9 @@ class Rubric(Strict):
         if content["step"] is None:
             del content["step"]
         for dimension in content["dimensions"]:
-            if dimension["weight"] == 1.0:
-                del dimension["weight"]
+            for key, usual in (("weight", 1.0), ("optional", False)):
+                if dimension[key] == usual:
+                    del dimension[key]
         return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
     @cached_property
@@ -256,7 +262,8 @@ def scheme_in(content: str) -> Scheme:
     if not (parts := rubric.get("dimensions")):
         return SEED_SCHEME
     weights = tuple(part.get("weight", 1.0) for part in parts)
-    return Scheme(tuple(part["name"] for part in parts), weights, tuple(rubric["scale"]))
+    optional = tuple(part["name"] for part in parts if part.get("optional"))
+    return Scheme(tuple(part["name"] for part in parts), weights, tuple(rubric["scale"]), optional)
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:

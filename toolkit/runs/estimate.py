@@ -40,7 +40,9 @@ BATCH_SECONDS = 86_400.0  # what a batch endpoint promises: an answer within a d
 EXPECTED_REPLY_TOKENS = 587
 """Output tokens of the reply that the architecture document shows (seed 002, section 3.1), by o200k_base."""
 EXPECTED_JUDGE_TOKENS = 120
-"""Output tokens of a judgement: seven scores and short reasons, as the default rubric asks for them."""
+"""Output tokens of a judgement: seven scores and short reasons."""
+REASON_TOKENS = 25
+"""Output tokens of the reason for one score, where a rubric asks for each."""
 EXPECTED_SECONDS = 2.34
 """Latency of the reply that the architecture document shows (seed 002, section 3.1); judges are taken to be as slow."""
 LOW_SHARE = 0.25  # low is this share of the assumed tokens; of measured ones it is the 10th percentile
@@ -331,7 +333,11 @@ def experience_of(plan: Plan, store: Store, spec: ModelSpec, purpose: str) -> Ex
     documents = store.each_where(Call, done_calls, only=("output_tokens", "latency_ms"), limit=SAMPLE)
     replies = [(call["output_tokens"], call["latency_ms"]) for call in documents]
     if len(replies) < ENOUGH_CALLS:
-        mean = spec.counted_by[1] * (EXPECTED_REPLY_TOKENS if purpose == "run" else EXPECTED_JUDGE_TOKENS)
+        expected = EXPECTED_REPLY_TOKENS
+        if purpose == "judge":
+            each = plan.rubric.asks_reasons == "each"
+            expected = EXPECTED_JUDGE_TOKENS + each * REASON_TOKENS * len(plan.rubric.names)
+        mean = spec.counted_by[1] * expected
         return Experience(LOW_SHARE * mean, mean, EXPECTED_SECONDS, measured=False)
     lengths, latencies = zip(*replies, strict=True)
     low = sorted(lengths)[len(replies) // 10]

@@ -102,7 +102,8 @@ def _elements_requests(plan: Plan, task: Task, texts: _Texts) -> list[ModelReque
 
 
 async def _elements(plan: Plan, task: Task, texts: _Texts, ask: Ask) -> Judgement:
-    read = partial(elements.parse_elements, elements=required_elements(plan, task.runs[0][0]))
+    required = required_elements(plan, task.runs[0][0])
+    read = partial(elements.parse_elements, elements=required, response=texts[0])
     reply = await ask_and_read(_elements_requests(plan, task, texts)[0], read, ask)
     return judgement_of(task.judge, reply, elements.INSTRUMENT, elements.DIGEST, task.related)
 

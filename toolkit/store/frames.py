@@ -203,7 +203,7 @@ def _judgement_columns(judgements: _Documents, of_run: pd.DataFrame, scheme: Sch
         "reference": [judgement.get("reference") or False for judgement in judgements],
         # Only where every dimension has one: the mean of a part of them is another composite.
         "expected_composite": [
-            scheme.strict(means) if means.keys() >= {*scheme.names} else None for means in expected
+            scheme.strict(means) if means.keys() >= scheme.needed else None for means in expected
         ],
         "expected_mass": [min(mass, default=None) for mass in masses],
     }
@@ -273,7 +273,10 @@ def elements_frame(store: Store, runs: pd.DataFrame, digest: str) -> pd.DataFram
             "failure": judgement.get("reason"),
             "share": (judgement.get("scores") or {}).get("share"),
             "required": (judgement.get("detail") or {}).get("required"),
-            "absent": "; ".join((judgement.get("detail") or {}).get("absent", ())),
+            **{
+                name: "; ".join((judgement.get("detail") or {}).get(name, ()))
+                for name in ("absent", "unquoted")
+            },
         }
         for judgement in _newest(judgements)
     ]

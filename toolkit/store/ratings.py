@@ -54,8 +54,8 @@ class Rating:
 
     @property
     def finished(self) -> bool:
-        """Whether every dimension has a score; of an unfinished rating none counts."""
-        return all(name in self.scores for name in self.scheme.names)
+        """Whether every dimension that needs one has a score; of an unfinished rating none counts."""
+        return self.scores.keys() >= self.scheme.needed
 
     def equals(self, rating: Rating) -> bool:
         """Return whether another rating gives the same scores and reasons to the same text."""
