@@ -15,6 +15,7 @@ from toolkit.judges.per_sentence import (
     findings_schema,
     parse_findings,
 )
+from toolkit.judges.request import answer_schema
 from toolkit.judges.rubric import load_rubric
 from toolkit.models.scripted import example_of
 from toolkit.words import DIMENSIONS
@@ -143,6 +144,54 @@ def test_reasons_are_kept_when_they_were_asked_for_and_refused_when_not(key):
     assert read('{"reasons": "bad \\ud800 half",' + GOOD[1:]).reasons == "bad ? half"
 
 
+def test_a_reason_for_each_dimension_is_a_line_and_one_that_is_missing_is_no_fault():
+    """In the order of the rubric, whatever that of the reply; a rubric that asked for none refuses them."""
+    said = {
+        "clarity_reason": "Short.",
+        "technical_accuracy_reason": "Port 23 is \\ud800 telnet.",
+        "reasons": "So so.",
+    }
+    text = json.dumps(said | SCORES).replace("\\\\ud800", "\\ud800")
+    lines = ["technical_accuracy: Port 23 is ? telnet.", "clarity: Short.", "So so."]
+    assert (read(text).scores, read(text).reasons.split("\n")) == (SCORES, lines)
+    assert why(json.dumps({"clarity_reason": 4, **SCORES})) == "extra key: 'clarity_reason'"
+    assert why(json.dumps({"wit_reason": "None.", **SCORES})) == "extra key: 'wit_reason'"
+    assert (
+        why(json.dumps({"clarity_reason": "Short.", **SCORES}), rubric=SEED_V1)
+        == "extra key: 'clarity_reason'"
+    )
+
+
+@pytest.mark.parametrize("name", DIMENSIONS)
+def test_only_an_optional_dimension_may_be_null_and_it_must_be_there(name):
+    """It is left out and never 0; the seed's rubric has none such."""
+    text = json.dumps(SCORES | {name: None})
+    if name == "compliance_alignment":
+        assert read(text).scores == {other: score for other, score in SCORES.items() if other != name}
+    else:
+        assert why(text) == f"not a number: {name} is 'null'"
+    assert why(text, rubric=SEED_V1) == f"not a number: {name} is 'null'"
+    without = json.dumps({other: score for other, score in SCORES.items() if other != name})
+    assert why(without) == f"missing dimension: {name}"
+    schema = json.loads(answer_schema(DEFAULT))["properties"]
+    assert (None in schema[name]["enum"]) == (schema[name]["type"] == ["number", "null"])
+    assert (None in schema[name]["enum"]) == (name == "compliance_alignment")
+    assert "null" not in answer_schema(SEED_V1)
+
+
+@pytest.mark.parametrize("integers", [False, True])
+def test_what_follows_the_schema_of_the_default_rubric_is_read(integers):
+    """A reason before each score, in order; a model that answers by the schema alone is always readable."""
+    schema = json.loads(answer_schema(DEFAULT, integers=integers))
+    assert [*schema["properties"]] == [key for name in DIMENSIONS for key in (f"{name}_reason", name)]
+    made = [read(json.dumps(example_of(schema, random.Random(seed)))) for seed in range(50)]
+    assert {len(answer.scores) for answer in made} == {6, 7}
+    assert all(answer.reasons.count("\n") == 6 for answer in made)
+    of_seed = json.loads(answer_schema(SEED_V1))["properties"]
+    assert [*of_seed] == [*DIMENSIONS]
+    assert of_seed["clarity"] == {"type": "number", "enum": [step / 2 for step in range(11)]}
+
+
 @pytest.mark.parametrize(("text", "finish", "word"), [
     *((text, end, "truncated") for end in ("error", "tool") for text in (GOOD[:-8], "The reply", "")),
     (GOOD[:-8], "length", "truncated"), ("The reply is", "length", "truncated"), ("", "length", "truncated"),
@@ -175,7 +224,7 @@ def test_no_text_raises_and_none_gives_a_score_off_the_scale(text, finish):
     except Unreadable as error:
         reason = str(error)
     else:
-        assert set(scores) == set(DIMENSIONS)
+        assert set(DIMENSIONS) - set(scores) <= {"compliance_alignment"}
         assert all(0 <= score <= 5 for score in scores.values())
         assert not text.startswith("{") or scores.items() <= json.loads(text).items()  # as they were written
     assert not reason or reason.split(":")[0] in {*UNREADABLE, "refusal", "filtered"}

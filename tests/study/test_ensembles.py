@@ -205,5 +205,7 @@ def test_dimensions_are_asked_in_an_order_that_differs_from_task_to_task_and_rep
     formats = [seen.body["response_format"] for seen in server.seen if is_judge(seen.body)]
     orders = {tuple(one["json_schema"]["schema"]["properties"]) for one in formats}
     assert len(orders) > 3
-    assert all(order[0] == "reasons" and sorted(order[1:]) == sorted(DIMENSIONS) for order in orders)
+    for order in orders:  # the reason of each score stands before it
+        assert order[::2] == tuple(f"{name}_reason" for name in order[1::2])
+        assert sorted(order[1::2]) == sorted(DIMENSIONS)
     assert begin(judges="shuffle_dimensions = true").execute(progress=False).new_calls == 0

@@ -75,6 +75,16 @@ def test_a_readable_answer_becomes_scores_composites_and_cost():
     assert (zeros.failed, zeros.composite, zeros.composite_strict, zeros.zeros) == (False, 0, 0, 7)
 
 
+def test_a_null_is_in_neither_composite_and_no_zero():
+    """The means are those of the six others; the true zero of clarity is out of the seed's composite alone."""
+    found = judged(in_turn(scored(4, compliance_alignment=None, clarity=0, clarity_reason="Terse.")))
+    six = [name for name in DIMENSIONS if name != "compliance_alignment"]
+    assert found.scores == {**dict.fromkeys(six, 4), "clarity": 0}
+    assert (found.composite, found.composite_strict, found.zeros) == (4, pytest.approx(20 / 6), 1)
+    assert found.reasons == "clarity: Terse."
+    assert judged(in_turn(scored(4, compliance_alignment=None)), rubric=SEED_V1).failed
+
+
 @pytest.mark.parametrize(
     ("said", "answered", "reason"),
     [
@@ -152,7 +162,7 @@ def test_seed_v1_is_one_message_and_the_default_puts_what_never_changes_first():
     other = judge_request(SPEC, DEFAULT, task="Another task.", response="Another reply.").messages
     assert [message.role for message in first] == ["system", "user"]
     assert first[0] == other[0]
-    assert "clarity: Is it clear and unambiguous? 0 unreadable; 1 confusing" in first[0].content
+    assert "clarity: Is it clear? 0 unreadable; 1 confusing" in first[0].content
     assert first[1].content.index(TASK) < first[1].content.index(REPLY)
     assert not re.search(r"\{[a-z_]+\}", first[0].content + first[1].content)
 
@@ -181,7 +191,8 @@ def test_everything_of_the_spec_reaches_every_request(manner):
 
 CLEAN = [f"Step {number} keeps host {number} apart and its memory safe." for number in range(60)]
 ERROR = "Telnet is an encrypted protocol."
-WHOLE = json.dumps({"reasons": "Fine.", "actionability": 4, "completeness": 3.5})
+OF_WHOLE = {"actionability": 4, "completeness": 3.5, "compliance_alignment": 5}
+WHOLE = json.dumps({"reasons": "Fine.", **OF_WHOLE})
 PLACE = re.compile(
     r"Segment (\d+) of (\d+) of the reply:\n<<<SEGMENT \w+>>>\n(.*?)\n<<<END SEGMENT", re.DOTALL
 )
@@ -250,14 +261,32 @@ def test_whole_dimensions_come_from_the_whole_reply_and_local_ones_from_the_find
     ask, reply = seeing(), planted(3, 1)
     found = parts(reply, ask)
     assert (found.reason, found.reasons, tuple(found.scores)) == (None, "Fine.", DIMENSIONS)
-    assert (found.scores["completeness"], found.scores["actionability"]) == (3.5, 4)
-    assert set(found.detail["sums"]) == set(DIMENSIONS) - {"completeness", "actionability"}
+    assert {name: found.scores[name] for name in OF_WHOLE} == OF_WHOLE
+    assert set(found.detail["sums"]) == set(DIMENSIONS) - OF_WHOLE.keys()
     assert (len(ask.requests), found.output_tokens, found.call_id) == (4, 80, ask.requests[0].identity())
     (one,) = json.loads(json.dumps(found.detail))["findings"]
     assert (reply[one["start"] : one["end"]], one["segment"]) == (ERROR, 2)
     again = seeing()
     assert parts(reply, again) == found
     assert again.requests == ask.requests
+
+
+def test_segment_by_segment_a_null_is_left_out_too():
+    """What applies to no task is asked about the whole reply, and no sum of findings takes its place."""
+    null = json.dumps({"reasons": "Fine.", **OF_WHOLE, "compliance_alignment": None})
+    ask = seeing(lambda number, request: null if number == 0 else None)
+    found = parts(planted(3), ask)
+    assert tuple(found.scores) == tuple(name for name in DIMENSIONS if name != "compliance_alignment")
+    assert "compliance_alignment" not in found.detail["sums"]
+    assert found.composite_strict == pytest.approx((4 + 3.5 + 4 * 5) / 6)
+    schema = json.loads(
+        judgement_requests(replace(SPEC, structured=True), DEFAULT, TASK, planted(3), SEGMENTS)[
+            0
+        ].response_schema
+    )
+    assert [name for name, part in schema["properties"].items() if None in part.get("enum", ())] == [
+        "compliance_alignment"
+    ]
 
 
 @pytest.mark.parametrize("reply", ["", " \n", "---"])
@@ -391,6 +420,29 @@ def test_a_judge_that_judges_again_counts_once_with_its_mean_over_what_can_be_re
             ensemble_evaluation(twice, judges=[SPEC] * 2)
 
 
+@pytest.mark.parametrize(("given", "mean", "strict"), [
+    ((None, 2, 5), 3.5, (4 + 26 / 7 + 29 / 7) / 3), ((None, None, 1), None, (4 + 4 + 25 / 7) / 3),
+    ((None, None, None), None, 4), ((2, 2, 2), 2, 26 / 7), ((None, 0, 0), 0, (4 + 24 / 7 + 24 / 7) / 3),
+])  # fmt: skip
+def test_judges_may_differ_about_what_applies(given, mean, strict):
+    """Each judge's composite is of what it scored; the dimension itself needs two who scored it, as any score."""
+    judgements = [
+        said(role, 4, compliance_alignment=score) for role, score in zip(JUDGE_ROLES, given, strict=True)
+    ]
+    evaluation = ensemble_evaluation(judgements, DEFAULT.scheme, judges=[SPEC] * 3)
+    means = evaluation["aggregated"]["mean_scores"]
+    assert (evaluation["aggregated"]["judged"], evaluation["aggregated"]["judge_count"]) == (True, 3)
+    assert means["compliance_alignment"] == mean
+    assert means["composite_strict"] == pytest.approx(strict)
+    assert {means[name] for name in DIMENSIONS if name != "compliance_alignment"} == {4}
+    # A judge that judges again has the mean of the times at which it scored the dimension.
+    again = replace(said("primary", 4, compliance_alignment=3), judge_repeat=1)
+    primary = ensemble_evaluation([judgements[0], again], DEFAULT.scheme, judges=[SPEC])["judge_results"][
+        "primary"
+    ]
+    assert primary["scores"]["compliance_alignment"] == (3 if given[0] is None else 2.5)
+
+
 def test_all_requests_of_a_reply_begin_alike_whatever_the_length_of_its_prompt():
     """One for the whole and one for each segment; only the material ends a cached prefix."""
     reply, questions = planted(7), []
@@ -408,7 +460,7 @@ def test_all_requests_of_a_reply_begin_alike_whatever_the_length_of_its_prompt()
     whole, *others = per_sentence_requests(
         replace(SPEC, structured=True), DEFAULT, SEGMENTS, TASK, "One. Two."
     )
-    assert [*json.loads(whole.response_schema)["properties"]] == ["reasons", "actionability", "completeness"]
+    assert [*json.loads(whole.response_schema)["properties"]] == ["reasons", *OF_WHOLE]
     assert {json.loads(other.response_schema)["required"][0] for other in others} == {"findings"}
     hidden = per_sentence_requests(SPEC, SEED_V1, SEGMENTS, TASK, "One.")
     assert not any(TASK in message.content for request in hidden for message in request.messages)

@@ -226,10 +226,11 @@ def test_any_dimensions_on_any_scale(names, scale, step, steps, off):
 
 
 def test_weights_and_steps_are_in_the_content_only_where_they_are_set():
-    """So the shipped rubrics have the digests of before; the seed's composite is defined for them alone."""
-    default = load_rubric("default")
+    """So the seed's rubric has the digest of before; the seed's composite is defined for the shipped ones alone."""
+    default, seed = load_rubric("default"), load_rubric("seed-v1")
     assert '"weight"' not in default.content
-    assert '"step"' not in default.content
+    assert default.content.count('"optional"') == default.content.count('"step"') == 1
+    assert not [key for key in ("weight", "optional", "step") if f'"{key}"' in seed.content]
     assert default.scheme == scheme_in(default.content) == SEED_SCHEME
     assert of(["a", "b"], (0, 5)).digest != of(["a", "b"], (0, 5), a=2.0).digest
     weighted = Scheme(DIMENSIONS, (2.0, *(1.0,) * 6), (0.0, 5.0))

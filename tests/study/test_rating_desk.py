@@ -38,11 +38,11 @@ def kept(study):
 
 
 def test_no_score_is_pressed_at_first_and_saving_then_keeps_nothing(desk, study):
-    """Scores are half steps from 0 to 5, and a true zero is one; neither model nor run is shown."""
+    """Scores are whole steps from 0 to 5, and a true zero is one; neither model nor run is shown."""
     first = desk.reply
     assert first.run_id not in desk.texts.value + desk.header.value
     assert "scripted" not in desk.header.value + desk.texts.value.split("<pre")[0]
-    assert tuple(step / 2 for step in range(11)) == study.plan.rubric.steps
+    assert study.plan.rubric.steps == (0, 1, 2, 3, 4, 5)
     assert pressed(desk) == [None] * 7
     desk.save.click()
     assert "nothing is scored yet" in desk.status.value
@@ -55,8 +55,8 @@ def test_a_saved_rating_is_in_the_store_before_the_next_reply_is_shown(desk, stu
     first, there = desk.reply, []
     desk.texts.observe(lambda _: there.append(kept(study)), "value")
     desk.reasons.value = "good"
-    save(desk, *[4.5] * 7)
-    assert there == [[(first.run_id, False, 4.5)]]
+    save(desk, *[4.0] * 7)
+    assert there == [[(first.run_id, False, 4.0)]]
     assert desk.reply == desk.round.replies[1]
     assert pressed(desk) == [None] * 7
     assert (desk.reasons.value, "1 of 6 rated" in desk.header.value) == ("", True)
@@ -64,12 +64,25 @@ def test_a_saved_rating_is_in_the_store_before_the_next_reply_is_shown(desk, stu
 
 def test_gaps_are_asked_about_once_and_then_kept_as_unfinished(desk, study):
     save(desk, 3.0, 3.0)
-    assert "Not scored: Completeness, Compliance alignment" in desk.status.value
+    assert "Not scored: Completeness, Risk awareness" in desk.status.value
     assert kept(study) == []
     desk.save.click()
     ((_, failed, _),) = kept(study)
     assert failed
     assert "1 unfinished" in desk.header.value
+
+
+def test_a_dimension_that_may_be_null_may_stay_empty(desk, study):
+    """Such a rating is finished, is saved at the first press, and its composites are the means of the six others."""
+    save(desk, 4.0, 5.0, 3.0, None, 0.0, 2.0, 1.0)
+    assert "1 of 6 rated" in desk.header.value
+    (row,) = study.human().to_dict("records")
+    assert (row["failed"], row["composite_strict"], row["composite"]) == (False, 2.5, 3.0)
+    assert study.human()["compliance_alignment"].isna().all()
+    desk.back.click()
+    assert pressed(desk)[3] is None
+    save(desk, 4.0, 5.0, 3.0, 1.0)
+    assert study.human()["composite_strict"].tolist() == pytest.approx([16 / 7])
 
 
 def test_back_shows_what_was_pressed_and_another_score_replaces_it(desk, study):
@@ -99,10 +112,10 @@ def test_what_cannot_be_kept_stays_at_the_desk_with_the_reason(desk, study, monk
 
 def test_seven_scores_can_be_typed_in_one_line(desk, study):
     """What is no score changes none."""
-    scores = [4.0, 3.5, 5.0, None, 0.0, 2.0, 1.0]
-    desk.typed.value = "4 3.5 5 - 0 2 1"
+    scores = [4.0, 3.0, 5.0, None, 0.0, 2.0, 1.0]
+    desk.typed.value = "4 3.0 5 - 0 2 1"
     assert pressed(desk) == scores
-    for text in ("4 4", "4,5 1 1 1 1 1 1", "6 1 1 1 1 1 1", "3.25 1 1 1 1 1 1", "a b c d e f g"):
+    for text in ("4 4", "4,5 1 1 1 1 1 1", "6 1 1 1 1 1 1", "3.5 1 1 1 1 1 1", "a b c d e f g"):
         desk.typed.value = text
         assert ("these are 2 scores; write 7" if text == "4 4" else "is no score") in desk.status.value
         assert pressed(desk) == scores

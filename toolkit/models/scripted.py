@@ -146,7 +146,11 @@ def _planted_judgement(truth: Mapping[str, float], request: ModelRequest, exampl
     if example.keys() == {"reason", "better"}:
         return _planted_vote(truth, request, replies, example)
     properties = json.loads(request.response_schema or "{}")["properties"]
-    steps = {name: part["enum"] for name, part in properties.items() if part.get("type") == "number"}
+    steps = {
+        name: [step for step in part["enum"] if step is not None]
+        for name, part in properties.items()
+        if "number" in part.get("type", "")  # of a dimension that may be null, too
+    }
     findings = properties.get("findings")
     if not replies or not (steps or findings):
         return json.dumps(example)

@@ -130,10 +130,11 @@ class Desk:
         if self.reply is None:
             return
         scores = {name: buttons.value for name, buttons in self.scores.items()}
-        titles = {dimension.name: dimension.title for dimension in self.plan.rubric.dimensions}
-        gaps = [titles[name] for name, score in scores.items() if score is None]
+        given = {name for name, score in scores.items() if score is not None}
+        lacking = self.plan.rubric.scheme.needed - given
+        gaps = [part.title for part in self.plan.rubric.dimensions if part.name in lacking]
         warning = f"Not scored: {', '.join(gaps)}. Press again to keep it as unfinished"
-        if 0 < len(gaps) < len(scores) and not self._confirmed("save", f"{warning}; it does not count then."):
+        if given and gaps and not self._confirmed("save", f"{warning}; it does not count then."):
             return
         after = self.reply
         self.round = rate(self.plan, self.store, self.round, after, scores, self.reasons.value)

@@ -196,6 +196,7 @@ def effective_judges(
     if answers < 2:
         return empty.too_few(answers, "answers", "two")
     centred = errors - errors.mean(axis=0)
+    centred[np.abs(centred) <= ROUNDING] = 0  # what is left of equal numbers
     rows = np.concatenate([np.ones((answers, 1)), centred], axis=1)
     sums = sums_by(numbered(bases), rows[:, :, None] * rows[:, None, :])
     total, without = total_and_jackknife(sums)
@@ -211,15 +212,17 @@ def effective_judges(
 
     (value,) = number(total)
     if not np.isfinite(value):
-        return empty.not_estimable("the errors do not vary")
+        return empty.not_estimable("the errors do not vary, or cancel each other")
     return with_jackknife(empty.with_value(float(value)), number(without), np.log, np.exp)
 
 
 def _effective(matrix: intraclass.RatingMatrix) -> Estimate:
     """Return the effective number of the judges of a table, whose errors are their differences from their mean."""
-    errors = matrix.values - matrix.values.mean(axis=1, keepdims=True)
+    values = matrix.values
+    errors = values - values.mean(axis=1, keepdims=True) if values.size else values
     bases = range(len(errors)) if matrix.bases is None else matrix.bases
-    return effective_judges(errors, bases, from_people=False, missing=matrix.missing)
+    number = effective_judges(errors, bases, from_people=False, missing=matrix.missing)
+    return number.not_estimable(matrix.problem) if matrix.problem else number
 
 
 def _checked(ratings: pd.DataFrame) -> pd.DataFrame:
