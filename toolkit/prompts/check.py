@@ -410,7 +410,7 @@ def _arms_together(prompts: Prompts) -> Problems:
         for members in _by_base(prompts).values()
     ]
     whole = [texts for texts in bases if {*LENGTH_BINS, *LENGTH_ARMS} <= texts.keys()]
-    for name, other in _AS_LONG if whole else ():
+    for name, other in _AS_LONG if len(whole) >= SHARED else ():
         share = float(np.mean([texts[name].token_count / texts[other].token_count for texts in whole])) - 1
         if abs(share) > ALIKE_ON_AVERAGE:
             yield _problem(
