@@ -171,7 +171,7 @@ def test_damage_is_found(good, damage):
     assert {where[problem.prompt_id] for problem in found} <= touched
 
 
-ELSEWHERE = {"fingerprint", "arms", "arm_facts", "arm_length"}
+ELSEWHERE = {"fingerprint", "arms", "arm_facts", "arm_length", "arm_padded"}
 """Kinds of 20 bases and more (below), and those of length arms (tests/study/test_length_arms.py)."""
 
 
@@ -199,13 +199,13 @@ def test_the_shipped_dataset_is_what_it_says():
 
 
 def test_forms_that_repeat_over_many_bases_are_named_once():
-    """Openings, tasks and counts of facts, each at the first base that has it; of few bases nothing is said."""
+    """Openings, tasks, counts and order of facts, each at the first base that has it; of few bases nothing is said."""
     full = load_dataset("rq1_controlled")
     alike = [
         replace(p, text=compose("You are an analyst.", ["One.", "Two."], f"Say why {p.base}."))
         for p in full.prompts
     ]
-    for bases, expected in ((60, 3), (57, 0)):
+    for bases, expected in ((60, 4), (57, 0)):
         some = replace(full, prompts=tuple(alike[:bases]))
         patterns = [p.what for p in check_dataset(some) if p.kind == "fingerprint"]
         assert len(patterns) == expected

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import re
 from itertools import pairwise
 
 import pytest
@@ -263,8 +264,76 @@ def test_the_check_finds_what_is_wrong_with_an_arm(tmp_path):
     assert [line.partition(" of the ")[0] for line in problems if line.startswith("arm")] == [
         "arm_length base_01_nm: has 424 tokens (o200k_base), -10.2%",
         "arm_length base_01_nl: has 784 tokens (o200k_base), -5.8%",
+        "arm_length base_01_lm: has 469 tokens (o200k_base), +10.6%",
     ]
-    assert {"arms", "arm_facts", "arm_length"} <= KINDS.keys()
+    assert {"arms", "arm_facts", "arm_length", "arm_padded"} <= KINDS.keys()
+
+
+def folder_problems(folder, bases, without, **changes):
+    """Return kind and sentence of each problem of arms of several bases, all changed alike."""
+    write_bases(folder, bases, without)
+    for base in range(bases):
+        (folder / f"base_{base:02d}.toml").write_text(base_of(base, **changes))
+    problems = check_dataset(load_dataset(folder, check_ranges=False, length_arms=True))
+    return [f"{problem.kind}: {problem.what}" for problem in problems if problem.kind.startswith("arm")]
+
+
+def test_small_differences_in_one_direction_are_told_over_all_bases(tmp_path):
+    """Of each base within a twentieth; of one base alone there is no mean."""
+    background = [
+        f"The room {number} has 21 chairs and a table, and serves for tea." for number in range(300, 315)
+    ]
+    assert folder_problems(tmp_path / "alike", 3, 0) == []
+    longer = {"arm_neutral_m": background}
+    assert [line.partition(", or")[0] for line in folder_problems(tmp_path / "longer", 3, 0, **longer)] == [
+        "arm_length: arm neutral_m is -3.8% of M on average over bases",
+        "arm_length: arm neutral_l is -2.2% of L on average over bases",
+        "arm_length: arm short_l is +3.3% of neutral_m on average over bases",
+    ]
+    assert folder_problems(tmp_path / "two", 2, 0, **longer) == []
+
+
+def test_facts_that_are_padded_for_the_arms_are_told(tmp_path):
+    """They are a fifth wordier than those of bases without arms; where all have arms nothing is compared."""
+    wordy = [f"{fact[:-1]}, as the log of the firm says in so many words." for fact, _ in facts_of(0)]
+    facts = {"facts_l": wordy[18:]}
+    padded = folder_problems(tmp_path / "padded", 1, 2, **facts)
+    assert any(
+        line.startswith("arm_padded: facts of bases with length arms have 22 words") for line in padded
+    )
+    assert not any(line.startswith("arm_padded") for line in folder_problems(tmp_path / "all", 3, 0, **facts))
+
+
+def test_facts_of_longer_prompts_stand_anywhere_by_the_seed_of_the_dataset(tmp_path):
+    """Each list keeps its order, S stands in M and M in L, short facts stand where long ones do; no seed, no mixing."""
+    folder = write_bases(tmp_path / "bases", 3)
+
+    def orders(seed):
+        (folder / "dataset.toml").write_text("" if seed is None else f"seed = {seed}\n")
+        prompts = load_dataset(folder, check_ranges=False, length_arms=True).prompts
+        return {prompt.prompt_id: re.findall(r"\n- (.*)", prompt.text) for prompt in prompts}
+
+    plain, mixed = orders(None), orders(7)
+    assert plain["base_00_m"][:6] == plain["base_00_s"]
+    assert orders(7) == mixed != orders(8)
+    for base in range(3):
+        long, short = zip(*facts_of(base), strict=True)
+        s, m, texts = mixed[f"base_0{base}_s"], mixed[f"base_0{base}_m"], mixed[f"base_0{base}_l"]
+        assert sorted(texts) == sorted(long) != list(texts)
+        assert [fact for fact in m if fact in s] == s == plain[f"base_0{base}_s"]
+        assert [fact for fact in texts if fact in m] == m
+        assert m[:6] != s
+        assert mixed[f"base_0{base}_lm"] == [short[long.index(fact)] for fact in texts]
+        assert [fact for fact in mixed[f"base_0{base}_nl"] if fact in s] == s
+    assert (
+        len(
+            {
+                tuple(m.index(fact) for fact in s)
+                for m, s in ((mixed[f"base_0{b}_m"], mixed[f"base_0{b}_s"]) for b in range(3))
+            }
+        )
+        > 1
+    )
 
 
 def test_the_summary_counts_arms_apart(tmp_path):

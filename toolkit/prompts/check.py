@@ -38,12 +38,14 @@ GRADES = 4.0  # largest difference of readability, in school grades, between two
 CUED_WORDS = 3  # least words that an element shares with one fact of a longer prompt and not with S
 CUED_SHARE = 0.4  # and least share of its words
 ALIKE = 0.05  # largest difference in tokens between a length arm and what it is as long as
+ALIKE_ON_AVERAGE = 0.02  # and of their mean over bases
+PADDED = 1.2  # most words of a fact of bases with arms, as a multiple of the others'
 FINGERPRINT_BASES = 20  # least bases in which a form that repeats is a habit
 EXAMPLES = 3  # problems of a kind that `check_summary` shows by default
 LONGEST_LINE = 200
 """Longest line of `check_summary`, in characters: one line of a prompt may be all of its text."""
 _TEXTS = read_toml(Path(__file__).parent / "problems.toml")
-KINDS = {kind: title.format(alike=ALIKE) for kind, title in _TEXTS["kinds"].items()}
+KINDS = {kind: title.format(alike=ALIKE, average=ALIKE_ON_AVERAGE) for kind, title in _TEXTS["kinds"].items()}
 """Kinds of problems with their sentences; ``accept_flaws`` of a study file uses the kinds."""
 
 
@@ -342,7 +344,9 @@ def _habits(base: Prompts) -> dict[str, Any]:
     """Return what a base may have in common with many others, by its name in ``problems.toml``."""
     longest = base[-1].text
     opening, task = (" ".join(text.split()[:2]) for text in (longest, longest.partition(TASK)[2]))
-    return {"opening": opening, "task": task, "facts": base[0].text.partition(TASK)[0].count("\n- ")}
+    facts, long_facts = (prompt.text.partition(TASK)[0].split("\n- ")[1:] for prompt in (base[0], base[-1]))
+    order = "first" if facts and long_facts[: len(facts)] == facts else ""
+    return {"opening": opening, "task": task, "facts": len(facts), "order": order}
 
 
 def _balance(prompts: Prompts) -> Problems:
@@ -370,6 +374,9 @@ _FACT_SIGN = re.compile(r"`[^`]+`|\d[\d.,:/-]*\d|\d|(?<![\w@-])[\w@-]+(?:\.[\w@-
 """What a fact in short must hold too: strings in backticks, numbers, times and dates, addresses."""
 
 
+_AS_LONG = (("neutral_m", "M"), ("neutral_l", "L"), ("short_l", "M"), ("short_l", "neutral_m"))
+
+
 def _arms(prompts: Prompts) -> Problems:
     for base, members in _by_base(prompts).items():
         texts = {prompt.metadata.get("length_arm") or prompt.length_bin: prompt for prompt in members}
@@ -379,12 +386,13 @@ def _arms(prompts: Prompts) -> Problems:
         elif arms:
             facts = {name: _facts(prompt.text) for name, prompt in texts.items()}
             for name in ("neutral_m", "neutral_l"):
-                arm, like = texts[name], texts[LENGTH_ARMS[name]]
                 lost = [fact for fact in facts["S"] if fact not in facts[name]]
                 more = [fact for fact in facts[name] if fact in facts["L"] and fact not in facts["S"]]
                 for kind, listed in (("arm_lacks", lost), ("arm_adds", more)):
                     if listed:
-                        yield _problem(kind, arm, facts=counted(len(listed), "facts"), fact=listed[0])
+                        yield _problem(kind, texts[name], facts=counted(len(listed), "facts"), fact=listed[0])
+            for name, other in _AS_LONG:
+                arm, like = texts[name], texts[other]
                 share = arm.token_count / like.token_count - 1
                 if abs(share) > ALIKE:
                     yield _problem(
@@ -393,6 +401,32 @@ def _arms(prompts: Prompts) -> Problems:
                         direction="shorter" if share > 0 else "longer",
                     )  # fmt: skip
             yield from _short(texts["short_l"], facts["short_l"], facts["L"])
+
+
+def _arms_together(prompts: Prompts) -> Problems:
+    """What holds of all bases with arms: texts of one length on average, and facts as long as those of the others."""
+    bases = [
+        {prompt.metadata.get("length_arm") or prompt.length_bin: prompt for prompt in members}
+        for members in _by_base(prompts).values()
+    ]
+    whole = [texts for texts in bases if {*LENGTH_BINS, *LENGTH_ARMS} <= texts.keys()]
+    for name, other in _AS_LONG if len(whole) >= SHARED else ():
+        share = float(np.mean([texts[name].token_count / texts[other].token_count for texts in whole])) - 1
+        if abs(share) > ALIKE_ON_AVERAGE:
+            yield _problem(
+                "arms_length", whole[0][name], arm=name, other=other, share=share, most=ALIKE_ON_AVERAGE
+            )
+    with_arms, without = (
+        [
+            len(fact.split())
+            for texts in bases
+            if (texts in whole) is has_arms
+            for fact in _facts(texts["L"].text)
+        ]
+        for has_arms in (True, False)
+    )
+    if with_arms and without and np.mean(with_arms) > PADDED * np.mean(without):
+        yield _problem("arms_padded", whole[0]["L"], words=np.mean(with_arms), expected=np.mean(without))
 
 
 def _short(arm: Prompt, facts: Sequence[str], long_facts: Sequence[str]) -> Problems:
@@ -421,9 +455,10 @@ def _facts(text: str) -> list[str]:
 CHECKS = (
     _ranges, _bins, _labels, _containment, _repeated_texts, _filler, _scars, _tasks, _content, _near_copies,
     _boilerplate, _elements, _cues, _references, _fingerprints, _balance, _readabilities, _arms,
+    _arms_together,
 )  # fmt: skip
 """Every check; a new one is a function and a name here, and its problems have their words in ``problems.toml``."""
-_ALSO_OF_ARMS = (_ranges, _labels, _filler, _scars, _tasks, _content, _references, _arms)
+_ALSO_OF_ARMS = (_ranges, _labels, _filler, _scars, _tasks, _content, _references, _arms, _arms_together)
 """Checks of each prompt by itself, or of what the arms of a base share with it; the others compare S, M and L."""
 
 

@@ -8,6 +8,7 @@ to M and to L, and ``arm_short`` tells every fact of L in the length of M.
 
 import datetime
 import json
+import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -76,6 +77,7 @@ class _Index(Strict):
     version: Name
     date: datetime.date | None = None
     focus: str = ""
+    seed: int | None = None
 
 
 class _Base(Strict):
@@ -169,7 +171,7 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
         settings = read_toml(path / INDEX) if (path / INDEX).is_file() else {}
         named = checked(_Index, index | settings, str(path / INDEX))
         name, version, date, focus = named.name, named.version, named.date, named.focus
-        rows = list(_bases(path, faults))
+        rows = list(_bases(path, faults, named.seed))
     else:
         name, (version, rows) = path.stem, _table(path, faults)
     rows = [row for row in rows if length_arms or row[1].length_arm is None]
@@ -221,19 +223,17 @@ def base_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.toml") if path.name != INDEX)
 
 
-def _bases(folder: Path, faults: list[str]) -> Iterator[_SourcedRow]:
+def _bases(folder: Path, faults: list[str], seed: int | None) -> Iterator[_SourcedRow]:
     paths = base_files(folder)
     bases = []
     for path in paths:
         with _collecting(faults):
             base = checked(_Base, read_toml(path), str(path))
-            bases.append((path, base, _arms(base, str(path))))
+            bases.append((path, base, _texts(base, str(path), seed)))
     if not paths:
         raise InputError(f"{folder}: no dataset here, expected one .toml file a base")
-    for path, base, arms in sorted(bases, key=lambda item: (scenario_rank(item[1].scenario), item[1].base)):
-        short, medium = base.facts_s, base.facts_s + base.facts_m
-        texts = [("S", "", short), ("M", "", medium), ("L", "", medium + base.facts_l)]
-        for length_bin, arm, facts in texts + arms:
+    for path, base, texts in sorted(bases, key=lambda item: (scenario_rank(item[1].scenario), item[1].base)):
+        for length_bin, arm, facts in texts:
             labels = base.model_dump(include={"scenario", "category", "base"})
             text = compose(base.opening, [fact for _, fact in facts], base.task)
             metadata = base.model_dump(
@@ -248,19 +248,37 @@ def _bases(folder: Path, faults: list[str]) -> Iterator[_SourcedRow]:
             yield f"{path}, {f'arm {arm}' if arm else f'length bin {length_bin}'}", row, metadata
 
 
-def _arms(base: _Base, location: str) -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """Return length bin, name and facts of each length arm that a base has."""
+def _texts(base: _Base, location: str, seed: int | None) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """Return length bin, name of the arm and facts of each text that a base has."""
     if base.arm_neutral_l and not base.arm_neutral_m:
         raise InputError(
             f"{location}: key 'arm_neutral_l' goes on from 'arm_neutral_m', which is missing; give both"
         )
-    neutral = base.facts_s + (base.arm_neutral_m or [])
-    facts = {
-        "neutral_m": base.arm_neutral_m and neutral,
-        "neutral_l": base.arm_neutral_l and neutral + base.arm_neutral_l,
-        "short_l": base.arm_short,
-    }
-    return [(LENGTH_ARMS[arm], arm, listed) for arm, listed in facts.items() if listed]
+    rng = None if seed is None else random.Random(f"{seed} {base.base}")
+    medium = _merged(base.facts_s, base.facts_m, rng)
+    long = _merged(medium, base.facts_l, rng)
+    texts = [("S", "", base.facts_s), ("M", "", medium), ("L", "", long)]
+    neutral = base.facts_s
+    for name, background in (("neutral_m", base.arm_neutral_m), ("neutral_l", base.arm_neutral_l)):
+        if background:
+            neutral = _merged(neutral, background, rng)
+            texts.append((LENGTH_ARMS[name], name, neutral))
+    if short := base.arm_short:
+        written = base.facts_s + base.facts_m + base.facts_l
+        if len(short) == len(written):  # else `prompts check` names it
+            told = dict(zip(written, short, strict=True))
+            short = [told[fact] for fact in long]
+        texts.append((LENGTH_ARMS["short_l"], "short_l", short))
+    return texts
+
+
+def _merged(shorter: list[Any], added: list[Any], rng: random.Random | None) -> list[Any]:
+    """Return the facts of a shorter prompt and those added, each in their order, at places that a generator draws."""
+    if rng is None:
+        return shorter + added
+    places = set(rng.sample(range(len(shorter) + len(added)), len(shorter)))
+    first, second = iter(shorter), iter(added)
+    return [next(first if place in places else second) for place in range(len(shorter) + len(added))]
 
 
 def compose(opening: str, facts: Iterable[str], task: str) -> str:
