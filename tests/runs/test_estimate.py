@@ -17,6 +17,7 @@ from toolkit.runs.estimate import (
     EXPECTED_REPLY_TOKENS,
     EXPECTED_SECONDS,
     LOW_SHARE,
+    REASON_TOKENS,
     estimate_summary,
 )
 from toolkit.runs.gateway import Endpoint, worst_aud
@@ -80,7 +81,8 @@ def test_a_new_study_rests_on_the_documented_constants(opened):
     for role in JUDGE_ROLES:
         judge = row(frame, role)
         assert (judge["calls"], judge["basis"]) == (12, "assumed")
-        got = aud_cost(Usage(judge["input_tokens"], 12 * EXPECTED_JUDGE_TOKENS), price)
+        each = EXPECTED_JUDGE_TOKENS + 7 * REASON_TOKENS  # the default rubric asks for a reason of each score
+        got = aud_cost(Usage(judge["input_tokens"], 12 * each), price)
         assert judge["expected_aud"] == pytest.approx(got)
         assert judge["input_tokens"] > sent + 12 * EXPECTED_REPLY_TOKENS
     assert (frame["low_aud"] < frame["expected_aud"]).all()

@@ -74,7 +74,13 @@ def test_order_unit_severity_and_sign_change_nothing(number):
     """The same judges, however they are written down."""
     scores = NOISE[:, :4] @ np.array([[2, 0, 0, 0], [1, 1, 0, 0], [0, 1, 3, 0], [0.5, 0, 0, 1]])
     first = numbers(number(scores))
-    for other in (scores[:, [2, 0, 3, 1]], scores * 1e6, scores / 1e3, -scores, scores + [1, -2, 0, 9]):
+    for other in (
+        scores[:, [2, 0, 3, 1]],
+        scores * 1e6,
+        scores / 1e3,
+        -scores,
+        scores + np.array([1, -2, 0, 9]),
+    ):
         assert numbers(number(other)) == pytest.approx(first)
     order = np.random.default_rng(1).permutation(len(scores))
     assert numbers(number(scores[order], BASES[order])) == pytest.approx(first)
@@ -90,6 +96,9 @@ def test_its_interval_is_the_jackknife_that_leaves_out_one_base_at_a_time(from_p
     whole = np.log(oracle(errors, from_people=from_people))
     ends = 15 * whole - 14 * np.mean(without) + np.array([-1, 1]) * stats.t.ppf(0.975, degrees) * error
     ends = min(ends[0], whole), max(ends[1], whole)  # the interval holds the number
+    if not from_people:
+        assert ends[1] > np.log(3)  # and none that three judges cannot have
+        ends = ends[0], np.log(3)
     found = effective_judges(errors, bases, from_people=from_people)
     assert (found.low, found.high, found.degrees) == pytest.approx((*np.exp(ends), degrees))
 
@@ -107,7 +116,7 @@ EQUAL = np.repeat(np.random.default_rng(3).integers(0, 36, (30, 1)) / 7, 3, axis
     (from_people(EQUAL - EQUAL * 3 / 3 + 0.1), "the errors do not vary"),
     (from_people(np.c_[NOISE[:, 0], -NOISE[:, 0]]), "cancel each other"),
     (from_each_other(EQUAL), "the errors do not vary"),
-    (from_each_other(EQUAL + [0, 0.5, -0.3]), "the errors do not vary"),
+    (from_each_other(EQUAL + np.array([0, 0.5, -0.3])), "the errors do not vary"),
 ])  # fmt: skip
 def test_what_supports_no_number_has_its_reason(found, reason):
     """What rounding leaves of equal scores is no error."""
@@ -117,13 +126,13 @@ def test_what_supports_no_number_has_its_reason(found, reason):
 
 
 @pytest.mark.parametrize(("scores", "reason"), [
-    (EQUAL[:, :2] * [1, 0] + [0, 1], "two judges differ"), (EQUAL[:0], "two judges and there is 0"),
+    (EQUAL[:0], "two judges and there is 0"),
     (np.full((5, 3), 3.0), "every score is 3"), (NOISE[:9, :1], "two judges and there is 1"),
     (np.where(NOISE[:9, :3] == NOISE[0, 0], np.inf, 1), "infinite score"),
 ])  # fmt: skip
 def test_a_table_that_supports_no_agreement_says_why(scores, reason):
     """The reason is that of the other coefficients."""
-    found = reliability(long(scores) if len(scores) else long([[np.nan] * 3] * 3)).effective["score"]
+    (found,) = reliability(long(scores) if len(scores) else long([[np.nan] * 3] * 3)).effective["score"]
     assert found.estimate is None
     assert reason in found.remarks
 
@@ -141,10 +150,12 @@ def test_reliability_has_it_against_each_other_over_complete_answers(factor):
     scores = SHARED[:36].copy()
     scores[5, 1] = np.nan
     result = reliability(long(scores * factor, answers=3))
-    found, rest = result.effective["score"], np.delete(scores, 5, axis=0)
+    (found,), rest = result.effective["score"], np.delete(scores, 5, axis=0)
     assert found.estimate == pytest.approx(oracle(around(rest), from_people=False))
     assert (found.missing, found.n) == (1, {"bases": 12, "answers": 35, "judges": 3})
     assert [row for _, row in result.rows()].count(found) == 1
+    # Two judges who differ only from each other are no news, and no line of a dry run.
+    assert reliability(long(scores[:, :2], answers=3)).effective["score"] == ()
 
 
 def rated(errors, truth, judges="abc"):

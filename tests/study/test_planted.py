@@ -1,13 +1,24 @@
 """A study whose truth is in its file: what is found has it, and a truth that is not planted is found out."""
 
+import json
+import random
+
 import pytest
 from places import PLANTED
 from small_study import executed
 
+from toolkit.audit.verify import verify_study
 from toolkit.errors import StudyError
 from toolkit.getting_started.demo import planted_and_found
+from toolkit.judges.parse import parse_judgement
+from toolkit.judges.request import JudgeSpec, judge_request
+from toolkit.judges.rubric import load_rubric
 from toolkit.models.entries import ModelEntry
+from toolkit.models.scripted import example_of, planted_answer
 from toolkit.study import Study
+from toolkit.words import DIMENSIONS
+
+RUBRIC = load_rubric("default")
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +79,44 @@ def test_another_truth_is_another_model():
     truths = [{"level": 3.0}, {"level": 3.0}, {"level": 2.6}]
     ends = [ModelEntry(name="m", provider="scripted", planted=truth).spec.endpoint for truth in truths]
     assert ends[0] == ends[1] != ends[2]
+
+
+OPTIONAL = {
+    "tone": RUBRIC.dimensions[0].model_copy(update={"name": "tone", "optional": True}),
+    "proof": RUBRIC.dimensions[0].model_copy(update={"name": "proof"}),
+}
+
+
+@pytest.mark.parametrize("names", [("tone", "proof"), ("proof", "tone"), ("tone",)])
+def test_a_planted_judge_scores_a_dimension_that_may_be_null(names):
+    """It takes the rubric's steps for its scale, and null for none of them."""
+    rubric = RUBRIC.model_copy(update={"dimensions": tuple(map(OPTIONAL.get, names))})
+    judge = JudgeSpec("primary", "a", "scripted", "a", structured=True, seed=7)
+    reply = "No language model wrote this reply (case 0123456789ab, planted quality 3.90)."
+    request = judge_request(judge, rubric, task="T", response=reply)
+    truth, schema = {"severity": 0.0, "failures": 0.0}, json.loads(request.response_schema)
+    for seed in range(20):  # of the example, which may have a null
+        answer = planted_answer(truth, request, example_of(schema, random.Random(seed)))
+        read = parse_judgement(answer, rubric)
+        assert {*read.scores} == {*names}
+        assert all(score in (3, 4, 5) for score in read.scores.values())
+        assert read.reasons.count("weakest in") == len(names)
+    request = judge_request(judge, RUBRIC, task="T", response=reply)
+    nothing = dict.fromkeys(json.loads(request.response_schema)["properties"])
+    assert {*parse_judgement(planted_answer(truth, request, nothing), RUBRIC).scores} == {*DIMENSIONS}
+
+
+def test_what_a_scripted_judge_leaves_null_is_missing_in_every_frame(study):
+    """Its six other scores count; the composite of the reply is the mean of the judges' own."""
+    judgements, runs = study.judgements(), study.runs().set_index("run_id")
+    null = judgements["compliance_alignment"].isna()
+    assert 0 < null.sum() < len(judgements)
+    assert not judgements["failed"].any()
+    scores = judgements[[*DIMENSIONS]]
+    assert judgements["composite_strict"].tolist() == pytest.approx(scores.mean(axis=1).tolist())
+    of_runs = judgements.groupby("run_id")["composite_strict"].mean()
+    assert runs["composite_strict"].to_dict() == pytest.approx(of_runs.to_dict())
+    enough = judgements.groupby("run_id")["compliance_alignment"].count() >= 2
+    assert (runs["compliance_alignment"].notna() == enough.reindex(runs.index)).all()
+    assert (judgements["reasons"].str.count("\n") == 6).all()
+    assert verify_study(study).exit_code == 0

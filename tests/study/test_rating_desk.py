@@ -189,3 +189,15 @@ def test_a_score_from_a_file_between_two_buttons_is_shown_and_stays(desk, study,
     again.scores["clarity"].value = 3.0
     again.save.click()
     assert study.human().iloc[0][[DIMENSIONS[0], "clarity"]].tolist() == [4.2, 3.0]
+
+
+def test_a_line_of_a_file_without_the_optional_dimension_is_finished(study, tmp_path):
+    """One that lacks another score is not."""
+    first, second = study.runs()["run_id"].head(2)
+    path = tmp_path / "ratings.csv"
+    path.write_text(f"run_id,{','.join(DIMENSIONS)}\n{first},4,4,4,,4,4,1\n{second},4,4,4,4,4,4,\n")
+    import_ratings(study.plan, study.store, path, "anna")
+    human = study.human().set_index("run_id")
+    assert human["failed"].to_dict() == {first: False, second: True}
+    assert human.loc[first, "composite_strict"] == pytest.approx(21 / 6)
+    assert human["composite_strict"].notna().sum() == 1

@@ -16,7 +16,7 @@ from toolkit.stats.inference.clusters import of_rows, over_clusters
 from toolkit.stats.inference.jackknife import numbered, sums_by, total_and_jackknife, with_jackknife
 from toolkit.stats.inference.means import CLUSTERED, bounded_mean, clustered_mean, clustered_slope
 from toolkit.stats.inference.p_values import with_holm
-from toolkit.stats.result import ROUNDING, Estimate, Result, Row
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result, Row
 from toolkit.words import COMPOSITES, DIMENSIONS, LENGTH_BINS, SCORE, counted, total_aud
 
 # Leniency of a judge is error here, so absolute agreement leads (DESIGN, section 7).
@@ -47,7 +47,7 @@ class Reliability(Result):
                 self.alpha_over_judges[key],
                 *over,
                 *self.pearson[key],
-                self.effective[key],
+                *self.effective[key],
             )
         )
 
@@ -60,8 +60,8 @@ class Reliability(Result):
                 yield from ((key, result) for result in ordered)
             yield key, self.alpha_over_judges[key]
             yield key, self.krippendorff[key]
-            yield key, self.effective[key]
-            yield from ((key, result) for result in (*self.pearson[key], *self.leniency[key].values()))
+            others = (*self.effective[key], *self.pearson[key], *self.leniency[key].values())
+            yield from ((key, result) for result in others)
         if self.alpha_over_dimensions is not None:
             yield "all dimensions", self.alpha_over_dimensions
         for (key, judge), repeated in self.retest.items():
@@ -213,16 +213,23 @@ def effective_judges(
     (value,) = number(total)
     if not np.isfinite(value):
         return empty.not_estimable("the errors do not vary, or cancel each other")
-    return with_jackknife(empty.with_value(float(value)), number(without), np.log, np.exp)
+    most = np.inf if from_people else judges
+
+    def possible(logarithm: np.ndarray) -> np.ndarray:
+        return np.clip(np.exp(logarithm), 1, most)
+
+    return with_jackknife(empty.with_value(float(value)), number(without), np.log, possible)
 
 
-def _effective(matrix: intraclass.RatingMatrix) -> Estimate:
-    """Return the effective number of the judges of a table, whose errors are their differences from their mean."""
+def _effective(matrix: intraclass.RatingMatrix) -> Estimates:
+    """Return the effective number of the judges of a table by their differences from their mean; none of two judges."""
+    if len(matrix.judges) == 2:
+        return ()
     values = matrix.values
     errors = values - values.mean(axis=1, keepdims=True) if values.size else values
     bases = range(len(errors)) if matrix.bases is None else matrix.bases
     number = effective_judges(errors, bases, from_people=False, missing=matrix.missing)
-    return number.not_estimable(matrix.problem) if matrix.problem else number
+    return (number.not_estimable(matrix.problem) if matrix.problem else number,)
 
 
 def _checked(ratings: pd.DataFrame) -> pd.DataFrame:
