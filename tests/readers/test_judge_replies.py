@@ -155,6 +155,9 @@ def test_a_reason_for_each_dimension_is_a_line_and_one_that_is_missing_is_no_fau
     lines = ["technical_accuracy: Port 23 is ? telnet.", "clarity: Short.", "So so."]
     assert (read(text).scores, read(text).reasons.split("\n")) == (SCORES, lines)
     assert why(json.dumps({"clarity_reason": 4, **SCORES})) == "extra key: 'clarity_reason'"
+    unjudged = dict.fromkeys(("compliance_alignment_reason", "compliance_alignment"))
+    assert "compliance_alignment" not in read(json.dumps({**SCORES, **unjudged})).scores
+    assert why(json.dumps({"clarity_reason": None, **SCORES})) == "extra key: 'clarity_reason'"
     assert why(json.dumps({"wit_reason": "None.", **SCORES})) == "extra key: 'wit_reason'"
     assert (
         why(json.dumps({"clarity_reason": "Short.", **SCORES}), rubric=SEED_V1)

@@ -49,6 +49,9 @@ def parse_judgement(text: str, rubric: Rubric, finish_reason: str = "stop") -> P
         keys = {reason_field(name): f"{name}: " for name in rubric.names} | {"reasons": "", "reason": ""}
         texts = [keys[key] + answer.pop(key) for key in keys if isinstance(answer.get(key), str)]
         reasons = storable("\n".join(texts)) or None
+    for field in map(reason_field, rubric.scheme.optional):  # what is not judged needs no reason
+        if answer.get(field, "") is None:
+            del answer[field]
     for key, value in answer.items():
         if isinstance(value, dict | list):
             raise Unreadable("nested", quote(key))

@@ -265,21 +265,19 @@ def elements_frame(store: Store, runs: pd.DataFrame, digest: str) -> pd.DataFram
     counting = runs[~runs["excluded"]]
     of_run: dict[str, Any] = {row["run_id"]: row for row in counting[list(_WHERE)].to_dict("records")}
     judgements = store.find_by(Annotation, "run_id", of_run, query={"rubric_hash": digest})
-    rows = [
-        {
-            **of_run[judgement["run_id"]],
+    rows = []
+    for judgement in _newest(judgements):
+        detail = judgement.get("detail") or {}
+        row = {
             "judge": judgement["judge"],
             "failed": judgement["failed"],
             "failure": judgement.get("reason"),
             "share": (judgement.get("scores") or {}).get("share"),
-            "required": (judgement.get("detail") or {}).get("required"),
-            **{
-                name: "; ".join((judgement.get("detail") or {}).get(name, ()))
-                for name in ("absent", "unquoted")
-            },
+            "required": detail.get("required"),
+            "absent": "; ".join(detail.get("absent", ())),
+            "unquoted": "; ".join(detail.get("unquoted", ())),
         }
-        for judgement in _newest(judgements)
-    ]
+        rows.append(of_run[judgement["run_id"]] | row)
     return typed(rows, types_of("elements")).sort_values(["run_id", "judge"], ignore_index=True)
 
 
