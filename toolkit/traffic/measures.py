@@ -340,12 +340,15 @@ class Answer(Subject):
     tolerance: float = Field(default=0.0, ge=0)
     choices: tuple[str, ...] = Field(default=(), strict=False)
     claims: tuple[Subject, ...] = Field(default=(), strict=False)
+    known: bool = True
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        sources = (self.measure, self.value, self.claims or None)
+        sources = (self.measure, self.value, self.claims or None, None if self.known else False)
         if sum(source is not None for source in sources) != 1:
-            raise ValueError("needs exactly one of measure, value and, for the type claims, claims")
+            raise ValueError(
+                "needs exactly one of measure, value, for the type claims claims, and known = false"
+            )
         for kind, name in (("claims", "claims"), ("one_of", "choices")):
             if (self.type == kind) != bool(getattr(self, name)):
                 raise ValueError(f"the type {kind}, and no other, needs {name} = [ ... ]")
@@ -359,7 +362,7 @@ class Answer(Subject):
         """Return the expected value, of an open question None; raise ``ValueError`` where the sample gives none."""
         for claim in self.claims:
             claim.of(table)  # refuses what the sample does not give
-        if self.claims:
+        if self.claims or not self.known:
             return None
         return fitting(self.type, self.value if self.measure is None else self.of(table))
 

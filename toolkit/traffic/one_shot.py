@@ -166,7 +166,7 @@ class OneShotTest(PromptResponseTest):
         for (condition, (variant, document)), question in product(self.texts.conditions.items(), selected):
             basis, sample = expected.get(question.id), self.samples[question.sample]
             context = OneShotContext(variant.id, document.id, question, sample, basis)
-            name, form = f"{condition}/{question.id}", _form(basis) if basis and typed else ""
+            name, form = f"{condition}/{question.id}", _form(basis) if basis and typed else _TEXTS["text"]
             text = variant.prompt(question.text + form, sample.csv, document.text)
             items.append(TestItem(name, (PromptWithContext(Prompt(text, name), context),), context))
         self._items = tuple(items)
@@ -275,6 +275,8 @@ def _requirement(context: OneShotContext) -> str:
     if expected is None:
         return str(context.question.requirement)
     answer, value, sentences = expected.answer, expected.value, _TEXTS["requirements"]
+    if not answer.known:
+        return str(sentences["unknown"])
     if answer.claims:
         required = (
             f"{claim.measure} {claim.column or 'of rows'} where {claim.filter or 'all'} is "
