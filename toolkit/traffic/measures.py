@@ -39,6 +39,18 @@ _ARITHMETIC = frozenset({"sum", "mean", "min", "max"})
 _LARGEST = 18
 """Digits before the point of a number that can be of a sample; no arithmetic is done with larger ones."""
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.\d{1,40})?(?:[eE][-+]?\d{1,2})?")
+_SPELLED = re.compile(
+    r"(?<![\w.,'’])(?P<sign>[-+]?)(?:(?P<groups>\d{1,3}(?:[ ,'’_\u00a0\u2009\u202f]\d{3})++(?:\.\d{1,40}+)?)"
+    r"|(?P<plain>\d{1,40}+(?:[.,]\d{1,40}+)?(?:[eE][-+]?\d{1,2}+)?))(?![.,]?\d)\s{0,3}(?P<unit>%|[A-Za-zµμ]{1,20}+)?"
+)
+_FRACTION = re.compile(r"(\d{1,9}) ?(?:/|of|out of) ?(\d{1,9})(?: [a-zA-Z ]{1,60})?")
+_BESIDE = re.compile(r"\([^()]{0,200}\)|^[^=≈]{0,200}[=≈]")
+"""What stands in brackets beside a number, or before it as the formula that it comes from."""
+_PORTS = {"source": "source_port", "destination": "destination_port", "host": "destination_port"}
+"""The port that may stand behind an address or a host."""
+_LONGEST = 300
+"""Signs of a text that are read as something that it is not to the letter."""
+_NEGATIONS = frozenset({"not", "no", "non", "never", "except", "without", "but"})
 
 UNITS = {
     name: (kind, Decimal(size))
@@ -57,6 +69,11 @@ class Unreadable(Exception):
     """Why a subject or an answer cannot be read at all."""
 
 
+    def __init__(self, cause: str, detail: str) -> None:
+        super().__init__(f"{cause}: {detail}")
+        self.cause = cause
+
+
 class Refuted(Exception):
     """Why a subject is not of this sample, or gives no value there."""
 
@@ -73,6 +90,29 @@ def number_in(value: Any) -> Decimal | None:
         value = Decimal(str(value)) if math.isfinite(value) else None
     usable = isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) <= _LARGEST
     return value if usable else None
+
+
+def spelled(value: Any) -> tuple[Decimal | None, str]:
+    """Return the one number that a text says, and its unit; no number where it says none or several.
+
+    >>> [str(spelled(text)[0]) for text in ("200 OK", "45'706", "1/5", "1024 - 2 = 1022", "5 (rows 4, 8)", "4 or 5")]
+    ['200', '45706', '0.200000000000000', '1022', '5', 'None']
+    """
+    if not isinstance(value, str):
+        return number_in(value), ""
+    text = " ".join(value.split())
+    if len(text) > _LONGEST:
+        return None, ""
+    while (shorter := _BESIDE.sub("", text).strip(" ~")) and shorter != text:
+        text = shorter
+    if (part := _FRACTION.fullmatch(text)) and int(part[2]):
+        return (Decimal(part[1]) / Decimal(part[2])).quantize(Decimal("1e-15")), ""
+    numbers = list(_SPELLED.finditer(text))
+    if len(numbers) != 1:
+        return None, ""
+    sign, groups, plain, unit = numbers[0].groups()
+    digits = re.sub(r"[^\d.]", "", groups) if groups else plain.replace(",", ".")
+    return number_in(sign + digits), unit or ""
 
 
 def dimension(measure: str, column: str | None) -> str:
@@ -104,7 +144,7 @@ def canonical(column: str | None, value: Any) -> Any:
     """Return the form in which values of a column are equal: addresses in short, URIs decoded, texts without case."""
     if (number := number_in(value)) is not None:
         return number
-    text = " ".join(str(value).removesuffix(CUT).split())
+    text = " ".join(str(value).removesuffix(CUT).split()).strip('`"')
     if column == "uri":
         for _ in range(3):
             text = unquote_plus(text)
@@ -150,13 +190,42 @@ class Table:
     @cached_property
     def rows_by_url(self) -> dict[str, Rows]:
         """The rows of each URL, which is a row's host with its URI."""
-        pairs = zip(*map(self.cells.get, ("host", "uri")), strict=True)
+        if not {"host", "uri"} <= self.cells.keys():
+            return {}
+        pairs = zip(self.cells["host"], self.cells["uri"], strict=True)
         return _rows_by_key("" if None in pair else _url("".join(pair)) for pair in pairs)
 
-    def rows_of_url(self, value: Any) -> Rows:
-        """Return the rows whose host and URI a value names, as ``http://HOST/PATH`` or ``HOST/PATH``."""
-        whole = isinstance(value, str) and {"host", "uri"} <= self.cells.keys()
-        return self.rows_by_url.get(_url(value), frozenset()) if whole else frozenset()
+    def rows_like(self, name: str, value: Any) -> Rows:
+        """Return the rows whose cell a value names that is none: a URL, an address with its port, a cell among words."""
+        by_value, text = self.rows_by_value[name], str(value).strip()
+        if name == "uri" and (rows := self.rows_by_url.get(_url(text))):
+            return rows
+        if name in _PORTS:
+            place = re.sub("(?i)^http://|/$", "", text).replace(" port ", ":")
+            address, _, port = place.rpartition(":")
+            if address and port.isdigit():
+                beside = self.rows_by_value.get(_PORTS[name], {}).get(number_in(port), frozenset())
+                return by_value.get(canonical(name, address), frozenset()) & beside
+            if rows := by_value.get(canonical(name, place)):
+                return rows
+        if name == "tcp_flags":
+            flags = set(canonical(name, text).split(","))
+            keys = [key for key in by_value if key and flags <= set(key.split(","))]
+        else:
+            words = [word for word in re.split(r"[\s()\[\],;|]+", text[:_LONGEST]) if word]
+            named = {word: canonical(name, word) for word in words}
+            keys = [key for key in named.values() if key in by_value]
+            others = [word for word, key in named.items() if key not in by_value]
+            if not all(word.isalpha() and word.casefold() not in _NEGATIONS for word in others):
+                keys = []
+        return frozenset().union(*(by_value[key] for key in keys))
+
+    def rows_matching(self, name: str, pattern: str) -> Rows:
+        """Return the rows whose cell fits a pattern, in which a star stands for anything, or 4xx."""
+        text = str(canonical(name, pattern[:_LONGEST]))
+        parts = (text.replace("xx", "*") if name == "status" else text).split("*")
+        fitting = [key for key in self.rows_by_value[name] if key is not None and _fits(key, parts)]
+        return frozenset().union(*(self.rows_by_value[name][key] for key in fitting))
 
     def column(self, name: Any) -> str:
         """Return the name of a column; raise `Refuted` where the sample has none of this name."""
@@ -164,16 +233,24 @@ class Table:
             raise Refuted(f"the sample has no column {str(name)[:60]!r}")
         return name
 
-    def select(self, conditions: Any) -> tuple[Rows, str]:
-        """Return the rows that a filter selects, and its first condition on a value that no row has."""
+    def select(self, conditions: Any, *, paired: bool = False, whole: bool = False) -> tuple[Rows, str]:
+        """Return the rows that a filter selects, and its first condition that no row fulfils.
+
+        Where ``paired``, a row fulfils what its request or response does; where ``whole``, each value of a list must be
+        there.
+        """
         if not isinstance(conditions, Mapping):
-            raise Unreadable("its filter is not an object of columns and values")
+            raise Unreadable("filter", "it is no object of columns and values")
         selected, absent = frozenset(range(self.size)), ""
         for name, condition in conditions.items():
             rows, missing = self._rows(self.column(name), condition)
-            selected &= rows
-            absent = absent or missing
+            selected &= self.with_partners(rows) if paired else rows
+            absent = absent or ("" if rows and not whole else missing)
         return selected, absent
+
+    def with_partners(self, rows: Iterable[int]) -> Rows:
+        """Return rows with the request or response that belongs to each."""
+        return frozenset(place for row in rows for place in (row, self.partner.get(row, row)))
 
     def _rows(self, name: str, condition: Any) -> tuple[Rows, str]:
         by_value = self.rows_by_value[name]
@@ -181,7 +258,7 @@ class Table:
             low, high = (condition.get(end) for end in ("min", "max"))
             ends = [None if end is None else number_in(end) for end in (low, high)]
             if not condition or set(condition) - {"min", "max"} or (ends != [low, high] and None in ends):
-                raise Unreadable(f"its filter on {name} is neither a value nor a range with min and max")
+                raise Unreadable("filter", f"that on {name} is neither a value nor a range with min and max")
             rows = self._between(name, *ends)
             return rows, "" if rows else f"{name} from {low} to {high}"
         if condition == "*":
@@ -189,13 +266,15 @@ class Table:
             return rows, "" if rows else f"any {name}"
         values = condition if isinstance(condition, list | tuple) else [condition]
         if any(isinstance(value, Mapping | list | tuple) for value in values):
-            raise Unreadable(f"its filter on {name} has a list or an object in a list")
+            raise Unreadable("filter", f"that on {name} has a list or an object in a list")
         selected, missing = set[int](), ""
         spellings = {None if value is None else canonical(name, value): value for value in values}
         for value, spelling in spellings.items():
-            equal = by_value.get(value) or (self.rows_of_url(spelling) if name == "uri" else frozenset())
-            if not equal and name == "time" and isinstance(value, Decimal):
+            equal = by_value.get(value, frozenset())
+            if not equal and isinstance(value, Decimal) and name == "time":
                 equal = self._between(name, value - half_digit(value), value + half_digit(value))
+            elif not equal and isinstance(spelling, str):
+                equal = self.rows_like(name, spelling) or self.rows_matching(name, spelling)
             selected |= equal
             missing = missing or ("" if equal else f"{name} {str(spelling)[:80]}")
         return frozenset(selected), missing
@@ -249,6 +328,20 @@ class Table:
             arithmetic = {"sum": total, "mean": total / len(values), "min": min(values), "max": max(values)}
             return arithmetic[measure]
         return values[-1] if measure == "last" else values[0]
+
+
+def _fits(key: Any, parts: list[str]) -> bool:
+    """Say whether a cell consists of these parts in their order, with anything between them."""
+    text, (first, *middle) = f"{key:f}" if isinstance(key, Decimal) else key, parts
+    if not middle or not text.startswith(first) or not text.endswith(middle[-1]):
+        return False
+    position = len(first)
+    for part in middle[:-1]:
+        position = text.find(part, position)
+        if position < 0:
+            return False
+        position += len(part)
+    return len(text) - len(middle[-1]) >= position
 
 
 def half_digit(number: Decimal) -> Decimal:
@@ -318,7 +411,8 @@ class Subject(Strict):
     def of(self, table: Table) -> Any:
         """Return the value in a sample; raise ``ValueError`` where the sample does not give it."""
         try:
-            (rows, absent), among = table.select(self.filter), table.select(self.among or {})[0]
+            rows, absent = table.select(self.filter, whole=True)
+            among = table.select(self.among or {})[0]
             value = table.calculate(str(self.measure), self.column, rows, among)
         except (Refuted, Unreadable) as error:
             raise ValueError(f"{error}; correct the question") from None
@@ -387,4 +481,4 @@ def fitting(kind: str, value: Any) -> Any:
 def truth_of(value: Any) -> bool | None:
     """Return what a yes or no says; None for anything else."""
     words = {"yes": True, "true": True, "no": False, "false": False}
-    return value if isinstance(value, bool) else words.get(str(value).strip(" .").casefold())
+    return value if isinstance(value, bool) else words.get(re.split(r"\W", str(value).strip().casefold())[0])
