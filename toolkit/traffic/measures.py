@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 from urllib.parse import unquote_plus
@@ -52,6 +53,7 @@ _LONGEST = 300
 """Signs of a text that are read as something that it is not to the letter."""
 _NEGATIONS = frozenset({"not", "no", "non", "never", "except", "without", "but"})
 
+_NUMBERS_AS_WORDS = read_toml(Path(__file__).parent / "readings.toml")["numbers"]
 UNITS = {
     name: (kind, Decimal(size))
     for kind, sizes in read_toml(Path(__file__).parent / "units.toml").items()
@@ -103,6 +105,8 @@ def spelled(value: Any) -> tuple[Decimal | None, str]:
     text = " ".join(value.split())
     if len(text) > _LONGEST:
         return None, ""
+    if text.casefold() in _NUMBERS_AS_WORDS:
+        return Decimal(_NUMBERS_AS_WORDS.index(text.casefold())), ""
     while (shorter := _BESIDE.sub("", text).strip(" ~")) and shorter != text:
         text = shorter
     if (part := _FRACTION.fullmatch(text)) and int(part[2]):
@@ -209,14 +213,15 @@ class Table:
             if rows := by_value.get(canonical(name, place)):
                 return rows
         if name == "tcp_flags":
-            flags = set(canonical(name, text).split(","))
-            keys = [key for key in by_value if key and flags <= set(key.split(","))]
+            flags = set(str(canonical(name, text)).split(","))
+            keys = [key for key in by_value if key and flags <= set(str(key).split(","))]
         else:
             words = [word for word in re.split(r"[\s()\[\],;|]+", text[:_LONGEST]) if word]
             named = {word: canonical(name, word) for word in words}
             keys = [key for key in named.values() if key in by_value]
             others = [word for word, key in named.items() if key not in by_value]
-            if not all(word.isalpha() and word.casefold() not in _NEGATIONS for word in others):
+            before = takewhile(lambda word: word in others, words)
+            if not all(map(str.isalpha, others)) or any(word.casefold() in _NEGATIONS for word in before):
                 keys = []
         return frozenset().union(*(by_value[key] for key in keys))
 
@@ -288,7 +293,10 @@ class Table:
 
     def nonempty(self, column: str | None, rows: Iterable[int]) -> list[int]:
         """Return rows in their order, of a column those that have a value."""
-        return [row for row in sorted(rows) if column is None or self.cells[column][row] is not None]
+        if column is None:
+            return sorted(rows)
+        cells = self.cells[self.column(column)]
+        return [row for row in sorted(rows) if cells[row] is not None]
 
     def calculate(self, measure: str, column: str | None, rows: Rows, among: Rows) -> Any:
         """Return what a measure gives over rows; raise `Refuted` where it gives no value."""

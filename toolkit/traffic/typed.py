@@ -247,7 +247,7 @@ def read_claim(number: int, claim: Any) -> TypedClaim:
     if column is None and measure in _NAMES["columns"]:
         measure, column = "value", measure
     if measure not in MEASURES:
-        if measure in _WORDS["none"]:
+        if measure.casefold() in _WORDS["statistics"]:
             raise Unreadable("measure", f"claim {number} has the measure {measure!r}, which there is not")
         raise Refuted(f"it invents the measure {readable(measure)[:60]!r}")
     conditions, among = subject.get("filter") or {}, subject.get("among")
@@ -406,6 +406,10 @@ def _same(claim: TypedClaim, value: Any, truth: Any, slack: Decimal) -> bool:
         return bool(canonical(claim.column, value) == canonical(claim.column, truth))
     number, unit = spelled(value)
     if number is None:
+        # A number that is larger than any of a sample, or a word in place of a cell, is false and not unreadable.
+        is_word = claim.measure in _OF_CONSTANT and not re.search(r"\d", readable(value))
+        if isinstance(value, Decimal) or is_word:
+            return False
         raise Unreadable("value", f"claim {claim.number}: {readable(value)[:60]!r} is no single number")
     scale = claim.scale(unit)
     if claim.kind in _EXACT_KINDS:
@@ -570,8 +574,9 @@ class Expected:
         # Requests and their responses are as many; which of them is counted matters, but where a filter names both.
         by_pairs = claim.paired or {*subject.filter, *claim.filter, *(claim.among or ())} & {*ANSWERS}
         in_messages = its.column in _ENDPOINTS and self.table.partner.keys() >= {*its.rows}
+        by_partner = in_messages or (by_pairs and its.measure in ("count", "share"))
         return mine.alike(its, self.table) or (
-            bool(by_pairs or in_messages) and mine.alike(its.partner(self.table), self.table)
+            bool(by_partner) and mine.alike(its.partner(self.table), self.table)
         )
 
     def gives(self, claim: TypedClaim, subject: Subject, truth: Any, as_set: bool) -> bool:
