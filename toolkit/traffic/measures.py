@@ -68,11 +68,10 @@ Rows = frozenset[int]
 
 
 class Unreadable(Exception):
-    """Why a subject or an answer cannot be read at all."""
-
+    """Why a subject or an answer cannot be read at all: what kind of fault of form it has, and which."""
 
     def __init__(self, cause: str, detail: str) -> None:
-        super().__init__(f"{cause}: {detail}")
+        super().__init__(detail)
         self.cause = cause
 
 
@@ -245,7 +244,7 @@ class Table:
         there.
         """
         if not isinstance(conditions, Mapping):
-            raise Unreadable("filter", "it is no object of columns and values")
+            raise Unreadable("filter", "its filter is not an object of columns and values")
         selected, absent = frozenset(range(self.size)), ""
         for name, condition in conditions.items():
             rows, missing = self._rows(self.column(name), condition)
@@ -263,7 +262,7 @@ class Table:
             low, high = (condition.get(end) for end in ("min", "max"))
             ends = [None if end is None else number_in(end) for end in (low, high)]
             if not condition or set(condition) - {"min", "max"} or (ends != [low, high] and None in ends):
-                raise Unreadable("filter", f"that on {name} is neither a value nor a range with min and max")
+                raise Unreadable("filter", f"its filter on {name} is neither a value nor a range with min and max")
             rows = self._between(name, *ends)
             return rows, "" if rows else f"{name} from {low} to {high}"
         if condition == "*":
@@ -271,7 +270,7 @@ class Table:
             return rows, "" if rows else f"any {name}"
         values = condition if isinstance(condition, list | tuple) else [condition]
         if any(isinstance(value, Mapping | list | tuple) for value in values):
-            raise Unreadable("filter", f"that on {name} has a list or an object in a list")
+            raise Unreadable("filter", f"its filter on {name} has a list or an object in a list")
         selected, missing = set[int](), ""
         spellings = {None if value is None else canonical(name, value): value for value in values}
         for value, spelling in spellings.items():

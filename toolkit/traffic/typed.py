@@ -248,11 +248,11 @@ def read_claim(number: int, claim: Any) -> TypedClaim:
         measure, column = "value", measure
     if measure not in MEASURES:
         if measure.casefold() in _WORDS["statistics"]:
-            raise Unreadable("measure", f"claim {number} has the measure {measure!r}, which there is not")
+            raise Unreadable("measure", f"claim {number} has the unknown measure {measure!r}")
         raise Refuted(f"it invents the measure {readable(measure)[:60]!r}")
     conditions, among = subject.get("filter") or {}, subject.get("among")
     if not isinstance(conditions, dict) or (among is not None and not isinstance(among, dict)):
-        raise Unreadable("filter", f"claim {number}: filter and among are objects of columns and values")
+        raise Unreadable("filter", f"claim {number}: filter and among must be objects of columns and values")
     if measure in OF_COLUMN and column is None:
         raise Unreadable("no column", f"claim {number}: the measure {measure} needs a column")
     if isinstance(value := claim.get("value"), dict):
