@@ -39,13 +39,14 @@ HEAD = """# Accuracy of the verdicts of the one-shot test
 compares them. Intervals are Wilson's, 95 %. A language model wrote and labelled each set, so nothing here is agreement
 between people.
 
-- *Inventions caught*: hallucinated answers that are called so. *Right accepted*: expected answers that are called expected.
-  *Others refused*: unexpected answers that are not called expected.
-- *Abstentions right*: "not in the sample" where that is so, and called expected; *abstentions wrong*: where the sample holds
-  the answer, and called unexpected.
-- *Unreadable of right*: expected answers whose form cannot be read. An unreadable answer is not caught, and not accepted.
-- *First look*: verdicts of the rules when the answers were opened. *Seen*: of the rules of today, which does not predict
-  new answers.
+- *Inventions caught*: hallucinated answers that are called so. *Right accepted*: expected ones that are called
+  expected. *Others refused*: unexpected ones that are not called expected.
+- *Abstentions right*: "not in the sample" where that is so, and called expected; *abstentions wrong*: where the sample
+  holds the answer, and called unexpected.
+- *Unreadable of right*: expected answers whose form cannot be read. An unreadable answer is neither caught
+  nor accepted.
+- *First look*: verdicts of the rules when the answers were opened. *Seen*: of the rules of today, which does not
+  predict new answers.
 """
 SETS = {
     OUTSIDE: """
@@ -57,8 +58,8 @@ Its writers saw only the prompts, and its labels are of a third who saw sample a
     AUTHORS: """
 ## Typed answers by the definition of the verdicts
 
-Their authors had not seen the rules, but labelled by the definition that the rules follow: the rows say that the rules keep
-to it. {relabelled} labels were changed with the definition; each says why.
+Their authors had not seen the rules, but labelled by the definition that the rules follow: the rows say that the rules
+keep to it. {relabelled} labels were changed with the definition; each says why.
 
 """,
 }
@@ -142,7 +143,9 @@ def typed_table(rows: Sequence[dict[str, Any]]) -> str:
     """Return the rates of typed answers: at first look, of today, and of today by kind of question."""
     questions = {question.id: question for question in load_questions()}
     verdicts = typed_verdicts(rows)
-    seen = [row | {"seen": verdict.verdict or UNREADABLE} for row, verdict in zip(rows, verdicts, strict=True)]
+    seen = [
+        row | {"seen": verdict.verdict or UNREADABLE} for row, verdict in zip(rows, verdicts, strict=True)
+    ]
     lines = [["first look", "all", *measured(rows, "first_look")], ["seen", "all", *measured(seen, "seen")]]
     for kind in KINDS:
         of_kind = [row for row in seen if question_kind(questions[row["question"]]) == kind]
@@ -151,14 +154,18 @@ def typed_table(rows: Sequence[dict[str, Any]]) -> str:
     causes = Counter((verdict.unreadable, row["label"]) for row, verdict in zip(rows, verdicts, strict=True))
     faults = [[cause, label, str(n)] for (cause, label), n in sorted(causes.items(), key=str) if cause]
     page = table((*head, "abstentions wrong", "unreadable of right"), lines)
-    return page + (f"\n{table(('fault of form', 'label', 'answers that cannot be read'), faults)}" if faults else "")
+    return page + (
+        f"\n{table(('fault of form', 'label', 'answers that cannot be read'), faults)}" if faults else ""
+    )
 
 
 def misses(rows: Sequence[dict[str, Any]]) -> str:
     """Return the answers whose verdict of today is not their label, by name."""
     pairs = zip(rows, typed_verdicts(rows), strict=True)
     wrong = [(row, verdict.verdict or UNREADABLE) for row, verdict in pairs]
-    named = [f"{row['id']} ({row['label']}, called {called})" for row, called in wrong if row["label"] != called]
+    named = [
+        f"{row['id']} ({row['label']}, called {called})" for row, called in wrong if row["label"] != called
+    ]
     return f"\nCalled otherwise today: {', '.join(named) or 'none'}.\n"
 
 

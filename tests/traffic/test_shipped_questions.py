@@ -166,7 +166,10 @@ def test_an_expected_value_is_what_the_sample_holds(name):
 def test_the_two_prompts_hold_the_question_and_the_sample_once():
     assert [*SHIPPED_PROMPTS] == ["plain", "careful"]
     plain, careful = SHIPPED_PROMPTS.values()
-    care = "Use only what the CSV holds." + careful.partition("Use only what the CSV holds.")[2].partition("\n\n")[0]
+    care = (
+        "Use only what the CSV holds."
+        + careful.partition("Use only what the CSV holds.")[2].partition("\n\n")[0]
+    )
     assert careful.replace(f"{care}\n\n", "") == plain
     for text in SHIPPED_PROMPTS.values():
         assert sorted(re.findall(r"[{][^}]*[}]", text)) == ["{csv}", "{question}"]

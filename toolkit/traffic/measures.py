@@ -51,6 +51,8 @@ _PORTS = {"source": "source_port", "destination": "destination_port", "host": "d
 """The port that may stand behind an address or a host."""
 _LONGEST = 300
 """Signs of a text that are read as something that it is not to the letter."""
+_MOST_SPELLINGS = 20
+"""Values of one condition that may be no cells to the letter."""
 _NEGATIONS = frozenset({"not", "no", "non", "never", "except", "without", "but"})
 
 _NUMBERS_AS_WORDS = read_toml(Path(__file__).parent / "readings.toml")["numbers"]
@@ -199,7 +201,7 @@ class Table:
         return _rows_by_key("" if None in pair else _url("".join(pair)) for pair in pairs)
 
     def rows_like(self, name: str, value: Any) -> Rows:
-        """Return the rows whose cell a value names that is none: a URL, an address with its port, a cell among words."""
+        """Return the rows whose cell a text names that is none: a URL, an address with a port, cells among words."""
         by_value, text = self.rows_by_value[name], str(value).strip()
         if name == "uri" and (rows := self.rows_by_url.get(_url(text))):
             return rows
@@ -262,7 +264,9 @@ class Table:
             low, high = (condition.get(end) for end in ("min", "max"))
             ends = [None if end is None else number_in(end) for end in (low, high)]
             if not condition or set(condition) - {"min", "max"} or (ends != [low, high] and None in ends):
-                raise Unreadable("filter", f"its filter on {name} is neither a value nor a range with min and max")
+                raise Unreadable(
+                    "filter", f"its filter on {name} is neither a value nor a range with min and max"
+                )
             rows = self._between(name, *ends)
             return rows, "" if rows else f"{name} from {low} to {high}"
         if condition == "*":
@@ -277,7 +281,7 @@ class Table:
             equal = by_value.get(value, frozenset())
             if not equal and isinstance(value, Decimal) and name == "time":
                 equal = self._between(name, value - half_digit(value), value + half_digit(value))
-            elif not equal and isinstance(spelling, str):
+            elif not equal and isinstance(spelling, str) and len(spellings) <= _MOST_SPELLINGS:
                 equal = self.rows_like(name, spelling) or self.rows_matching(name, spelling)
             selected |= equal
             missing = missing or ("" if equal else f"{name} {str(spelling)[:80]}")

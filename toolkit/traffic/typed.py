@@ -1,14 +1,15 @@
 """Typed answers: claims with the subject and the rows that they rest on, compared with the sample.
 
 A reply is one JSON object ``{"claims": [{"value", "unit", "of": {"measure", "column", "filter", "among"}, "rows"}]}``.
-Each claim is read as it is meant, where there is one way to, and calculated again, over all rows of its filter and over
-the rows that it cites. An answer with a false claim is hallucinated; a closed question is answered by a claim about what
-it asks for; a reply that cannot be read has no verdict and a reason.
+Each claim is read as it is meant, where there is one way to, and calculated again, over all rows of its filter and
+over the rows that it cites. An answer with a false claim is hallucinated; a closed question is answered by a claim
+about what it asks for; a reply that cannot be read has no verdict and a reason.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
 from functools import cached_property
@@ -46,10 +47,12 @@ _COLUMNS = {"address": "source", "host": "host"}
 _EXACT_KINDS = frozenset({"count", "number"})
 _ROUNDING = Decimal("1e-12")  # of means, which have 28 digits
 _RANGE = re.compile(r"\s*(\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
-_MOST_CLAIMS = 100  # of one reply: a person writes a few
+_PLAIN = re.compile(r"\d{1,18}(?:\.\d{1,18})?")
+_NEAR = Decimal("0.01")
+_MOST_CLAIMS = 40  # of one reply: a person writes a few
 _LONGEST = 400  # signs of a text that says that something is not known
 _UNKNOWN = re.compile(
-    r"\b(?:not|isn't|no) (?:\w+ ){0,3}(?:in|by|from|within|known|given|available|recorded|captured|present|shown|visible)\b"
+    r"\b(?:not|isn't|no) (?:\w+ ){0,3}(?:in|by|from|within|known|given|available|recorded|captured|present|shown)\b"
     r"|\bcan(?:not|'t| not) (?:be )?(?:determin|tell|told|know|answer|sa[yi]|see|infer|deriv|found|identif)"
     r"|\b(?:unknown|undetermined|unanswerable|n/a)\b"
     r"|\b(?:not|n't) (?:hold|contain|include|show|say|tell|record|reveal|answer)\b|\binsufficient\b",
@@ -112,7 +115,7 @@ class TypedClaim:
     def selected(self, table: Table) -> tuple[Rows, str]:
         """Return the rows that it is about, and the first condition of its filter that no row fulfils."""
         rows, absent = table.select(self.filter, paired=self.paired)
-        if self.paired:
+        if self.paired and self.measure != "duration":
             column = self.column if self.column in _HTTP else "method"
             rows = frozenset(table.nonempty(column, rows))
         inside = rows & self.basis(table) if self.cited else rows
@@ -134,8 +137,7 @@ class TypedClaim:
 
     def __str__(self) -> str:
         """Return the claim in a few words."""
-        conditions = ", ".join(f"{name} {readable(value)}" for name, value in self.filter.items())
-        subject = f"{self.measure} {self.column or ''} {'where ' * bool(conditions)}{conditions}"
+        subject = f"{self.measure} {self.column or ''} {'where ' * bool(self.filter)}{readable(self.filter)}"
         return " ".join(f"{subject} = {readable(self.value)} {self.unit}".split())[:200]
 
 
@@ -172,7 +174,7 @@ def stated_claims(text: str) -> list[Any]:
 
     Of several objects with claims the last counts. Claims may stand alone, and an answer that is not known too.
 
-    >>> stated_claims('Not {"claims": [1]}, but {"claims": [{"value": "a"}]}'), stated_claims("It is not in the sample.")
+    >>> stated_claims('Not {"claims": [1]}, but {"claims": [{"value": "a"}]}'), stated_claims("Not in the sample.")
     ([{'value': 'a'}], [None])
     """
     if len(text) > MAX_TEXT:
@@ -188,7 +190,9 @@ def stated_claims(text: str) -> list[Any]:
     claims = whole[-1] if whole else [] if broken else _bare(objects)
     if len(claims) > _MOST_CLAIMS:
         raise Unreadable("too long", f"there are more than {_MOST_CLAIMS} claims")
-    if not claims and (whole or (not broken and _is_unknown(text.strip("` \n").removeprefix("json").strip()))):
+    if not claims and (
+        whole or (not broken and _is_unknown(text.strip("` \n").removeprefix("json").strip()))
+    ):
         return [None]
     if not claims:
         raise Unreadable("no claims", "no JSON object with claims" if text.strip() else "the reply is empty")
@@ -209,7 +213,9 @@ def _bare(objects: list[Any]) -> list[Any]:
     claims = {}
     for value in objects:
         for claim in [value] if isinstance(value, dict) and "value" in value else _bare(_parts(value)):
-            claims[readable([part for name, part in claim.items() if name not in ("value", "unit", "rows")])] = claim
+            claims[
+                readable([part for name, part in claim.items() if name not in ("value", "unit", "rows")])
+            ] = claim
     return list(claims.values())
 
 
@@ -250,16 +256,15 @@ def read_claim(number: int, claim: Any) -> TypedClaim:
         if measure.casefold() in _WORDS["statistics"]:
             raise Unreadable("measure", f"claim {number} has the unknown measure {measure!r}")
         raise Refuted(f"it invents the measure {readable(measure)[:60]!r}")
-    conditions, among = subject.get("filter") or {}, subject.get("among")
-    if not isinstance(conditions, dict) or (among is not None and not isinstance(among, dict)):
-        raise Unreadable("filter", f"claim {number}: filter and among must be objects of columns and values")
     if measure in OF_COLUMN and column is None:
         raise Unreadable("no column", f"claim {number}: the measure {measure} needs a column")
     if isinstance(value := claim.get("value"), dict):
         raise Unreadable("value", f"claim {number}: the value is an object")
+    filters = (subject.get("filter") or {}, subject.get("among") if measure == "share" else None)
+    if not all(isinstance(part, dict | None) for part in filters):
+        raise Unreadable("filter", f"claim {number}: filter and among must be objects of columns and values")
     conditions, among = (
-        None if part is None else {_word("columns", name): condition for name, condition in part.items()}
-        for part in (conditions, among if measure == "share" else None)
+        part and {_word("columns", name): condition for name, condition in part.items()} for part in filters
     )
     name, unit = None if column is None else _word("columns", column), str(claim.get("unit") or "").strip()
     rows = _ranges(number, subject.get("rows"))
@@ -287,7 +292,9 @@ def _ranges(number: int, rows: Any) -> Ranges | None:
                 return None
             if low is None or high is None or low % 1 or high < low:
                 excerpt = readable(part)[:60]
-                raise Unreadable("rows", f"claim {number}: {excerpt!r} is no row number, no range and not all")
+                raise Unreadable(
+                    "rows", f"claim {number}: {excerpt!r} is no row number, no range and not all"
+                )
             ranges.append((int(low), int(high)))
     return tuple(ranges) or None
 
@@ -314,7 +321,7 @@ def readings(claim: TypedClaim, answer: Answer, table: Table) -> Iterator[TypedC
     for meant in _values(claim, answer):
         yield with_cells(meant, table)
     for meant in _values(claim, answer):
-        yield from (with_cells(subject, table) for subject in _subjects(meant, answer))
+        yield from (with_cells(subject, table) for subject in _subjects(meant, answer, table))
 
 
 def _values(claim: TypedClaim, answer: Answer) -> Iterator[TypedClaim]:
@@ -328,7 +335,7 @@ def _values(claim: TypedClaim, answer: Answer) -> Iterator[TypedClaim]:
         yield replace(claim, measure="choice", column=None, value=value)
     elif claim.measure == "choice":
         yield claim
-    if claim.measure not in ("value", "list", "set"):
+    if claim.measure not in ("value", "list", "set", "distinct"):
         return
     listed = [claim.value] if isinstance(claim.value, list) and len(claim.value) > 1 else []
     if isinstance(claim.value, str):
@@ -336,12 +343,12 @@ def _values(claim: TypedClaim, answer: Answer) -> Iterator[TypedClaim]:
         between = r"\s*(?:→|->|;|\n|>)\s*" if re.search("→|->|;|\n|>", text) else r",\s*(?:and )?|\s+and\s+"
         pattern = r"[\s,;]+" if re.fullmatch(r"[\d\s,;]+", text) else between
         listed = [[part.strip(" '\"") for part in re.split(pattern, text)]]
-    measures = (claim.measure,) if claim.measure != "value" else ("list", "set")
+    measures = (claim.measure,) if claim.measure in ("list", "set") else ("list", "set")
     yield from (replace(claim, value=value, measure=measure) for value in listed for measure in measures)
 
 
-def _subjects(claim: TypedClaim, answer: Answer) -> Iterator[TypedClaim]:
-    """Yield a claim about other rows: those with its column, cited ones, requests with their responses, a share of all."""
+def _subjects(claim: TypedClaim, answer: Answer, table: Table) -> Iterator[TypedClaim]:
+    """Yield a claim about other rows: with its column, the cited one, of pairs, or a share of others."""
     if claim.measure == "count" and claim.column:
         yield replace(claim, filter=claim.filter | {claim.column: "*"})
     if claim.measure == "value" and claim.rows is not None:
@@ -351,7 +358,9 @@ def _subjects(claim: TypedClaim, answer: Answer) -> Iterator[TypedClaim]:
             if among is not None:
                 yield replace(claim, among=among)
     elif claim.filter and claim.filter.keys() <= _HTTP:
-        yield replace(claim, paired=True)
+        with suppress(Refuted, Unreadable):  # which the check tells of
+            if not table.nonempty(claim.column, claim.selected(table)[0]):
+                yield replace(claim, paired=True)
 
 
 def with_cells(claim: TypedClaim, table: Table) -> TypedClaim:
@@ -359,16 +368,14 @@ def with_cells(claim: TypedClaim, table: Table) -> TypedClaim:
     if claim.measure not in _OF_CONSTANT or claim.column not in table.cells:
         return claim
     column, by_value = table.cells[claim.column], table.rows_by_value[claim.column]
-    texts = [isinstance(value, str) and canonical(claim.column, value) not in by_value for value in claim.values]
-    if not any(texts):
-        return claim
     try:
         rows = claim.selected(table)[0] & claim.basis(table)
     except (Refuted, Unreadable):  # which the check tells of
         return claim
     values = []
-    for value, is_text in zip(claim.values, texts, strict=True):
-        cells = {column[row] for row in table.rows_like(claim.column, value) & rows} if is_text else set()
+    for value in claim.values:
+        named = isinstance(value, str) and canonical(claim.column, value) not in by_value
+        cells = {column[row] for row in table.rows_like(claim.column, value) & rows} if named else set()
         values.append(cells.pop() if len(cells) == 1 else value)
     return replace(claim, value=values if isinstance(claim.value, list) else values[0])
 
@@ -381,7 +388,7 @@ def equal(claim: TypedClaim, truth: Any, slack: Decimal = Decimal(0)) -> bool:
     values = claim.values
     if isinstance(truth, bool):
         if (stated := truth_of(claim.value)) is None:
-            raise Unreadable("value", f"claim {claim.number}: {readable(claim.value)[:60]!r} is neither yes nor no")
+            raise Unreadable("value", f"claim {claim.number}: {readable(claim.value)[:60]!r} is no yes or no")
         return stated is truth
     if isinstance(truth, list):
         if claim.measure == "set":
@@ -405,18 +412,19 @@ def _same(claim: TypedClaim, value: Any, truth: Any, slack: Decimal) -> bool:
     if not isinstance(truth, Decimal):
         return bool(canonical(claim.column, value) == canonical(claim.column, truth))
     number, unit = spelled(value)
-    if number is None:
-        # A number that is larger than any of a sample, or a word in place of a cell, is false and not unreadable.
-        is_word = claim.measure in _OF_CONSTANT and not re.search(r"\d", readable(value))
-        if isinstance(value, Decimal) or is_word:
-            return False
-        raise Unreadable("value", f"claim {claim.number}: {readable(value)[:60]!r} is no single number")
     scale = claim.scale(unit)
+    exact = truth / scale
+    if number is None:
+        # Of several numbers one may be meant; a word in place of a cell, and a number beyond all samples, are false.
+        text = "" if isinstance(value, Decimal) else readable(value)
+        said = [abs(Decimal(part) / exact - 1) < _NEAR for part in _PLAIN.findall(text) if exact]
+        if any(said) or (text and not said and claim.measure not in _OF_CONSTANT):
+            raise Unreadable("value", f"claim {claim.number}: {text[:60]!r} is no single number")
+        return False
     if claim.kind in _EXACT_KINDS:
         return abs(number - truth) <= slack
-    exact, digits = truth / scale, len(number.as_tuple().digits)
-    if 4 <= digits <= 16 and exact.quantize(number, ROUND_DOWN) == number:  # cut off, and not rounded
-        return True
+    if 4 <= len(number.as_tuple().digits) <= 16 and exact.quantize(number, ROUND_DOWN) == number:
+        return True  # cut off, and not rounded
     return abs(number - exact) * scale <= max(half_digit(number) * scale, slack) + _ROUNDING
 
 
@@ -428,10 +436,6 @@ def check(claim: TypedClaim, table: Table, slack: Decimal = Decimal(0)) -> None:
     among, absent_among = table.select(claim.among or {})
     if claim.column is not None:
         table.column(claim.column)
-    value = claim.value
-    says_none = value == [] or truth_of(value) is False or (spelled(value)[0] == 0 and claim.measure in _NONE)
-    if absent_among or (absent and not says_none):
-        raise Refuted(f"no row of the sample has {absent or absent_among}")
     inside = rows & claim.basis(table)
     if claim.measure == "choice":
         if not inside:
@@ -441,12 +445,13 @@ def check(claim: TypedClaim, table: Table, slack: Decimal = Decimal(0)) -> None:
         try:
             truth = table.calculate(claim.measure, claim.column, over, among)
         except Refuted as error:
-            raise Refuted(f"{subject} no value ({error})") from None
-        if not equal(claim, truth, slack):
-            raise Refuted(f"it says {readable(value)[:80]}, {subject} {readable(truth)[:200]}")
-
-
-_NONE = frozenset({"count", "distinct", "share"})
+            fault = f"{subject} no value ({error})"
+        else:
+            if equal(claim, truth, slack):
+                continue
+            fault = f"it says {readable(claim.value)[:80]}, {subject} {readable(truth)[:200]}"
+        missing = absent or absent_among
+        raise Refuted(f"no row of the sample has {missing}" if missing else fault)
 
 
 # --- what a value is of -----------------------------------------------------------------------------------------------
@@ -454,7 +459,7 @@ _NONE = frozenset({"count", "distinct", "share"})
 
 @dataclass(frozen=True)
 class Basis:
-    """What a subject is calculated from: its rows, of a column those with a value, of one value the rows that give it."""
+    """What a subject is calculated from: of a column the rows with a value, of one value the rows that give it."""
 
     measure: str
     column: str | None
@@ -464,7 +469,9 @@ class Basis:
     @classmethod
     def of(cls, subject: Subject | TypedClaim, table: Table) -> "Basis":
         """Return the basis of a subject in a sample; of alike measures the same one."""
-        selected = subject.selected(table) if isinstance(subject, TypedClaim) else table.select(subject.filter)
+        selected = (
+            subject.selected(table) if isinstance(subject, TypedClaim) else table.select(subject.filter)
+        )
         measure, column = str(subject.measure), subject.column if subject.measure in OF_COLUMN else None
         rows = table.nonempty(column, selected[0])
         if measure in ("first", "last"):
@@ -484,18 +491,15 @@ class Basis:
 
     def partner(self, table: Table) -> "Basis":
         """Return the same of the requests or responses that belong to the rows."""
-        rows, among = (
-            sorted(table.partner[row] for row in part if row in table.partner)
-            for part in (self.rows, self.among or ())
-        )
-        column = _ENDPOINTS.get(self.column or "", self.column)
-        of = None if self.among is None else frozenset(among)
-        return replace(self, column=column, rows=tuple(rows), among=of)
+        rows = sorted(table.partner[row] for row in self.rows if row in table.partner)
+        return replace(self, column=_ENDPOINTS.get(self.column or "", self.column), rows=tuple(rows))
 
     def values(self, table: Table, column: str | None = None) -> list[Any]:
         """Return the values in its rows."""
         name = str(column or self.column)
-        return [None if (cell := table.cells[name][row]) is None else canonical(name, cell) for row in self.rows]
+        return [
+            None if (cell := table.cells[name][row]) is None else canonical(name, cell) for row in self.rows
+        ]
 
     def alike(self, other: "Basis", table: Table) -> bool:
         """Say whether another basis has the same rows, or by another way the same different values."""
@@ -523,9 +527,7 @@ class Basis:
 
 def _narrowest(conditions: Mapping[str, Any], table: Table) -> Any:
     """Return what makes a filter select nothing: the rows of its narrowest condition, or the column of an empty one."""
-    chosen = {
-        name: table.with_partners(table.select({name: part})[0]) for name, part in conditions.items()
-    }
+    chosen = {name: table.with_partners(table.select({name: part})[0]) for name, part in conditions.items()}
     name = min(chosen, key=lambda key: len(chosen[key]), default="")
     return chosen.get(name) or name
 
@@ -572,12 +574,11 @@ class Expected:
         if not (mine.rows or its.rows) and mine.measure == its.measure == "count":
             return bool(_narrowest(subject.filter, self.table) == _narrowest(claim.filter, self.table))
         # Requests and their responses are as many; which of them is counted matters, but where a filter names both.
-        by_pairs = claim.paired or {*subject.filter, *claim.filter, *(claim.among or ())} & {*ANSWERS}
-        in_messages = its.column in _ENDPOINTS and self.table.partner.keys() >= {*its.rows}
-        by_partner = in_messages or (by_pairs and its.measure in ("count", "share"))
-        return mine.alike(its, self.table) or (
-            bool(by_partner) and mine.alike(its.partner(self.table), self.table)
-        )
+        if its.column in _ENDPOINTS:
+            paired = self.table.partner.keys() >= {*its.rows}
+        else:
+            paired = its.measure == "count" and not {*subject.filter, *claim.filter}.isdisjoint(ANSWERS)
+        return mine.alike(its, self.table) or (paired and mine.alike(its.partner(self.table), self.table))
 
     def gives(self, claim: TypedClaim, subject: Subject, truth: Any, as_set: bool) -> bool:
         """Say whether a claim that holds is about a subject and states its value."""
@@ -585,7 +586,11 @@ class Expected:
             return False
         try:
             if isinstance(truth, bool):
-                return equal(claim, truth) if claim.measure == "exists" else bool(spelled(claim.value)[0]) is truth
+                return (
+                    equal(claim, truth)
+                    if claim.measure == "exists"
+                    else bool(spelled(claim.value)[0]) is truth
+                )
             if isinstance(truth, list):
                 return equal(replace(claim, measure="set" if as_set else "list"), truth)
             return all(_same(claim, value, truth, self.slack) for value in claim.values)
@@ -611,8 +616,8 @@ class Expected:
         answer = self.answer
         if claim.measure == "choice" and not answer.choices:
             raise Unreadable("measure", "the measure choice is for a question that gives choices")
-        asked = claim.number == 1 and claim.kind not in _EXACT_KINDS and answer.tolerance > 0
-        check(claim, self.table, self.slack if asked and self.asks_for(claim, answer) else Decimal(0))
+        asked = answer.tolerance > 0 and claim.kind not in _EXACT_KINDS and self.asks_for(claim, answer)
+        check(claim, self.table, self.slack if asked else Decimal(0))
         if claim.measure == "choice" and claim.value != self.value:
             if isinstance(claim.value, list):
                 raise Unreadable("value", f"claim {claim.number}: {readable(claim.value)} is no one choice")

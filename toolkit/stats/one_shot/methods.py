@@ -65,7 +65,9 @@ class MethodScore(Counts):
         """Return the three counts, or that they do not add up to N."""
         if self.missing:
             unreadable = f", {self.unreadable} unreadable" if self.unreadable else ""
-            return f"incomplete: I1+I0+H = {self.experiments - self.missing} of {self.experiments}{unreadable}"
+            return (
+                f"incomplete: I1+I0+H = {self.experiments - self.missing} of {self.experiments}{unreadable}"
+            )
         if not self.experiments:
             return "incomplete: no experiment was planned"
         return f"I1 = {self.i1}, I0 = {self.i0}, H = {self.h}"
