@@ -45,10 +45,16 @@ _SPELLED = re.compile(
     r"|(?P<plain>\d{1,40}+(?:[.,]\d{1,40}+)?(?:[eE][-+]?\d{1,2}+)?))(?![.,]?\d)\s{0,3}(?P<unit>%|[A-Za-zµμ]{1,20}+)?"
 )
 _FRACTION = re.compile(r"(\d{1,9}) ?(?:/|of|out of) ?(\d{1,9})(?: [a-zA-Z ]{1,60})?")
+_FROM_TO = re.compile(r"(\d{1,9}) ?(?:-|–|to|\.\.) ?(\d{1,9})")
 _BESIDE = re.compile(r"\([^()]{0,200}\)|^[^=≈]{0,200}[=≈]")
 """What stands in brackets beside a number, or before it as the formula that it comes from."""
-_PORTS = {"source": "source_port", "destination": "destination_port", "host": "destination_port"}
-"""The port that may stand behind an address or a host."""
+_BESIDE_CELLS = (
+    ("uri", "host", "{1}{0}"),
+    ("host", "destination_port", "{0}:{1:f}"),
+    ("source", "source_port", "{0}:{1:f}"),
+    ("destination", "destination_port", "{0}:{1:f}"),
+)
+"""What may stand beside the cells of a column: the host before a URI, the port behind a host or an address."""
 _LONGEST = 300
 """Signs of a text that are read as something that it is not to the letter."""
 _MOST_SPELLINGS = 20
@@ -164,7 +170,7 @@ def canonical(column: str | None, value: Any) -> Any:
 def _url(text: str) -> str:
     """Return host and URI of a URL: the scheme of the traffic is http, its port 80 and its empty path "/"."""
     host, _, path = re.sub("(?i)^http://", "", text.strip()).partition("/")
-    return f"{canonical('host', host.removesuffix(':80'))}/{canonical('uri', path)}"
+    return f"{canonical('host', re.sub(':80$|[][]', '', host))}/{canonical('uri', path)}"
 
 
 class Table:
@@ -193,26 +199,20 @@ class Table:
         }
 
     @cached_property
-    def rows_by_url(self) -> dict[str, Rows]:
-        """The rows of each URL, which is a row's host with its URI."""
-        if not {"host", "uri"} <= self.cells.keys():
-            return {}
-        pairs = zip(self.cells["host"], self.cells["uri"], strict=True)
-        return _rows_by_key("" if None in pair else _url("".join(pair)) for pair in pairs)
+    def rows_by_spelling(self) -> dict[str, dict[str, Rows]]:
+        """The rows of each URL, and of each host and address with its port."""
+        rows = {}
+        for name, beside, form in _BESIDE_CELLS:
+            if {name, beside} <= self.cells.keys():
+                pairs = zip(self.cells[name], self.cells[beside], strict=True)
+                rows[name] = _rows_by_key("" if None in pair else _url(form.format(*pair)) for pair in pairs)
+        return rows
 
     def rows_like(self, name: str, value: Any) -> Rows:
         """Return the rows whose cell a text names that is none: a URL, an address with a port, cells among words."""
         by_value, text = self.rows_by_value[name], str(value).strip()
-        if name == "uri" and (rows := self.rows_by_url.get(_url(text))):
+        if rows := self.rows_by_spelling.get(name, {}).get(_url(text.replace(" port ", ":"))):
             return rows
-        if name in _PORTS:
-            place = re.sub("(?i)^http://|/$", "", text).replace(" port ", ":")
-            address, _, port = place.rpartition(":")
-            if address and port.isdigit():
-                beside = self.rows_by_value.get(_PORTS[name], {}).get(number_in(port), frozenset())
-                return by_value.get(canonical(name, address), frozenset()) & beside
-            if rows := by_value.get(canonical(name, place)):
-                return rows
         if name == "tcp_flags":
             flags = set(str(canonical(name, text)).split(","))
             keys = [key for key in by_value if key and flags <= set(str(key).split(","))]
@@ -222,9 +222,13 @@ class Table:
             keys = [key for key in named.values() if key in by_value]
             others = [word for word, key in named.items() if key not in by_value]
             before = takewhile(lambda word: word in others, words)
-            if not all(map(str.isalpha, others)) or any(word.casefold() in _NEGATIONS for word in before):
+            known = [word for word in others if word.isalpha() or self._is_cell(word)]
+            if len(known) < len(others) or any(word.casefold() in _NEGATIONS for word in before):
                 keys = []
         return frozenset().union(*(by_value[key] for key in keys))
+
+    def _is_cell(self, word: str) -> bool:
+        return any(canonical(name, word) in by_value for name, by_value in self.rows_by_value.items())
 
     def rows_matching(self, name: str, pattern: str) -> Rows:
         """Return the rows whose cell fits a pattern, in which a star stands for anything, or 4xx."""
@@ -279,7 +283,9 @@ class Table:
         spellings = {None if value is None else canonical(name, value): value for value in values}
         for value, spelling in spellings.items():
             equal = by_value.get(value, frozenset())
-            if not equal and isinstance(value, Decimal) and name == "time":
+            if not equal and (bounds := _FROM_TO.fullmatch(str(spelling))):
+                equal = self._between(name, Decimal(bounds[1]), Decimal(bounds[2]))
+            elif not equal and isinstance(value, Decimal) and name == "time":
                 equal = self._between(name, value - half_digit(value), value + half_digit(value))
             elif not equal and isinstance(spelling, str) and len(spellings) <= _MOST_SPELLINGS:
                 equal = self.rows_like(name, spelling) or self.rows_matching(name, spelling)

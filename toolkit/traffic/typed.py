@@ -39,6 +39,7 @@ from toolkit.traffic.measures import (
     unit_of,
 )
 from toolkit.traffic.questions import MAX_TEXT, Question
+from toolkit.words import one_line
 
 _TYPES = {
     "share": "share", "time": "time", "duration": "time", "integer": "count", "port": "number", "status": "number",
@@ -46,7 +47,7 @@ _TYPES = {
 _COLUMNS = {"address": "source", "host": "host"}
 _EXACT_KINDS = frozenset({"count", "number"})
 _ROUNDING = Decimal("1e-12")  # of means, which have 28 digits
-_RANGE = re.compile(r"\s*(\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
+_RANGE = re.compile(r"\s*(-?\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
 _PLAIN = re.compile(r"\d{1,18}(?:\.\d{1,18})?")
 _NEAR = Decimal("0.01")
 _MOST_CLAIMS = 40  # of one reply: a person writes a few
@@ -183,7 +184,7 @@ def stated_claims(text: str) -> list[Any]:
         objects = json_objects(text, _EXACT)
     except TooDeep as fault:
         raise Unreadable("too deep", f"the reply is {fault}") from None
-    if any(map(_has_doubled, objects)):
+    if repr(DOUBLED)[1:-1] in str(objects):
         raise Unreadable("a key twice", "an object has a key twice; which value counts is not decided")
     whole = [claims for claims in map(_wrapped, objects) if claims is not None]
     broken = not whole and re.search(r"""["'“]claims?["'”]\s{0,9}:""", text)
@@ -227,12 +228,8 @@ def _is_unknown(value: Any) -> bool:
     """Say whether a value says that the answer is not known."""
     if isinstance(value, str):
         short = len(value) <= _LONGEST and _UNKNOWN.search(value)
-        return bool(short) or value.casefold() in ("null", "none", "[]")
+        return bool(short) or value.strip(" -–—?").casefold() in ("", "null", "none", "nan", "[]")
     return value is None or (isinstance(value, list) and all(map(_is_unknown, value)))
-
-
-def _has_doubled(value: Any) -> bool:
-    return (isinstance(value, dict) and DOUBLED in value) or any(map(_has_doubled, _parts(value)))
 
 
 def read_claim(number: int, claim: Any) -> TypedClaim:
@@ -282,21 +279,18 @@ def _word(kind: str, name: Any) -> str:
 
 def _ranges(number: int, rows: Any) -> Ranges | None:
     """Return the rows that a claim cites, or None where it cites none, or all."""
+    text = ",".join(map(readable, rows if isinstance(rows, list) else [rows])).casefold()
+    parts = [part.strip() for part in re.split(r",|\b(?:rows?|and)\b", text)]
+    if rows in (None, []) or "all" in parts:
+        return None
     ranges = []
-    for row in rows if isinstance(rows, list) else [] if rows is None else [rows]:
-        for part in row.split(",") if isinstance(row, str) else [row]:
-            bounds = _RANGE.fullmatch(part) if isinstance(part, str) else None
-            low = number_in(bounds[1] if bounds else part)
-            high = number_in(bounds[2]) if bounds and bounds[2] else low
-            if isinstance(part, str) and part.strip().casefold() == "all":
-                return None
-            if low is None or high is None or low % 1 or high < low:
-                excerpt = readable(part)[:60]
-                raise Unreadable(
-                    "rows", f"claim {number}: {excerpt!r} is no row number, no range and not all"
-                )
-            ranges.append((int(low), int(high)))
-    return tuple(ranges) or None
+    for part in filter(None, parts) if any(parts) else [text]:
+        bounds = _RANGE.fullmatch(part)
+        if not bounds or int(bounds[2] or bounds[1]) < int(bounds[1]):
+            excerpt = one_line(part, 60)
+            raise Unreadable("rows", f"claim {number}: {excerpt!r} is no row number, no range and not all")
+        ranges.append((int(bounds[1]), int(bounds[2] or bounds[1])))
+    return tuple(ranges)
 
 
 def readable(value: Any) -> str:
@@ -328,6 +322,8 @@ def _values(claim: TypedClaim, answer: Answer) -> Iterator[TypedClaim]:
     """Yield a claim with its value, with the choice that its value names, and with a list that its value is as text."""
     if claim.measure != "choice":
         yield claim
+    if answer.type == "yes_no" and isinstance(truth_of(claim.value), bool):
+        yield replace(claim, measure="exists", column=None)
     if answer.choices and claim.measure in (*_OF_CONSTANT, "choice"):
         text = readable(claim.value)
         chosen = [one for one in answer.choices if re.search(rf"(?i)(?<!\w){re.escape(one)}(?!\w)", text)]
