@@ -191,9 +191,8 @@ def stated_claims(text: str) -> list[Any]:
     claims = whole[-1] if whole else [] if broken else _bare(objects)
     if len(claims) > _MOST_CLAIMS:
         raise Unreadable("too long", f"there are more than {_MOST_CLAIMS} claims")
-    if not claims and (
-        whole or (not broken and _is_unknown(text.strip("` \n").removeprefix("json").strip()))
-    ):
+    answer = text.strip("` \n").removeprefix("json").strip()
+    if not claims and (whole or (answer and not broken and _is_unknown(answer))):
         return [None]
     if not claims:
         raise Unreadable("no claims", "no JSON object with claims" if text.strip() else "the reply is empty")
@@ -279,7 +278,7 @@ def _word(kind: str, name: Any) -> str:
 
 def _ranges(number: int, rows: Any) -> Ranges | None:
     """Return the rows that a claim cites, or None where it cites none, or all."""
-    text = ",".join(map(readable, rows if isinstance(rows, list) else [rows])).casefold()
+    text = ",".join(map(str, rows if isinstance(rows, list) else [rows])).casefold()
     parts = [part.strip() for part in re.split(r",|\b(?:rows?|and)\b", text)]
     if rows in (None, []) or "all" in parts:
         return None
