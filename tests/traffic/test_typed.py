@@ -146,18 +146,8 @@ def test_an_open_question_takes_a_value_and_a_first_value_over_the_same_row():
 
 
 GOOD = claim(2, "count", POSTS)
-FLAT = {"value": 2, "measure": "count", "filter": POSTS, "rows": [9, 14]}
 BODY = json.dumps({"claims": [GOOD]})
 DOUBLED = '{"claims": [{"value": 2, "value": 3, "of": {"measure": "count"}, "rows": []}]}'
-
-
-@pytest.mark.parametrize("text", [
-    f"```json\n{BODY}\n```", f"Two {{requests}}: {BODY} I am sure.", f"{BODY}\n{BODY}", json.dumps({"claims": [FLAT]}),
-    json.dumps({"note": 1, "claims": [GOOD | {"why": "rows 9 and 14"}]}),
-    BODY.replace("2", "2.0", 1), BODY.replace("2", "2e0", 1),
-])  # fmt: skip
-def test_fences_prose_repetition_and_flat_claims_are_read(text):
-    assert verdict("login_post_posts", text=text).verdict == "expected"
 
 
 @pytest.mark.parametrize(("text", "why"), [

@@ -233,9 +233,17 @@ class Table:
     def rows_matching(self, name: str, pattern: str) -> Rows:
         """Return the rows whose cell fits a pattern, in which a star stands for anything, or 4xx."""
         text = str(canonical(name, pattern[:_LONGEST]))
-        parts = (text.replace("xx", "*") if name == "status" else text).split("*")
-        fitting = [key for key in self.rows_by_value[name] if key is not None and _fits(key, parts)]
-        return frozenset().union(*(self.rows_by_value[name][key] for key in fitting))
+        first, *others = map(re.escape, (text.replace("xx", "*") if name == "status" else text).split("*"))
+        if not others:
+            return frozenset()
+        between = "".join(f"(?>.*?{part})" for part in others[:-1])  # each at its first place: linear
+        fitting = re.compile(f"{first}{between}.*{others[-1]}", re.DOTALL)
+        rows = [
+            some
+            for key, some in self.rows_by_value[name].items()
+            if key is not None and fitting.fullmatch(f"{key:f}" if isinstance(key, Decimal) else key)
+        ]
+        return frozenset().union(*rows)
 
     def column(self, name: Any) -> str:
         """Return the name of a column; raise `Refuted` where the sample has none of this name."""
@@ -345,20 +353,6 @@ class Table:
             arithmetic = {"sum": total, "mean": total / len(values), "min": min(values), "max": max(values)}
             return arithmetic[measure]
         return values[-1] if measure == "last" else values[0]
-
-
-def _fits(key: Any, parts: list[str]) -> bool:
-    """Say whether a cell consists of these parts in their order, with anything between them."""
-    text, (first, *middle) = f"{key:f}" if isinstance(key, Decimal) else key, parts
-    if not middle or not text.startswith(first) or not text.endswith(middle[-1]):
-        return False
-    position = len(first)
-    for part in middle[:-1]:
-        position = text.find(part, position)
-        if position < 0:
-            return False
-        position += len(part)
-    return len(text) - len(middle[-1]) >= position
 
 
 def half_digit(number: Decimal) -> Decimal:

@@ -472,7 +472,7 @@ class Basis:
         if measure in ("first", "last"):
             rows = rows[:1] if measure == "first" else rows[-1:]
         elif measure in ("min", "max") and rows:
-            end = (min if measure == "min" else max)(table.cells[str(column)][row] for row in rows)
+            end = table.calculate(measure, column, frozenset(rows), Rows())
             rows = [row for row in rows if table.cells[str(column)][row] == end]
         measure = "value" if measure in _OF_CONSTANT else "count" if measure == "exists" else measure
         if measure == "mean_interval" and len(rows) == 2:
