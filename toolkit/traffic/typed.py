@@ -684,7 +684,8 @@ def typed_verdict(text: str, expected: Expected) -> Verdict:
         reason = f"no claim gives {absent.measure} {absent.column or ''}" if absent else "all are there"
     else:
         matched = first is not None and first.claim is not None and expected.met_by(first.claim)
-        reason = f"expected is {readable(expected.value)}, {found} is said"
+        speaker = f"claim {first.number}" if first else "the reply"
+        reason = f"expected is {readable(expected.value)}, {speaker} says {found}"
         unread = unread if first and isinstance(first.fault, Unreadable) else []
     if false:
         reason = f"claim {false[0].number} ({false[0].text}) is false: {false[0].fault}"
