@@ -140,7 +140,8 @@ def dimension(measure: str, column: str | None) -> str:
 
 def unit_of(unit: str) -> tuple[str, Decimal]:
     """Return the kind of quantity of a unit and its size; an empty kind for a noun, which counts something."""
-    return UNITS.get(unit) or UNITS.get(unit.casefold()) or ("", Decimal(1))
+    names = (unit, unit.casefold(), unit.partition(" ")[0])  # "% of the requests"
+    return next((UNITS[name] for name in names if name in UNITS), ("", Decimal(1)))
 
 
 def canonical_address(value: str) -> str:
