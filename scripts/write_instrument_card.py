@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,14 @@ from toolkit.prompt_test import PromptReply
 from toolkit.stats.inference.proportions import wilson
 from toolkit.traffic.one_shot import OneShotTest
 from toolkit.traffic.questions import Question, load_questions
+from toolkit.traffic.typed import Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "explain" / "one_shot_instrument.md"
 DATA = ROOT / "tests" / "traffic" / "data"
+OUTSIDE, AUTHORS = "typed_outside.jsonl", "typed_answers.jsonl"
+UNREADABLE = "unreadable"
+"""Verdict, and label, of an answer whose form cannot be read."""
 KINDS = {
     "number": ("integer", "number", "share", "time", "duration"),
     "name": ("address", "port", "host", "status", "method", "text"),
@@ -28,24 +33,36 @@ KINDS = {
     "open": ("claims",),
 }
 """Kinds of question, by the type of their answer."""
-INVENTIONS = ("value", "row", "subject", "relation", "order", "count", "share", "time")
 HEAD = """# Accuracy of the verdicts of the one-shot test
 
 `python scripts/write_instrument_card.py` writes this page from the labelled answers in `tests/traffic/data`, and a test
-compares them. *Sensitivity*: hallucinated answers that are called so. *Specificity*: expected answers that are called
-expected. Intervals are Wilson's, 95 %. Each set has one author, a language model, so nothing here is agreement between
-people.
+compares them. Intervals are Wilson's, 95 %. A language model wrote and labelled each set, so nothing here is agreement
+between people.
 
-## Typed answers (`answer_format = "typed"`)
-
-Each claim names its value, what it is of, and its rows, and is compared with the sample. *First look* is the verdict
-of the rules when the answers were opened; their authors had not seen the rules, but labelled by the definition of the
-verdicts that the rules follow: the rows say that the rules keep to it, not how often models write such answers.
-*Seen*: the same answers by the rules of today, which does not predict new answers. An answer that cannot be read
-counts as not found, and not accepted. A row is a kind of question and a kind of invention, and says nothing of the
-others.
-
+- *Inventions caught*: hallucinated answers that are called so. *Right accepted*: expected ones that are called
+  expected. *Others refused*: unexpected ones that are not called expected.
+- *Abstentions right*: "not in the sample" where that is so, and called expected; *abstentions wrong*: where the sample
+  holds the answer, and called unexpected.
+- *Unreadable of right*: expected answers whose form cannot be read. An unreadable answer is neither caught
+  nor accepted.
+- *First look*: verdicts of the rules when the answers were opened. *Seen*: of the rules of today, which does not
+  predict new answers.
 """
+SETS = {
+    OUTSIDE: """
+## Typed answers of an outside set
+
+Its writers saw only the prompts, and its labels are of a third who saw sample and question but not the rules.
+
+""",
+    AUTHORS: """
+## Typed answers by the definition of the verdicts
+
+Their authors had not seen the rules, but labelled by the definition that the rules follow: the rows say that the rules
+keep to it. {relabelled} labels were changed with the definition; each says why.
+
+""",
+}
 TAIL = """
 ## What cannot be seen
 
@@ -56,14 +73,15 @@ TAIL = """
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
-    """Return the labelled answers of a file."""
-    return [json.loads(line) for line in (DATA / name).read_text("utf-8").splitlines()]
+    """Return the labelled answers of a file; none where it is not there."""
+    path = DATA / name
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
 
 
 def rate(hits: int, n: int) -> str:
     """Return a share with its interval and n."""
     if not n:
-        return "none"
+        return ""
     low, high = wilson(hits, n)
     return f"{hits / n:.3f} [{low:.3f}, {high:.3f}], {hits} of {n}"
 
@@ -79,14 +97,8 @@ def question_kind(question: Question) -> str:
     return next(kind for kind, types in KINDS.items() if question.answer and question.answer.type in types)
 
 
-def measured(rows: Sequence[dict[str, Any]], label: str, verdict: str = "first_look") -> str:
-    """Return how many answers with a label have it as their verdict."""
-    chosen = [row for row in rows if row["label"] == label]
-    return rate(sum(row[verdict] == label for row in chosen), len(chosen))
-
-
-def typed_verdicts(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the verdicts of the rules of today on typed answers; "missing" where one cannot be read."""
+def typed_verdicts(rows: Sequence[dict[str, Any]]) -> list[Verdict]:
+    """Return the verdicts of the rules of today on typed answers."""
     test = OneShotTest(only=[*dict.fromkeys(row["question"] for row in rows)])
     prompts = {item.context.question.id: item.prompts[0] for item in test.make_test_items()}
     annotator = test.annotators()["verdict"]
@@ -94,9 +106,9 @@ def typed_verdicts(rows: Sequence[dict[str, Any]]) -> list[str]:
     async def nobody(request: Any) -> Any:
         raise AssertionError("typed answers ask no model")
 
-    async def judge_all() -> list[str]:
+    async def judge_all() -> list[Verdict]:
         replies = [PromptReply(prompts[row["question"]], row["answer"], "r", "m") for row in rows]
-        return [(await annotator(reply, nobody)).verdict or "missing" for reply in replies]
+        return [await annotator(reply, nobody) for reply in replies]
 
     return asyncio.run(judge_all())
 
@@ -106,41 +118,70 @@ def store_first_look(path: Path) -> int:
     rows = rows_of(path.name)
     unseen = [row for row in rows if not row.get("first_look")]
     for row, verdict in zip(unseen, typed_verdicts(unseen) if unseen else (), strict=True):
-        row["first_look"] = verdict
-    path.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), "utf-8")
+        row["first_look"] = verdict.verdict or UNREADABLE
+    if unseen:
+        path.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), "utf-8")
     return len(unseen)
 
 
+def measured(rows: Sequence[dict[str, Any]], look: str) -> list[str]:
+    """Return the rates of some answers, by their labels and the verdicts of one look."""
+    right = [row for row in rows if row["label"] == "expected"]
+    groups = [
+        ([row for row in rows if row["label"] == "hallucinated"], "hallucinated"),
+        (right, "expected"),
+        ([row for row in right if row.get("abstains")], "expected"),
+        ([row for row in rows if row.get("abstains") and row["label"] == "unexpected"], "unexpected"),
+        (right, UNREADABLE),
+    ]
+    rates = [rate(sum(row[look] == verdict for row in group), len(group)) for group, verdict in groups]
+    others = [row for row in rows if row["label"] == "unexpected"]
+    return [*rates[:2], rate(sum(row[look] != "expected" for row in others), len(others)), *rates[2:]]
+
+
 def typed_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return sensitivity and specificity of typed answers by kind of question and of invention, first all of them."""
+    """Return the rates of typed answers: at first look, of today, and of today by kind of question."""
     questions = {question.id: question for question in load_questions()}
-    kinds = [question_kind(questions[row["question"]]) for row in rows]
-    lines = []
-    for kind in ("all", *KINDS):
-        here = [row for row, name in zip(rows, kinds, strict=True) if kind in ("all", name)]
-        for invention in ("all", *INVENTIONS, None):
-            some = [row for row in here if invention == "all" or row.get("invention") == invention]
-            if invention is None:  # hallucinated without a label of its kind
-                some = [row for row in some if row["label"] == "hallucinated"]
-            if not some:
-                continue
-            specificity = measured(some, "expected") if invention == "all" else ""
-            cells = [kind, invention or "not labelled", measured(some, "hallucinated"), specificity]
-            lines.append(["typed, first look", *cells])
-    now = [row | {"now": verdict} for row, verdict in zip(rows, typed_verdicts(rows), strict=True)]
-    ends = [measured(now, label, "now") for label in ("hallucinated", "expected")]
-    lines.append(["typed, seen", "all", "all", *ends])
-    return table(("answers", "question", "invention", "sensitivity", "specificity"), lines)
+    verdicts = typed_verdicts(rows)
+    seen = [
+        row | {"seen": verdict.verdict or UNREADABLE} for row, verdict in zip(rows, verdicts, strict=True)
+    ]
+    lines = [["first look", "all", *measured(rows, "first_look")], ["seen", "all", *measured(seen, "seen")]]
+    for kind in KINDS:
+        of_kind = [row for row in seen if question_kind(questions[row["question"]]) == kind]
+        lines.append(["seen", kind, *measured(of_kind, "seen")])
+    head = ("look", "question", "inventions caught", "right accepted", "others refused", "abstentions right")
+    causes = Counter((verdict.unreadable, row["label"]) for row, verdict in zip(rows, verdicts, strict=True))
+    faults = [[cause, label, str(n)] for (cause, label), n in sorted(causes.items(), key=str) if cause]
+    page = table((*head, "abstentions wrong", "unreadable of right"), lines)
+    return page + (
+        f"\n{table(('fault of form', 'label', 'answers that cannot be read'), faults)}" if faults else ""
+    )
+
+
+def misses(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the answers whose verdict of today is not their label, by name."""
+    pairs = zip(rows, typed_verdicts(rows), strict=True)
+    wrong = [(row, verdict.verdict or UNREADABLE) for row, verdict in pairs]
+    named = [
+        f"{row['id']} ({row['label']}, called {called})" for row, called in wrong if row["label"] != called
+    ]
+    return f"\nCalled otherwise today: {', '.join(named) or 'none'}.\n"
 
 
 def page_text() -> str:
     """Return the page as Markdown."""
-    typed = [row for row in rows_of("typed_answers.jsonl") if row.get("first_look")]
-    return "".join([HEAD, typed_table(typed), TAIL])
+    parts = [HEAD]
+    for name, text in SETS.items():
+        if rows := [row for row in rows_of(name) if row.get("first_look")]:
+            parts.append(text.replace("{relabelled}", str(sum("relabelled" in row for row in rows))))
+            parts += [typed_table(rows), misses(rows)]
+    return "".join([*parts, TAIL])
 
 
 if __name__ == "__main__":
     if "--first-look" in sys.argv:
-        print(f"verdicts stored: {store_first_look(DATA / 'typed_answers.jsonl')}")
+        for name in SETS:
+            print(f"{name}: verdicts stored: {store_first_look(DATA / name)}")
     PAGE.write_text(page_text(), encoding="utf-8")
     print(PAGE.relative_to(ROOT))

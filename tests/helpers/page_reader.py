@@ -18,7 +18,7 @@ from cases import cases
 from places import DOCS, ROOT
 
 from toolkit.cli import main
-from toolkit.traffic.typed import read_claims
+from toolkit.traffic.typed import read_claim, stated_claims
 
 TUTORIALS = ("first_study", "scores", "traffic")
 WORD_FOR_WORD = ("tutorials/traffic",)  # pages that show lines as the program prints them
@@ -118,7 +118,7 @@ class Reader:
             self._file(code, before)
 
     def _json(self, code, before):
-        assert read_claims(code)
+        assert all(read_claim(n, claim) for n, claim in enumerate(stated_claims(code), 1))
 
     def _text(self, code, before):
         """Look for every line that is shown in what was printed: its numbers, in their order, on one line."""

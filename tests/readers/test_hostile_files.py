@@ -19,14 +19,14 @@ from toolkit.keyed.table import KeyedItem, load_keyed
 from toolkit.models.transport import _json_in
 from toolkit.scores.scores import Scores
 from toolkit.traffic.measures import Unreadable as NoClaims
-from toolkit.traffic.typed import read_claims
+from toolkit.traffic.typed import stated_claims
 from toolkit.viewer.markdown import markdown_html
 
 SIGNS = 100_000
 CHOICE = KeyedItem("i", "?", ("x", "y"), "A")
 READERS = {
     "refusal": refused, "vote": lambda text: read_vote(text, "cot"), "object": lambda text: one_object(text, "stop"),
-    "segments": segments, "claims": read_claims, "markdown": markdown_html,
+    "segments": segments, "claims": stated_claims, "markdown": markdown_html,
 }  # fmt: skip
 
 

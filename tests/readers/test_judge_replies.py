@@ -2,13 +2,15 @@
 
 import json
 import random
+import time
 
 import pytest
 from cases import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit.judges.parse import Unreadable, parse_judgement
+from toolkit.files.reading import TooDeep
+from toolkit.judges.parse import Unreadable, json_objects, marked_pairs, parse_judgement
 from toolkit.judges.per_sentence import (
     MOST_FINDINGS,
     bounded_score,
@@ -284,3 +286,36 @@ def test_what_follows_the_schema_of_findings_is_read():
 )
 def test_the_bounded_score_falls_in_a_line_and_stays_on_the_scale(weight, score):
     assert bounded_score(weight) == pytest.approx(score)
+
+
+# --- objects in replies that only nearly are JSON ---------------------------------------------------------------------
+
+HOSTILE = [
+    "{" * 20_000, "{'" * 9_999, "{a:'" * 5_000, "{/*" * 6_600, "{'a':1," + "[1," * 90 + "1," * 9_000,
+    '{"a":' + "'\\" * 9_000, "{“" * 9_999, '{"a": 1' + ",000" * 4_900,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "objects"), [*CASES["nearly"], *((text, []) for text in HOSTILE)])
+def test_objects_are_read_as_they_are_meant_and_long_hostile_text_costs_nothing(text, objects):
+    begin = time.process_time()
+    assert json_objects(text, json.JSONDecoder(object_pairs_hook=marked_pairs)) == objects
+    assert time.process_time() - begin < 1
+
+
+@pytest.mark.parametrize("text", ['{"a":' * 3_900, "{a:" * 5_000, "{'a':[" * 2_000])
+def test_objects_that_are_too_deep_are_refused(text):
+    with pytest.raises(TooDeep, match="deeper than 100 levels"):
+        json_objects(text, json.JSONDecoder())
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inside: st.lists(inside, max_size=4) | st.dictionaries(st.text(), inside, max_size=4),
+)
+
+
+@given(st.dictionaries(st.text(), _JSON, max_size=4), st.booleans())
+def test_strict_json_is_read_as_json_reads_it(value, ascii_alone):
+    text = f"It is {json.dumps(value, ensure_ascii=ascii_alone, indent=1)}."
+    assert json_objects(text, json.JSONDecoder()) == [value]

@@ -30,28 +30,31 @@ def typed(value, measure="count", column=None):
     return json.dumps({"claims": [{"value": value, "of": of, "rows": "all"}]})
 
 
-def test_typed_answers_appear_by_kind_of_question_and_invention_when_they_are_there(tmp_path, monkeypatch):
-    """The first look is stored once and never changes; sensitivity is by invention, specificity by question."""
-    requests, host = "plain_gets_requests", "plain_gets_host"
+def test_every_rate_has_its_n_and_the_first_look_is_stored_once(tmp_path, monkeypatch):
+    """Inventions, right answers, abstentions and what cannot be read, by cause; a miss is named."""
+    requests, ttl, unknown = "plain_gets_requests", "plain_gets_ttl", "not in the sample"
     cases = [
-        (requests, typed(5), "expected", None), (requests, typed(7), "hallucinated", "count"),
-        (requests, "seven", "hallucinated", "count"),
-        (host, typed("b.example", "value", "host"), "hallucinated", "value"),
-        (host, typed("GET", "value", "method"), "unexpected", None),
+        (requests, typed(5), "expected", False), (requests, typed(7), "hallucinated", False),
+        (requests, "seven", "unreadable", False), (requests, "five", "expected", False),
+        (requests, typed(5, "distinct", "number"), "hallucinated", False),
+        ("plain_gets_host", typed("GET", "value", "method"), "unexpected", False),
+        (ttl, unknown, "expected", True), (requests, unknown, "unexpected", True), (ttl, typed(5), "expected", True),
     ]  # fmt: skip
-    names, path = ("question", "answer", "label", "invention"), tmp_path / "typed_answers.jsonl"
+    names, path = ("question", "answer", "label", "abstains"), tmp_path / CARD["OUTSIDE"]
     monkeypatch.setitem(CARD["rows_of"].__globals__, "DATA", tmp_path)
-    rows = [dict(zip(names, case, strict=True)) for case in cases]
+    rows = [{"id": f"o{n}", **dict(zip(names, case, strict=True))} for n, case in enumerate(cases)]
     rows[1]["first_look"] = "expected"  # of other rules
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    assert [CARD["store_first_look"](path) for _ in range(2)] == [4, 0]
+    assert [CARD["store_first_look"](path) for _ in range(2)] == [8, 0]
     stored = CARD["rows_of"](path.name)
-    looks = [row["first_look"] for row in stored]
-    assert looks == ["expected", "expected", "missing", "hallucinated", "unexpected"]
-    table = CARD["typed_table"](stored)
-    assert "1 of 3" in row(table, "typed, first look", "all", "all")
-    assert row(table, "typed, first look", "number", "all").endswith("1 of 1 |")
-    assert "0 of 2" in row(table, "typed, first look", "number", "count")
-    assert "1 of 1" in row(table, "typed, first look", "name", "value")
-    assert "2 of 3" in row(table, "typed, seen", "all", "all")
-    assert "order" not in table
+    assert [row["first_look"] for row in stored][:4] == ["expected", "expected", "unreadable", "unreadable"]
+    page = CARD["page_text"]()
+    assert "outside set" in page
+    assert "by the definition" not in page  # its file is not there
+    for look, caught in (("first look", "0 of 2"), ("seen", "1 of 2")):
+        cells = row(page, look, "all").split(" | ")
+        assert [cell.rpartition(", ")[2].strip(" |") for cell in cells[2:]] == [
+            caught, "2 of 4", "2 of 2", "1 of 2", "1 of 1", "1 of 4"
+        ]  # fmt: skip
+    assert row(page, "no claims", "expected").endswith("| 1 |")
+    assert "o4 (hallucinated, called expected)" in page

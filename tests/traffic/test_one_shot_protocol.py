@@ -202,6 +202,7 @@ def test_judges_decide_and_an_unreadable_judge_is_missing(text, invents, meets, 
     ("beaconing_interval", "the number 1.9"), ("login_post_redirected", "as the answer to the question: yes"),
     ("login_post_statuses", "exactly these, in any order: 200, 401, 302"),
     ("sql_injection_suspicious", "is python-requests/2.31.0"), ("sql_injection_suspicious", "is [500, 200, 200]"),
+    ("plain_gets_ttl", "It says that the sample does not hold the answer"),
 ])  # fmt: skip
 def test_judges_are_told_the_expected_answer_of_a_question(name, says):
     options = (

@@ -137,7 +137,10 @@ def same(value, oracle):
 
 
 def test_there_are_questions_of_every_type_over_every_sample_and_an_oracle_for_each():
-    assert set(QUESTIONS) == set(ANSWERS)
+    unknown = [question for question in QUESTIONS.values() if question.answer and not question.answer.known]
+    assert set(QUESTIONS) == {*ANSWERS, *(question.id for question in unknown)}
+    assert {question.answer.type for question in unknown} == {*get_args(Type)} - {"claims"}
+    assert {question.sample for question in unknown} == set(shipped_samples())
     samples = Counter(question.sample for question in QUESTIONS.values())
     assert set(samples) == set(shipped_samples())
     assert min(samples.values()) >= 8
@@ -162,5 +165,11 @@ def test_an_expected_value_is_what_the_sample_holds(name):
 
 def test_the_two_prompts_hold_the_question_and_the_sample_once():
     assert [*SHIPPED_PROMPTS] == ["plain", "careful"]
+    plain, careful = SHIPPED_PROMPTS.values()
+    care = (
+        "Use only what the CSV holds."
+        + careful.partition("Use only what the CSV holds.")[2].partition("\n\n")[0]
+    )
+    assert careful.replace(f"{care}\n\n", "") == plain
     for text in SHIPPED_PROMPTS.values():
         assert sorted(re.findall(r"[{][^}]*[}]", text)) == ["{csv}", "{question}"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from toolkit.files.reading import TooDeep, parsed
+from toolkit.files.reading import DEEPEST, TooDeep, parsed
 from toolkit.judges.rubric import Rubric
 from toolkit.models.base import BROKE_OFF
 from toolkit.models.thoughts import split_thoughts
@@ -233,22 +233,88 @@ def _probability(logprob: Any) -> float:
     return math.exp(logprob) if logprob > -1e6 else 0.0  # an integer may have more digits than a float
 
 
+# --- objects in replies that only nearly are JSON ---------------------------------------------------------------------
+
+_TOKEN = re.compile(
+    r"""(?P<blank>\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/)|(?P<sign>[{}\[\]:,])|(?P<end>```)
+    |(?P<quoted>"(?:[^"\\]|\\.)*+"|“[^”]*+”|'(?:[^'\\]|\\.|'(?!\s*+[:,\]}]))*+')
+    |(?P<bare>(?:[^\s{}\[\]:,"'“/\#]|/(?![/*]))(?:[^{}\[\]:,"“`/\#\n]|/(?![/*]))*+)""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPES = re.compile(r"""(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\'|["\\\x00-\x1f]""")
+_GROUPS = re.compile(r"\d{1,3}(?:,\d{3})++(?=\s*+[,}])")
+_PLAIN = re.compile(r"-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][-+]?\d++)?|true|false|null")
+_WORDS = {"True": "true", "False": "false", "None": "null", "undefined": "null"}
+_CLOSES = {"{": "}", "[": "]"}
+_BEFORE_VALUE = ("{", "[", ":", ",")
+_MOST_TOKENS = 50_000
+"""Tokens of a reply that are read, each as often as an object may begin before it; a person writes a few hundred."""
+
+
 def json_objects(text: str, decoder: json.JSONDecoder) -> list[dict[str, Any]]:
-    """Return the outermost JSON objects of a reply, or raise `TooDeep`; one with a key twice, ambiguous, is DOUBLED."""
-    objects, position = [], 0
+    """Return the outermost JSON objects of a reply, or raise `TooDeep`; one with a key twice, ambiguous, is DOUBLED.
+
+    Read as they are meant: comments, commas before a closing bracket, other quotes or none, words of Python, texts
+    over several lines, closing brackets that are missing.
+    """
+    objects, position, tokens = [], 0, _MOST_TOKENS
     for _ in range(MAX_OBJECTS):
         position = text.find("{", position)
         if position < 0:
             break
+        strict, end, tokens = _strict(text, position, tokens)
         try:
-            value, position = parsed(decoder.raw_decode, text, position)
+            objects.append(parsed(decoder.decode, strict))
+            position = end
         except TooDeep:
             raise
         except ValueError:
             position += 1
-        else:
-            objects.append(value)
     return objects
+
+
+def _escape(match: re.Match[str]) -> str:
+    """Return a sign inside of quotes as strict JSON has it: a valid escape stays as it is."""
+    return match[1] or json.dumps(match[0].replace("\\'", "'"))[1:-1]
+
+
+def _strict(text: str, position: int, tokens: int) -> tuple[str, int, int]:
+    """Return the object that begins at a position as strict JSON, nothing for no object; where it ends; tokens left."""
+    written, open_ends = [":"], list[str]()
+    while tokens and (match := _TOKEN.match(text, position)) and match.lastgroup != "end":
+        tokens, position, token, before = tokens - 1, match.end(), match[0], written[-1]
+        if match.lastgroup == "blank":
+            continue
+        if token in ("}", "]"):
+            if before == ",":
+                written.pop()
+            if before == ":" or token not in open_ends:
+                break
+            while (closing := open_ends.pop()) != token:
+                written.append(closing)
+        elif token in (",", ":"):
+            if before in _BEFORE_VALUE:
+                break
+        elif before not in _BEFORE_VALUE or (before == "{" and token in _CLOSES):
+            break
+        elif token in _CLOSES:
+            open_ends.append(_CLOSES[token])
+            if len(open_ends) > DEEPEST:
+                raise TooDeep(f"nested deeper than {DEEPEST} levels")
+        elif match.lastgroup == "quoted":
+            token = f'"{_ESCAPES.sub(_escape, token[1:-1])}"'
+        elif before == ":" and (grouped := _GROUPS.match(text, match.start())):
+            token, position = f'"{grouped[0]}"', grouped.end()
+        else:
+            token = _WORDS.get(token.strip(), token.strip())
+            token = token if _PLAIN.fullmatch(token) else json.dumps(token)
+        written.append(token)
+        if not open_ends:
+            return "".join(written[1:]), position, tokens
+    else:
+        if written[-1] in _CLOSES.values() and (position == len(text) or text.startswith("```", position)):
+            return "".join([*written[1:], *reversed(open_ends)]), position, tokens
+    return "", position, tokens
 
 
 def marked_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 from urllib.parse import unquote_plus
@@ -39,7 +40,28 @@ _ARITHMETIC = frozenset({"sum", "mean", "min", "max"})
 _LARGEST = 18
 """Digits before the point of a number that can be of a sample; no arithmetic is done with larger ones."""
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.\d{1,40})?(?:[eE][-+]?\d{1,2})?")
+_SPELLED = re.compile(
+    r"(?<![\w.,'’])(?P<sign>[-+]?)(?:(?P<groups>\d{1,3}(?:[ ,'’_\u00a0\u2009\u202f]\d{3})++(?:\.\d{1,40}+)?)"
+    r"|(?P<plain>\d{1,40}+(?:[.,]\d{1,40}+)?(?:[eE][-+]?\d{1,2}+)?))(?![.,]?\d)\s{0,3}(?P<unit>%|[A-Za-zµμ]{1,20}+)?"
+)
+_FRACTION = re.compile(r"(\d{1,9}) ?(?:/|of|out of) ?(\d{1,9})(?: [a-zA-Z ]{1,60})?")
+_FROM_TO = re.compile(r"(\d{1,9}) ?(?:-|–|to|\.\.) ?(\d{1,9})")
+_BESIDE = re.compile(r"\([^()]{0,200}\)|^[^=≈]{0,200}[=≈]")
+"""What stands in brackets beside a number, or before it as the formula that it comes from."""
+_BESIDE_CELLS = (
+    ("uri", "host", "{1}{0}"),
+    ("host", "destination_port", "{0}:{1:f}"),
+    ("source", "source_port", "{0}:{1:f}"),
+    ("destination", "destination_port", "{0}:{1:f}"),
+)
+"""What may stand beside the cells of a column: the host before a URI, the port behind a host or an address."""
+_LONGEST = 300
+"""Signs of a text that are read as something that it is not to the letter."""
+_MOST_SPELLINGS = 20
+"""Values of one condition that may be no cells to the letter."""
+_NEGATIONS = frozenset({"not", "no", "non", "never", "except", "without", "but"})
 
+_NUMBERS_AS_WORDS = read_toml(Path(__file__).parent / "readings.toml")["numbers"]
 UNITS = {
     name: (kind, Decimal(size))
     for kind, sizes in read_toml(Path(__file__).parent / "units.toml").items()
@@ -54,7 +76,11 @@ Rows = frozenset[int]
 
 
 class Unreadable(Exception):
-    """Why a subject or an answer cannot be read at all."""
+    """Why a subject or an answer cannot be read at all: what kind of fault of form it has, and which."""
+
+    def __init__(self, cause: str, detail: str) -> None:
+        super().__init__(detail)
+        self.cause = cause
 
 
 class Refuted(Exception):
@@ -75,6 +101,31 @@ def number_in(value: Any) -> Decimal | None:
     return value if usable else None
 
 
+def spelled(value: Any) -> tuple[Decimal | None, str]:
+    """Return the one number that a text says, and its unit; no number where it says none or several.
+
+    >>> [str(spelled(text)[0]) for text in ("200 OK", "45'706", "1/5", "1024 - 2 = 1022", "5 (rows 4, 8)", "4 or 5")]
+    ['200', '45706', '0.200000000000000', '1022', '5', 'None']
+    """
+    if not isinstance(value, str):
+        return number_in(value), ""
+    text = " ".join(value.split())
+    if len(text) > _LONGEST:
+        return None, ""
+    if text.casefold() in _NUMBERS_AS_WORDS:
+        return Decimal(_NUMBERS_AS_WORDS.index(text.casefold())), ""
+    while (shorter := _BESIDE.sub("", text).strip(" ~")) and shorter != text:
+        text = shorter
+    if (part := _FRACTION.fullmatch(text)) and int(part[2]):
+        return (Decimal(part[1]) / Decimal(part[2])).quantize(Decimal("1e-15")), ""
+    numbers = list(_SPELLED.finditer(text))
+    if len(numbers) != 1:
+        return None, ""
+    sign, groups, plain, unit = numbers[0].groups()
+    digits = re.sub(r"[^\d.]", "", groups) if groups else plain.replace(",", ".")
+    return number_in(sign + digits), unit or ""
+
+
 def dimension(measure: str, column: str | None) -> str:
     """Return the kind of quantity that a measure gives: count, time, size, share, number or text."""
     by_measure = {"count": "count", "distinct": "count", "share": "share", "exists": "text", "choice": "text"}
@@ -89,7 +140,8 @@ def dimension(measure: str, column: str | None) -> str:
 
 def unit_of(unit: str) -> tuple[str, Decimal]:
     """Return the kind of quantity of a unit and its size; an empty kind for a noun, which counts something."""
-    return UNITS.get(unit) or UNITS.get(unit.casefold()) or ("", Decimal(1))
+    names = (unit, unit.casefold(), unit.partition(" ")[0])  # "% of the requests"
+    return next((UNITS[name] for name in names if name in UNITS), ("", Decimal(1)))
 
 
 def canonical_address(value: str) -> str:
@@ -104,7 +156,7 @@ def canonical(column: str | None, value: Any) -> Any:
     """Return the form in which values of a column are equal: addresses in short, URIs decoded, texts without case."""
     if (number := number_in(value)) is not None:
         return number
-    text = " ".join(str(value).removesuffix(CUT).split())
+    text = " ".join(str(value).removesuffix(CUT).split()).strip('`"')
     if column == "uri":
         for _ in range(3):
             text = unquote_plus(text)
@@ -119,7 +171,7 @@ def canonical(column: str | None, value: Any) -> Any:
 def _url(text: str) -> str:
     """Return host and URI of a URL: the scheme of the traffic is http, its port 80 and its empty path "/"."""
     host, _, path = re.sub("(?i)^http://", "", text.strip()).partition("/")
-    return f"{canonical('host', host.removesuffix(':80'))}/{canonical('uri', path)}"
+    return f"{canonical('host', re.sub(':80$|[][]', '', host))}/{canonical('uri', path)}"
 
 
 class Table:
@@ -148,15 +200,51 @@ class Table:
         }
 
     @cached_property
-    def rows_by_url(self) -> dict[str, Rows]:
-        """The rows of each URL, which is a row's host with its URI."""
-        pairs = zip(*map(self.cells.get, ("host", "uri")), strict=True)
-        return _rows_by_key("" if None in pair else _url("".join(pair)) for pair in pairs)
+    def rows_by_spelling(self) -> dict[str, dict[str, Rows]]:
+        """The rows of each URL, and of each host and address with its port."""
+        rows = {}
+        for name, beside, form in _BESIDE_CELLS:
+            if {name, beside} <= self.cells.keys():
+                pairs = zip(self.cells[name], self.cells[beside], strict=True)
+                rows[name] = _rows_by_key("" if None in pair else _url(form.format(*pair)) for pair in pairs)
+        return rows
 
-    def rows_of_url(self, value: Any) -> Rows:
-        """Return the rows whose host and URI a value names, as ``http://HOST/PATH`` or ``HOST/PATH``."""
-        whole = isinstance(value, str) and {"host", "uri"} <= self.cells.keys()
-        return self.rows_by_url.get(_url(value), frozenset()) if whole else frozenset()
+    def rows_like(self, name: str, value: Any) -> Rows:
+        """Return the rows whose cell a text names that is none: a URL, an address with a port, cells among words."""
+        by_value, text = self.rows_by_value[name], str(value).strip()
+        if rows := self.rows_by_spelling.get(name, {}).get(_url(text.replace(" port ", ":"))):
+            return rows
+        if name == "tcp_flags":
+            flags = set(str(canonical(name, text)).split(","))
+            keys = [key for key in by_value if key and flags <= set(str(key).split(","))]
+        else:
+            words = [word for word in re.split(r"[\s()\[\],;|]+", text[:_LONGEST]) if word]
+            named = {word: canonical(name, word) for word in words}
+            keys = [key for key in named.values() if key in by_value]
+            others = [word for word, key in named.items() if key not in by_value]
+            before = takewhile(lambda word: word in others, words)
+            known = [word for word in others if word.isalpha() or self._is_cell(word)]
+            if len(known) < len(others) or any(word.casefold() in _NEGATIONS for word in before):
+                keys = []
+        return frozenset().union(*(by_value[key] for key in keys))
+
+    def _is_cell(self, word: str) -> bool:
+        return any(canonical(name, word) in by_value for name, by_value in self.rows_by_value.items())
+
+    def rows_matching(self, name: str, pattern: str) -> Rows:
+        """Return the rows whose cell fits a pattern, in which a star stands for anything, or 4xx."""
+        text = str(canonical(name, pattern[:_LONGEST]))
+        first, *others = map(re.escape, (text.replace("xx", "*") if name == "status" else text).split("*"))
+        if not others:
+            return frozenset()
+        between = "".join(f"(?>.*?{part})" for part in others[:-1])  # each at its first place: linear
+        fitting = re.compile(f"{first}{between}.*{others[-1]}", re.DOTALL)
+        rows = [
+            some
+            for key, some in self.rows_by_value[name].items()
+            if key is not None and fitting.fullmatch(f"{key:f}" if isinstance(key, Decimal) else key)
+        ]
+        return frozenset().union(*rows)
 
     def column(self, name: Any) -> str:
         """Return the name of a column; raise `Refuted` where the sample has none of this name."""
@@ -164,16 +252,24 @@ class Table:
             raise Refuted(f"the sample has no column {str(name)[:60]!r}")
         return name
 
-    def select(self, conditions: Any) -> tuple[Rows, str]:
-        """Return the rows that a filter selects, and its first condition on a value that no row has."""
+    def select(self, conditions: Any, *, paired: bool = False, whole: bool = False) -> tuple[Rows, str]:
+        """Return the rows that a filter selects, and its first condition that no row fulfils.
+
+        Where ``paired``, a row fulfils what its request or response does; where ``whole``, each value of a list must be
+        there.
+        """
         if not isinstance(conditions, Mapping):
-            raise Unreadable("its filter is not an object of columns and values")
+            raise Unreadable("filter", "its filter is not an object of columns and values")
         selected, absent = frozenset(range(self.size)), ""
         for name, condition in conditions.items():
             rows, missing = self._rows(self.column(name), condition)
-            selected &= rows
-            absent = absent or missing
+            selected &= self.with_partners(rows) if paired else rows
+            absent = absent or ("" if rows and not whole else missing)
         return selected, absent
+
+    def with_partners(self, rows: Iterable[int]) -> Rows:
+        """Return rows with the request or response that belongs to each."""
+        return frozenset(place for row in rows for place in (row, self.partner.get(row, row)))
 
     def _rows(self, name: str, condition: Any) -> tuple[Rows, str]:
         by_value = self.rows_by_value[name]
@@ -181,7 +277,9 @@ class Table:
             low, high = (condition.get(end) for end in ("min", "max"))
             ends = [None if end is None else number_in(end) for end in (low, high)]
             if not condition or set(condition) - {"min", "max"} or (ends != [low, high] and None in ends):
-                raise Unreadable(f"its filter on {name} is neither a value nor a range with min and max")
+                raise Unreadable(
+                    "filter", f"its filter on {name} is neither a value nor a range with min and max"
+                )
             rows = self._between(name, *ends)
             return rows, "" if rows else f"{name} from {low} to {high}"
         if condition == "*":
@@ -189,13 +287,17 @@ class Table:
             return rows, "" if rows else f"any {name}"
         values = condition if isinstance(condition, list | tuple) else [condition]
         if any(isinstance(value, Mapping | list | tuple) for value in values):
-            raise Unreadable(f"its filter on {name} has a list or an object in a list")
+            raise Unreadable("filter", f"its filter on {name} has a list or an object in a list")
         selected, missing = set[int](), ""
         spellings = {None if value is None else canonical(name, value): value for value in values}
         for value, spelling in spellings.items():
-            equal = by_value.get(value) or (self.rows_of_url(spelling) if name == "uri" else frozenset())
-            if not equal and name == "time" and isinstance(value, Decimal):
+            equal = by_value.get(value, frozenset())
+            if not equal and (bounds := _FROM_TO.fullmatch(str(spelling))):
+                equal = self._between(name, Decimal(bounds[1]), Decimal(bounds[2]))
+            elif not equal and isinstance(value, Decimal) and name == "time":
                 equal = self._between(name, value - half_digit(value), value + half_digit(value))
+            elif not equal and isinstance(spelling, str) and len(spellings) <= _MOST_SPELLINGS:
+                equal = self.rows_like(name, spelling) or self.rows_matching(name, spelling)
             selected |= equal
             missing = missing or ("" if equal else f"{name} {str(spelling)[:80]}")
         return frozenset(selected), missing
@@ -209,7 +311,10 @@ class Table:
 
     def nonempty(self, column: str | None, rows: Iterable[int]) -> list[int]:
         """Return rows in their order, of a column those that have a value."""
-        return [row for row in sorted(rows) if column is None or self.cells[column][row] is not None]
+        if column is None:
+            return sorted(rows)
+        cells = self.cells[self.column(column)]
+        return [row for row in sorted(rows) if cells[row] is not None]
 
     def calculate(self, measure: str, column: str | None, rows: Rows, among: Rows) -> Any:
         """Return what a measure gives over rows; raise `Refuted` where it gives no value."""
@@ -318,7 +423,8 @@ class Subject(Strict):
     def of(self, table: Table) -> Any:
         """Return the value in a sample; raise ``ValueError`` where the sample does not give it."""
         try:
-            (rows, absent), among = table.select(self.filter), table.select(self.among or {})[0]
+            rows, absent = table.select(self.filter, whole=True)
+            among = table.select(self.among or {})[0]
             value = table.calculate(str(self.measure), self.column, rows, among)
         except (Refuted, Unreadable) as error:
             raise ValueError(f"{error}; correct the question") from None
@@ -340,12 +446,15 @@ class Answer(Subject):
     tolerance: float = Field(default=0.0, ge=0)
     choices: tuple[str, ...] = Field(default=(), strict=False)
     claims: tuple[Subject, ...] = Field(default=(), strict=False)
+    known: bool = True
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        sources = (self.measure, self.value, self.claims or None)
+        sources = (self.measure, self.value, self.claims or None, None if self.known else False)
         if sum(source is not None for source in sources) != 1:
-            raise ValueError("needs exactly one of measure, value and, for the type claims, claims")
+            raise ValueError(
+                "needs exactly one of measure, value, for the type claims claims, and known = false"
+            )
         for kind, name in (("claims", "claims"), ("one_of", "choices")):
             if (self.type == kind) != bool(getattr(self, name)):
                 raise ValueError(f"the type {kind}, and no other, needs {name} = [ ... ]")
@@ -359,7 +468,7 @@ class Answer(Subject):
         """Return the expected value, of an open question None; raise ``ValueError`` where the sample gives none."""
         for claim in self.claims:
             claim.of(table)  # refuses what the sample does not give
-        if self.claims:
+        if self.claims or not self.known:
             return None
         return fitting(self.type, self.value if self.measure is None else self.of(table))
 
@@ -384,4 +493,4 @@ def fitting(kind: str, value: Any) -> Any:
 def truth_of(value: Any) -> bool | None:
     """Return what a yes or no says; None for anything else."""
     words = {"yes": True, "true": True, "no": False, "false": False}
-    return value if isinstance(value, bool) else words.get(str(value).strip(" .").casefold())
+    return value if isinstance(value, bool) else words.get(re.split(r"\W", str(value).strip().casefold())[0])

@@ -10,6 +10,7 @@ from decimal import Decimal
 from importlib import resources
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -31,6 +32,7 @@ from toolkit.prompt_test import (
     ResultType,
     TestItem,
     TestItemAnnotations,
+    mean_result,
     one_model,
 )
 from toolkit.scoring import one_shot_score
@@ -56,7 +58,7 @@ from toolkit.words import choices
 
 FORMATS = ("typed", "text")
 _KEYS = (*KEYS, "repeat")
-_COLUMNS = [*_KEYS, "verdict", "matched", "found", "why", "invented", "run_id"]
+_COLUMNS = [*_KEYS, "verdict", "matched", "found", "why", "invented", "unreadable", "run_id"]
 _TEXTS = read_toml(resources.files("toolkit.traffic") / "one_shot.toml")
 
 
@@ -86,6 +88,7 @@ def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
                 "verdict": verdict,
                 "why": reason or annotation.why,
                 "invented": "; ".join(annotation.invented),
+                "unreadable": annotation.unreadable,
             }
         rows.append(row)
     types = dict.fromkeys(_COLUMNS, "string") | {"repeat": "Int64", "matched": "boolean"}
@@ -217,12 +220,12 @@ class OneShotTest(PromptResponseTest):
         return await majority_vote([judge.of_run(reply.repeat) for judge in self.judges], request, ask)
 
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
-        """Return the verdict of one experiment as three measurements of 0 or 1; all missing when there is none."""
+        """Return as measurements of 0 or 1 the verdict of one experiment, and whether it is unreadable."""
         verdict, reason = _stored_verdict(item_annotations)
-        return [
-            Measurement(name, None if reason else float(verdict == name), "experiments", reason)
-            for name in VERDICTS
-        ]
+        annotation: Verdict | None = item_annotations.annotations.get("verdict", (None,))[0]
+        values = {name: None if reason else float(verdict == name) for name in VERDICTS}
+        values["unreadable"] = float(annotation.unreadable is not None) if annotation else None
+        return [Measurement(name, value, "experiments", reason) for name, value in values.items()]
 
     def result_types(self) -> tuple[ResultType, ...]:
         """Return score and raw score of every method, the means of each prompt and document, and their differences."""
@@ -234,16 +237,18 @@ class OneShotTest(PromptResponseTest):
         rows = [
             _experiment_row(item.item, item.model, item.repeat)
             | {"verdict": next((name for name in VERDICTS if item.value(name) == 1), None)}
+            | {"unreadable": "yes" if item.value("unreadable") else None}
             for item in measured_items
         ]
-        frame = pd.DataFrame(rows, columns=[*_KEYS, "verdict"])
+        frame = pd.DataFrame(rows, columns=[*_KEYS, "verdict", "unreadable"])
         scored = score_methods(frame, self.weights, self.confidence)
         by_name = {method.method: method for method in scored}
         methods = []
         for item in self._items:
             # A method without planned experiments is in the results too.
-            names = {key: str(value) for key, value in _experiment_row(item, "", 0).items() if key in KEYS}
-            unplanned = MethodScore(**names, i1=0, i0=0, h=0, experiments=0, score=None)
+            row = _experiment_row(item, "", 0)
+            names: dict[str, Any] = {key: str(row[key]) for key in KEYS}
+            unplanned = MethodScore(0, 0, 0, 0, score=None, **names)
             methods.append(by_name.get(item.item_id, unplanned))
         results: list[Result] = [
             estimate for method in methods for estimate in method_estimates(method, self.confidence)
@@ -251,6 +256,9 @@ class OneShotTest(PromptResponseTest):
         for condition, kind in product(self.texts.conditions, ("score", "raw")):
             alike = [method for method in scored if method.method == f"{condition}/{method.question}"]
             results.append(overall(f"mean {kind}, {condition}", alike, kind, self.confidence))
+        for condition in self.texts.conditions if self.answer_format == "typed" else ():
+            items = [item for item in measured_items if item.item.item_id.startswith(f"{condition}/")]
+            results.append(mean_result(f"unreadable, {condition}", items, "unreadable", "share", (0, 1)))
         frame = methods_frame(methods)
         for by in FACTORS[:2]:
             results += [
@@ -275,6 +283,8 @@ def _requirement(context: OneShotContext) -> str:
     if expected is None:
         return str(context.question.requirement)
     answer, value, sentences = expected.answer, expected.value, _TEXTS["requirements"]
+    if not answer.known:
+        return str(sentences["unknown"])
     if answer.claims:
         required = (
             f"{claim.measure} {claim.column or 'of rows'} where {claim.filter or 'all'} is "

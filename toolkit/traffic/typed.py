@@ -1,22 +1,27 @@
 """Typed answers: claims with the subject and the rows that they rest on, compared with the sample.
 
 A reply is one JSON object ``{"claims": [{"value", "unit", "of": {"measure", "column", "filter", "among"}, "rows"}]}``.
-Each claim is calculated again, over all rows of its filter and over the rows that it cites. An answer with a false
-claim is hallucinated; a reply that cannot be read has no verdict and a reason.
+Each claim is read as it is meant, where there is one way to, and calculated again, over all rows of its filter and
+over the rows that it cites. An answer with a false claim is hallucinated; a closed question is answered by a claim
+about what it asks for; a reply that cannot be read has no verdict and a reason.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.files.reading import TooDeep
+from toolkit.files.reading import TooDeep, read_toml
 from toolkit.judges.parse import DOUBLED, json_objects, marked_pairs
 from toolkit.traffic.measures import (
+    ANSWERS,
     MEASURES,
     OF_COLUMN,
     Answer,
@@ -29,10 +34,12 @@ from toolkit.traffic.measures import (
     dimension,
     half_digit,
     number_in,
+    spelled,
     truth_of,
     unit_of,
 )
 from toolkit.traffic.questions import MAX_TEXT, Question
+from toolkit.words import one_line
 
 _TYPES = {
     "share": "share", "time": "time", "duration": "time", "integer": "count", "port": "number", "status": "number",
@@ -40,8 +47,31 @@ _TYPES = {
 _COLUMNS = {"address": "source", "host": "host"}
 _EXACT_KINDS = frozenset({"count", "number"})
 _ROUNDING = Decimal("1e-12")  # of means, which have 28 digits
-_WITH_UNIT = re.compile(r"\s*([-+]?[\d.,]{1,40})\s*(%|[A-Za-zµμ]{1,20})\s*")
-_RANGE = re.compile(r"\s*(\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
+_RANGE = re.compile(r"\s*(-?\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
+_PLAIN = re.compile(r"\d{1,18}(?:\.\d{1,18})?")
+_NEAR = Decimal("0.01")
+_MOST_CLAIMS = 40  # of one reply: a person writes a few
+_LONGEST = 400  # signs of a text that says that something is not known
+_UNKNOWN = re.compile(
+    r"\b(?:not|isn't|no) (?:\w+ ){0,3}(?:in|by|from|within|known|given|available|recorded|captured|present|shown)\b"
+    r"|\bcan(?:not|'t| not) (?:be )?(?:determin|tell|told|know|answer|sa[yi]|see|infer|deriv|found|identif)"
+    r"|\b(?:unknown|undetermined|unanswerable|n/a)\b"
+    r"|\b(?:not|n't) (?:hold|contain|include|show|say|tell|record|reveal|answer)\b|\binsufficient\b",
+    re.IGNORECASE,
+)
+"""What says that something is not known; of bare text, and of a value that is no cell of the sample."""
+_WORDS = read_toml(Path(__file__).parent / "readings.toml")
+_NAMES = {
+    kind: {word: name for name, words in _WORDS[kind].items() for word in (name.replace("_", " "), *words)}
+    for kind in ("measures", "columns")
+}
+_HTTP = frozenset({"method", "host", "uri", "user_agent", "status", "content_type", "stream", *ANSWERS})
+"""Columns of a request and its response, which a claim may take for one row."""
+_ENDPOINTS = {
+    "source": "destination", "destination": "source",
+    "source_port": "destination_port", "destination_port": "source_port",
+}  # fmt: skip
+_OF_CONSTANT = frozenset({"value", "first", "last", "min", "max", "list", "set"})
 
 
 Ranges = tuple[tuple[int, int], ...]
@@ -60,6 +90,10 @@ class TypedClaim:
     filter: Any
     among: Any
     rows: Ranges | None
+    paired: bool = False
+    """Whether a request and its response are one row of its filter."""
+    cited: bool = False
+    """Whether its subject is only the one row that it cites."""
 
     @cached_property
     def values(self) -> list[Any]:
@@ -71,19 +105,40 @@ class TypedClaim:
         """The kind of quantity that the claim states."""
         return dimension(self.measure, self.column)
 
-    @cached_property
-    def scale(self) -> Decimal:
-        """How many seconds, bytes or parts of 1 its unit is; raises `Refuted` for a unit of another kind."""
-        kind, factor = unit_of(self.unit)
+    def scale(self, unit: str) -> Decimal:
+        """Return how many seconds, bytes or parts of 1 a unit is; raise `Refuted` for a unit of another kind."""
+        kind, factor = unit_of(self.unit or unit)
         text = self.kind == "text" or (self.kind == "number" and None in map(number_in, self.values))
         if kind and kind != self.kind and not text:
-            raise Refuted(f"{self.unit} is no unit of {self.measure} {self.column or ''}".rstrip())
+            raise Refuted(f"{self.unit or unit} is no unit of {self.measure} {self.column or ''}".rstrip())
         return factor if kind == self.kind else Decimal(1)
+
+    def selected(self, table: Table) -> tuple[Rows, str]:
+        """Return the rows that it is about, and the first condition of its filter that no row fulfils."""
+        rows, absent = table.select(self.filter, paired=self.paired)
+        if self.paired and self.measure != "duration":
+            column = self.column if self.column in _HTTP else "method"
+            rows = frozenset(table.nonempty(column, rows))
+        inside = rows & self.basis(table) if self.cited else rows
+        return inside if len(inside) == 1 else rows, absent
+
+    def basis(self, table: Table) -> Rows:
+        """Return the rows that it cites; raise `Refuted` where one is not in the sample."""
+        if self.rows is None:
+            return frozenset(range(table.size))
+        cited = set()
+        following = min((low for low, _ in self.rows), default=0)
+        for low, high in sorted(self.rows):
+            for number in range(max(low, following), high + 1):  # ends at the first number that no row has
+                if number not in table.index:
+                    raise Refuted(f"the sample has no row {number}")
+                cited.add(table.index[number])
+            following = max(following, high + 1)
+        return table.with_partners(cited) if self.paired else frozenset(cited)
 
     def __str__(self) -> str:
         """Return the claim in a few words."""
-        conditions = ", ".join(f"{name} {readable(value)}" for name, value in self.filter.items())
-        subject = f"{self.measure} {self.column or ''} {'where ' * bool(conditions)}{conditions}"
+        subject = f"{self.measure} {self.column or ''} {'where ' * bool(self.filter)}{readable(self.filter)}"
         return " ".join(f"{subject} = {readable(self.value)} {self.unit}".split())[:200]
 
 
@@ -98,6 +153,8 @@ class Verdict:
     invented: tuple[str, ...] = ()
     """Typed claims that the sample does not hold."""
     calls: tuple[str, ...] = ()
+    unreadable: str | None = None
+    """Of a typed answer that cannot be read, what kind of fault of form it has."""
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -113,85 +170,125 @@ def _digits(text: str) -> Decimal | str:
 _EXACT = json.JSONDecoder(object_pairs_hook=marked_pairs, parse_int=_digits, parse_float=_digits)
 
 
-def read_claims(text: str) -> tuple[TypedClaim, ...]:
-    """Return the claims of a reply; raise `Unreadable` with the reason where there are none to read.
+def stated_claims(text: str) -> list[Any]:
+    """Return the claims of a reply as they stand; raise `Unreadable` with the reason where there are none to read.
 
-    >>> claim = '{"value": 2, "of": {"measure": "count", "filter": {"method": "POST"}}, "rows": ["9-14"]}'
-    >>> print(*read_claims(f'In short: {{"claims": [{claim}]}}'))
-    count where method POST = 2
+    Of several objects with claims the last counts. Claims may stand alone, and an answer that is not known too.
+
+    >>> stated_claims('Not {"claims": [1]}, but {"claims": [{"value": "a"}]}'), stated_claims("Not in the sample.")
+    ([{'value': 'a'}], [None])
     """
     if len(text) > MAX_TEXT:
-        raise Unreadable(f"the reply is longer than {MAX_TEXT:,} characters")
-    objects = []
+        raise Unreadable("too long", f"the reply is longer than {MAX_TEXT:,} characters")
     try:
-        replied = json_objects(text, _EXACT)
+        objects = json_objects(text, _EXACT)
     except TooDeep as fault:
-        raise Unreadable(f"the reply is {fault}") from None
-    for parsed in replied:
-        if _has_doubled(parsed):
-            raise Unreadable("an object has a key twice; which value counts is not decided")
-        if "claims" in parsed and parsed not in objects:
-            objects.append(parsed)
-    if not objects:
-        raise Unreadable("no JSON object with claims" if text.strip() else "the reply is empty")
-    if len(objects) > 1:
-        raise Unreadable(f"{len(objects)} different objects with claims; which is the answer is not decided")
-    claims = objects[0]["claims"]
-    if not isinstance(claims, list) or not claims:
-        raise Unreadable("no claims: the list is empty or no list")
-    return tuple(_claim(number, claim) for number, claim in enumerate(claims, 1))
+        raise Unreadable("too deep", f"the reply is {fault}") from None
+    if repr(DOUBLED)[1:-1] in str(objects):
+        raise Unreadable("a key twice", "an object has a key twice; which value counts is not decided")
+    whole = [claims for claims in map(_wrapped, objects) if claims is not None]
+    broken = not whole and re.search(r"""["'“]claims?["'”]\s{0,9}:""", text)
+    claims = whole[-1] if whole else [] if broken else _bare(objects)
+    if len(claims) > _MOST_CLAIMS:
+        raise Unreadable("too long", f"there are more than {_MOST_CLAIMS} claims")
+    answer = text.strip("` \n").removeprefix("json").strip()
+    if not claims and (whole or (answer and not broken and _is_unknown(answer))):
+        return [None]
+    if not claims:
+        raise Unreadable("no claims", "no JSON object with claims" if text.strip() else "the reply is empty")
+    return claims
 
 
-def _has_doubled(value: Any) -> bool:
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return (isinstance(value, dict) and DOUBLED in value) or any(map(_has_doubled, parts))
+def _wrapped(value: Any) -> list[Any] | None:
+    """Return the claims in an object, at whatever depth, or None where there are none."""
+    for key in ("claims", "claim"):
+        if isinstance(value, dict) and key in value:
+            return value[key] if isinstance(value[key], list) else [value[key]]
+    found = (_wrapped(part) for part in _parts(value))
+    return next((claims for claims in found if claims is not None), None)
 
 
-def _claim(number: int, claim: Any) -> TypedClaim:
+def _bare(objects: list[Any]) -> list[Any]:
+    """Return claims that stand in no list of claims; of two about the same the later counts."""
+    claims = {}
+    for value in objects:
+        for claim in [value] if isinstance(value, dict) and "value" in value else _bare(_parts(value)):
+            claims[
+                readable([part for name, part in claim.items() if name not in ("value", "unit", "rows")])
+            ] = claim
+    return list(claims.values())
+
+
+def _parts(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+
+
+def _is_unknown(value: Any) -> bool:
+    """Say whether a value says that the answer is not known."""
+    if isinstance(value, str):
+        short = len(value) <= _LONGEST and _UNKNOWN.search(value)
+        return bool(short) or value.strip(" -–—?").casefold() in ("", "null", "none", "nan", "[]")
+    return value is None or (isinstance(value, list) and all(map(_is_unknown, value)))
+
+
+def read_claim(number: int, claim: Any) -> TypedClaim:
+    """Return a claim as it was written; raise `Unreadable` where a part is missing, `Refuted` where it is invented.
+
+    >>> print(read_claim(1, {"value": 2, "of": {"measure": "count", "filter": {"method": "POST"}}}))
+    count where method POST = 2
+    """
     if not isinstance(claim, dict):
-        raise Unreadable(f"claim {number} is no object")
-    subject = claim["of"] if "of" in claim else {name: claim[name] for name in _FLAT if name in claim}
-    for name, part in (("value", claim.get("value")), ("of", subject or None), ("rows", claim.get("rows"))):
-        if part is None:
-            raise Unreadable(f"claim {number} has no {name}")
-    measure = subject.get("measure") if isinstance(subject, dict) else None
-    if not isinstance(measure, str) or measure not in MEASURES:
-        raise Unreadable(f"claim {number} has the unknown measure {readable(measure)[:60]!r}")
-    conditions, column = subject.get("filter") or {}, subject.get("column") or None
-    among = subject.get("among") if measure == "share" else None
-    if measure in OF_COLUMN and not isinstance(column, str):
-        raise Unreadable(f"claim {number}: the measure {measure} needs a column")
-    if not isinstance(conditions, dict) or (measure == "share" and not isinstance(among, dict)):
-        raise Unreadable(
-            f"claim {number}: filter, and for a share among, must be an object of columns and values"
-        )
-    if isinstance(claim["value"], dict):
-        raise Unreadable(f"claim {number}: the value is an object")
-    value, unit = claim["value"], str(claim.get("unit") or "").strip()
-    parts = _WITH_UNIT.fullmatch(value) if isinstance(value, str) and not unit else None
-    if parts and (unit_of(parts[2])[0] or " " in value.strip()):  # "1.3s", "2 requests"
-        value, unit = parts[1], parts[2]
-    rows = _ranges(number, claim["rows"])
-    return TypedClaim(number, value, unit, measure, column, conditions, among, rows)
+        raise Unreadable("no claim", f"claim {number} is no object")
+    if "value" not in claim:
+        raise Unreadable("no value", f"claim {number} has no value")
+    nested = claim["of"] if isinstance(claim.get("of"), dict) else {}
+    subject = {name: claim[name] for name in _FLAT if name in claim} | nested
+    if not subject.keys() & {"measure", "column", "filter"}:
+        raise Unreadable("no subject", f"claim {number} has no of")
+    measure, column = _word("measures", subject.get("measure")), subject.get("column") or None
+    if column is None and measure in _NAMES["columns"]:
+        measure, column = "value", measure
+    if measure not in MEASURES:
+        if measure.casefold() in _WORDS["statistics"]:
+            raise Unreadable("measure", f"claim {number} has the unknown measure {measure!r}")
+        raise Refuted(f"it invents the measure {readable(measure)[:60]!r}")
+    if measure in OF_COLUMN and column is None:
+        raise Unreadable("no column", f"claim {number}: the measure {measure} needs a column")
+    if isinstance(value := claim.get("value"), dict):
+        raise Unreadable("value", f"claim {number}: the value is an object")
+    filters = (subject.get("filter") or {}, subject.get("among") if measure == "share" else None)
+    if not all(isinstance(part, dict | None) for part in filters):
+        raise Unreadable("filter", f"claim {number}: filter and among must be objects of columns and values")
+    conditions, among = (
+        part and {_word("columns", name): condition for name, condition in part.items()} for part in filters
+    )
+    name, unit = None if column is None else _word("columns", column), str(claim.get("unit") or "").strip()
+    rows = _ranges(number, subject.get("rows"))
+    return TypedClaim(number, value, unit, measure, name, conditions, among, rows)
 
 
-_FLAT = ("measure", "column", "filter", "among")
+_FLAT = ("measure", "column", "filter", "among", "rows")
+
+
+def _word(kind: str, name: Any) -> str:
+    """Return the name of a measure or column for another word for it; a word that is none as it is."""
+    word = " ".join(re.split(r"[\s_.-]+", readable(name).casefold())[:20])
+    return str(_NAMES[kind].get(word, readable(name)))
 
 
 def _ranges(number: int, rows: Any) -> Ranges | None:
+    """Return the rows that a claim cites, or None where it cites none, or all."""
+    text = ",".join(map(str, rows if isinstance(rows, list) else [rows])).casefold()
+    parts = [part.strip() for part in re.split(r",|\b(?:rows?|and)\b", text)]
+    if rows in (None, []) or "all" in parts:
+        return None
     ranges = []
-    for row in rows if isinstance(rows, list) else [rows]:
-        for part in row.split(",") if isinstance(row, str) else [row]:
-            bounds = _RANGE.fullmatch(part) if isinstance(part, str) else None
-            low = number_in(bounds[1] if bounds else part)
-            high = number_in(bounds[2]) if bounds and bounds[2] else low
-            if isinstance(part, str) and part.strip().casefold() == "all":
-                return None
-            if low is None or high is None or low % 1 or high < low:
-                raise Unreadable(
-                    f"claim {number}: {readable(part)[:60]!r} is no row number, no range and not all"
-                )
-            ranges.append((int(low), int(high)))
+    for part in filter(None, parts) if any(parts) else [text]:
+        bounds = _RANGE.fullmatch(part)
+        if not bounds or int(bounds[2] or bounds[1]) < int(bounds[1]):
+            excerpt = one_line(part, 60)
+            raise Unreadable("rows", f"claim {number}: {excerpt!r} is no row number, no range and not all")
+        ranges.append((int(bounds[1]), int(bounds[2] or bounds[1])))
     return tuple(ranges)
 
 
@@ -209,14 +306,85 @@ def readable(value: Any) -> str:
     return "empty" if value is None else " ".join(str(value).split())
 
 
+# --- how a claim can be meant -----------------------------------------------------------------------------------------
+
+
+def readings(claim: TypedClaim, answer: Answer, table: Table) -> Iterator[TypedClaim]:
+    """Yield a claim as it is written, then as it can be meant where it does not hold to the letter."""
+    for meant in _values(claim, answer):
+        yield with_cells(meant, table)
+    for meant in _values(claim, answer):
+        yield from (with_cells(subject, table) for subject in _subjects(meant, answer, table))
+
+
+def _values(claim: TypedClaim, answer: Answer) -> Iterator[TypedClaim]:
+    """Yield a claim with its value, with the choice that its value names, and with a list that its value is as text."""
+    if claim.measure != "choice":
+        yield claim
+    if answer.type == "yes_no" and isinstance(truth_of(claim.value), bool):
+        yield replace(claim, measure="exists", column=None)
+    if answer.choices and claim.measure in (*_OF_CONSTANT, "choice"):
+        text = readable(claim.value)
+        chosen = [one for one in answer.choices if re.search(rf"(?i)(?<!\w){re.escape(one)}(?!\w)", text)]
+        value = chosen[0] if len(chosen) == 1 else chosen or claim.value
+        yield replace(claim, measure="choice", column=None, value=value)
+    elif claim.measure == "choice":
+        yield claim
+    if claim.measure not in ("value", "list", "set", "distinct"):
+        return
+    listed = [claim.value] if isinstance(claim.value, list) and len(claim.value) > 1 else []
+    if isinstance(claim.value, str):
+        text = claim.value.strip("[]() ")
+        between = r"\s*(?:→|->|;|\n|>)\s*" if re.search("→|->|;|\n|>", text) else r",\s*(?:and )?|\s+and\s+"
+        pattern = r"[\s,;]+" if re.fullmatch(r"[\d\s,;]+", text) else between
+        listed = [[part.strip(" '\"") for part in re.split(pattern, text)]]
+    measures = (claim.measure,) if claim.measure in ("list", "set") else ("list", "set")
+    yield from (replace(claim, value=value, measure=measure) for value in listed for measure in measures)
+
+
+def _subjects(claim: TypedClaim, answer: Answer, table: Table) -> Iterator[TypedClaim]:
+    """Yield a claim about other rows: with its column, the cited one, of pairs, or a share of others."""
+    if claim.measure == "count" and claim.column:
+        yield replace(claim, filter=claim.filter | {claim.column: "*"})
+    if claim.measure == "value" and claim.rows is not None:
+        yield replace(claim, cited=True)
+    if claim.measure == "share" and claim.among is None:
+        for among in (answer.among, dict.fromkeys(claim.filter, "*"), {}):
+            if among is not None:
+                yield replace(claim, among=among)
+    elif claim.filter and claim.filter.keys() <= _HTTP:
+        with suppress(Refuted, Unreadable):  # which the check tells of
+            if not table.nonempty(claim.column, claim.selected(table)[0]):
+                yield replace(claim, paired=True)
+
+
+def with_cells(claim: TypedClaim, table: Table) -> TypedClaim:
+    """Return a claim with the cell of its rows in place of each value that names this cell in another way."""
+    if claim.measure not in _OF_CONSTANT or claim.column not in table.cells:
+        return claim
+    column, by_value = table.cells[claim.column], table.rows_by_value[claim.column]
+    try:
+        rows = claim.selected(table)[0] & claim.basis(table)
+    except (Refuted, Unreadable):  # which the check tells of
+        return claim
+    values = []
+    for value in claim.values:
+        named = isinstance(value, str) and canonical(claim.column, value) not in by_value
+        cells = {column[row] for row in table.rows_like(claim.column, value) & rows} if named else set()
+        values.append(cells.pop() if len(cells) == 1 else value)
+    return replace(claim, value=values if isinstance(claim.value, list) else values[0])
+
+
 # --- comparing --------------------------------------------------------------------------------------------------------
 
 
 def equal(claim: TypedClaim, truth: Any, slack: Decimal = Decimal(0)) -> bool:
     """Say whether a claim's value is a value of a sample, both in its unit and to half a unit of its last digit."""
-    if isinstance(truth, bool):
-        return truth_of(claim.value) is truth
     values = claim.values
+    if isinstance(truth, bool):
+        if (stated := truth_of(claim.value)) is None:
+            raise Unreadable("value", f"claim {claim.number}: {readable(claim.value)[:60]!r} is no yes or no")
+        return stated is truth
     if isinstance(truth, list):
         if claim.measure == "set":
             values, truth = (_sorted_set(claim.column, members) for members in (values, truth))
@@ -224,22 +392,6 @@ def equal(claim: TypedClaim, truth: Any, slack: Decimal = Decimal(0)) -> bool:
             _same(claim, value, member, slack) for value, member in zip(values, truth, strict=True)
         )
     return len(values) == 1 and _same(claim, values[0], truth, slack)
-
-
-def with_uris(claim: TypedClaim, table: Table) -> TypedClaim:
-    """Return a claim about URIs with the URI of its rows in place of each URL that names their host too."""
-    if claim.column != "uri" or not any(map(table.rows_of_url, claim.values)):
-        return claim
-    try:
-        rows = table.select(claim.filter)[0]
-        rows &= rows if claim.rows is None else _cited(claim.rows, table)
-    except (Refuted, Unreadable):  # which the check tells of
-        return claim
-    uris = [
-        next((table.cells["uri"][row] for row in table.rows_of_url(value) & rows), value)
-        for value in claim.values
-    ]
-    return replace(claim, value=uris if isinstance(claim.value, list) else uris[0])
 
 
 def _sorted_set(column: str | None, members: list[Any]) -> list[Any]:
@@ -250,61 +402,129 @@ def _sorted_set(column: str | None, members: list[Any]) -> list[Any]:
 
 
 def _same(claim: TypedClaim, value: Any, truth: Any, slack: Decimal) -> bool:
-    number = number_in(value)
     if isinstance(value, list | dict):
         return False
-    if number is None or not isinstance(truth, Decimal):
+    if not isinstance(truth, Decimal):
         return bool(canonical(claim.column, value) == canonical(claim.column, truth))
+    number, unit = spelled(value)
+    scale = claim.scale(unit)
+    exact = truth / scale
+    if number is None:
+        # Of several numbers one may be meant; a word in place of a cell, and a number beyond all samples, are false.
+        text = "" if isinstance(value, Decimal) else readable(value)
+        said = [abs(Decimal(part) / exact - 1) < _NEAR for part in _PLAIN.findall(text) if exact]
+        if any(said) or (text and not said and claim.measure not in _OF_CONSTANT):
+            raise Unreadable("value", f"claim {claim.number}: {text[:60]!r} is no single number")
+        return False
     if claim.kind in _EXACT_KINDS:
         return abs(number - truth) <= slack
-    return abs(number * claim.scale - truth) <= max(half_digit(number) * claim.scale, slack) + _ROUNDING
+    if 4 <= len(number.as_tuple().digits) <= 16 and exact.quantize(number, ROUND_DOWN) == number:
+        return True  # cut off, and not rounded
+    return abs(number - exact) * scale <= max(half_digit(number) * scale, slack) + _ROUNDING
 
 
 def check(claim: TypedClaim, table: Table, slack: Decimal = Decimal(0)) -> None:
     """Compare one claim with the sample; raise `Refuted` with the reason where it does not hold."""
-    rows, absent = table.select(claim.filter)
-    among, absent_among = table.select(claim.among) if claim.measure == "share" else (Rows(), "")
+    if claim.measure == "share" and claim.among is None:
+        raise Unreadable("filter", f"claim {claim.number}: a share needs among")
+    rows, absent = claim.selected(table)
+    among, absent_among = table.select(claim.among or {})
     if claim.column is not None:
         table.column(claim.column)
-    value = claim.value
-    says_none = value == [] or truth_of(value) is False or (number_in(value) == 0 and claim.measure in _NONE)
-    if absent_among or (absent and not says_none):
-        raise Refuted(f"no row of the sample has {absent or absent_among}")
-    cited = rows if claim.rows is None else _cited(claim.rows, table)
-    inside = cited & rows
-    for row in sorted(cited - rows - among):
-        if table.partner.get(row) not in inside:
-            raise Refuted(f"row {readable(table.cells['number'][row])} is not what the filter says")
+    inside = rows & claim.basis(table)
     if claim.measure == "choice":
         if not inside:
             raise Refuted("it rests on no row")
         return
-    _ = claim.scale
-    listed = claim.measure == "value" and claim.rows is not None
-    if listed and len(table.nonempty(claim.column, inside)) < len(inside):
-        raise Refuted(f"the column {claim.column} is empty in a cited row")
     for over, subject in ((rows, "the sample gives"), (inside, "the cited rows give")):
         try:
             truth = table.calculate(claim.measure, claim.column, over, among)
         except Refuted as error:
-            raise Refuted(f"{subject} no value ({error})") from None
-        if not equal(claim, truth, slack):
-            raise Refuted(f"it says {readable(value)[:80]}, {subject} {readable(truth)[:200]}")
+            fault = f"{subject} no value ({error})"
+        else:
+            if equal(claim, truth, slack):
+                continue
+            fault = f"it says {readable(claim.value)[:80]}, {subject} {readable(truth)[:200]}"
+        missing = absent or absent_among
+        raise Refuted(f"no row of the sample has {missing}" if missing else fault)
 
 
-_NONE = frozenset({"count", "distinct", "share"})
+# --- what a value is of -----------------------------------------------------------------------------------------------
 
 
-def _cited(ranges: Ranges, table: Table) -> Rows:
-    cited = set()
-    following = min((low for low, _ in ranges), default=0)
-    for low, high in sorted(ranges):
-        for number in range(max(low, following), high + 1):  # ends at the first number that no row has
-            if number not in table.index:
-                raise Refuted(f"the sample has no row {number}")
-            cited.add(table.index[number])
-        following = max(following, high + 1)
-    return frozenset(cited)
+@dataclass(frozen=True)
+class Basis:
+    """What a subject is calculated from: of a column the rows with a value, of one value the rows that give it."""
+
+    measure: str
+    column: str | None
+    rows: tuple[int, ...]
+    among: Rows | None
+
+    @classmethod
+    def of(cls, subject: Subject | TypedClaim, table: Table) -> "Basis":
+        """Return the basis of a subject in a sample; of alike measures the same one."""
+        selected = (
+            subject.selected(table) if isinstance(subject, TypedClaim) else table.select(subject.filter)
+        )
+        measure, column = str(subject.measure), subject.column if subject.measure in OF_COLUMN else None
+        rows = table.nonempty(column, selected[0])
+        if measure in ("first", "last"):
+            rows = rows[:1] if measure == "first" else rows[-1:]
+        elif measure in ("min", "max") and rows:
+            end = table.calculate(measure, column, frozenset(rows), Rows())
+            rows = [row for row in rows if table.cells[str(column)][row] == end]
+        measure = "value" if measure in _OF_CONSTANT else "count" if measure == "exists" else measure
+        if measure == "mean_interval" and len(rows) == 2:
+            measure = "duration"
+        elif measure == "value" and column == "time" and len(rows) == 1 and table.cells["time"][0] == 0:
+            measure, column, rows = "duration", None, [0, *rows]  # times are since the first packet
+        if measure == "duration":
+            rows = [*rows[:1], *rows[-1:]]
+        among = None if subject.among is None else table.select(subject.among)[0]
+        return cls(measure, column, tuple(rows), among)
+
+    def partner(self, table: Table) -> "Basis":
+        """Return the same of the requests or responses that belong to the rows."""
+        rows = sorted(table.partner[row] for row in self.rows if row in table.partner)
+        return replace(self, column=_ENDPOINTS.get(self.column or "", self.column), rows=tuple(rows))
+
+    def values(self, table: Table, column: str | None = None) -> list[Any]:
+        """Return the values in its rows."""
+        name = str(column or self.column)
+        return [
+            None if (cell := table.cells[name][row]) is None else canonical(name, cell) for row in self.rows
+        ]
+
+    def alike(self, other: "Basis", table: Table) -> bool:
+        """Say whether another basis has the same rows, or by another way the same different values."""
+        if self.among != other.among:
+            return False
+        if {self.measure, other.measure} == {"count", "distinct"}:
+            counted, different = (self, other) if self.measure == "count" else (other, self)
+            values = counted.values(table, different.column)
+            return len(set(values)) == len(values) and set(values) == set(different.values(table))
+        if (self.measure, self.column) != (other.measure, other.column):
+            return False
+        if self.measure in ("value", "distinct"):
+            return set(self.values(table)) == set(other.values(table)) and bool(
+                self.flows(table) & other.flows(table)
+            )
+        return self.rows == other.rows
+
+    def flows(self, table: Table) -> set[Any]:
+        """Return its rows; for an address or a port the streams of the rows with who sends in them."""
+        places = [table.cells.get(name) for name in ("stream", "source")]
+        if self.column not in _ENDPOINTS or None in places:
+            return set(self.rows)
+        return {tuple(cells[row] for cells in places if cells) for row in self.rows}
+
+
+def _narrowest(conditions: Mapping[str, Any], table: Table) -> Any:
+    """Return what makes a filter select nothing: the rows of its narrowest condition, or the column of an empty one."""
+    chosen = {name: table.with_partners(table.select({name: part})[0]) for name, part in conditions.items()}
+    name = min(chosen, key=lambda key: len(chosen[key]), default="")
+    return chosen.get(name) or name
 
 
 # --- the verdict ------------------------------------------------------------------------------------------------------
@@ -330,77 +550,150 @@ class Expected:
         """How many seconds, bytes or parts of 1 the unit of the question is."""
         return unit_of(self.answer.unit)[1]
 
-    @property
+    @cached_property
     def slack(self) -> Decimal:
-        """The tolerance of the question, in seconds, bytes or parts of 1."""
-        return Decimal(str(self.answer.tolerance)) * self.scale
+        """The tolerance of the question in seconds, bytes or parts of 1, below every difference within the sample."""
+        column = "time" if self.kind == "time" else self.answer.column
+        cells = sorted({cell for cell in self.table.cells.get(column or "", ()) if isinstance(cell, Decimal)})
+        differences = [high - low for low, high in pairwise(cells)]
+        if self.answer.among is not None:
+            differences = [1 / Decimal(len(self.table.select(self.answer.among)[0]))]
+        tolerance = Decimal(str(self.answer.tolerance)) * self.scale
+        return min([tolerance, *(difference / 2 for difference in differences)])
 
-    def asks_for(self, claim: TypedClaim) -> bool:
-        """Say whether a claim states a quantity of the expected kind; counts and plain numbers are alike."""
-        return self.kind in ("", claim.kind) or {self.kind, claim.kind} <= {*_EXACT_KINDS, "mean"}
+    def asks_for(self, claim: TypedClaim, subject: Subject) -> bool:
+        """Say whether a claim is about what a subject is about, by its rows or by another way to the same values."""
+        if claim.measure == "choice" or subject.measure is None:
+            return False
+        mine, its = (Basis.of(one, self.table) for one in (subject, claim))
+        if not (mine.rows or its.rows) and mine.measure == its.measure == "count":
+            return bool(_narrowest(subject.filter, self.table) == _narrowest(claim.filter, self.table))
+        # Requests and their responses are as many; which of them is counted matters, but where a filter names both.
+        if its.column in _ENDPOINTS:
+            paired = self.table.partner.keys() >= {*its.rows}
+        else:
+            paired = its.measure == "count" and not {*subject.filter, *claim.filter}.isdisjoint(ANSWERS)
+        return mine.alike(its, self.table) or (paired and mine.alike(its.partner(self.table), self.table))
+
+    def gives(self, claim: TypedClaim, subject: Subject, truth: Any, as_set: bool) -> bool:
+        """Say whether a claim that holds is about a subject and states its value."""
+        if not self.asks_for(claim, subject):
+            return False
+        try:
+            if isinstance(truth, bool):
+                return (
+                    equal(claim, truth)
+                    if claim.measure == "exists"
+                    else bool(spelled(claim.value)[0]) is truth
+                )
+            if isinstance(truth, list):
+                return equal(replace(claim, measure="set" if as_set else "list"), truth)
+            return all(_same(claim, value, truth, self.slack) for value in claim.values)
+        except Unreadable:  # the value of another measure
+            return False
 
     def met_by(self, claim: TypedClaim) -> bool:
-        """Say whether a claim that holds states the expected value."""
+        """Say whether a claim that holds answers the closed question."""
         answer, truth = self.answer, self.value
-        if answer.type in ("list", "set") or isinstance(truth, str | bool):
-            column = answer.column or _COLUMNS.get(answer.type) or claim.column
+        if answer.choices:
+            return claim.measure == "choice"
+        if answer.measure is not None:
+            return self.gives(claim, answer, truth, answer.type == "set")
+        if isinstance(truth, list | str | bool):
+            column = _COLUMNS.get(answer.type) or claim.column
             measure, unit = "set" if answer.type == "set" else "list", claim.unit * (claim.kind == self.kind)
             return equal(replace(claim, measure=measure, column=column, unit=unit), truth)
-        truth *= self.scale if answer.measure is None else 1
-        return self.asks_for(claim) and equal(claim, truth, self.slack)
+        alike = self.kind in ("", claim.kind) or {self.kind, claim.kind} <= {*_EXACT_KINDS, "mean"}
+        return alike and equal(claim, truth * self.scale, self.slack)
 
-    def required_of(self, claims: tuple[TypedClaim, ...]) -> Subject | None:
+    def holds(self, claim: TypedClaim) -> None:
+        """Raise `Refuted` or `Unreadable` where a claim does not hold, or where it makes a false choice."""
+        answer = self.answer
+        if claim.measure == "choice" and not answer.choices:
+            raise Unreadable("measure", "the measure choice is for a question that gives choices")
+        asked = answer.tolerance > 0 and claim.kind not in _EXACT_KINDS and self.asks_for(claim, answer)
+        check(claim, self.table, self.slack if asked else Decimal(0))
+        if claim.measure == "choice" and claim.value != self.value:
+            if isinstance(claim.value, list):
+                raise Unreadable("value", f"claim {claim.number}: {readable(claim.value)} is no one choice")
+            right = readable(self.value) if answer.known else "not in the sample"
+            raise Refuted(f"it chooses {readable(claim.value)[:80]}, right is {right}")
+
+    def required_of(self, claims: list[TypedClaim]) -> Subject | None:
         """Return the first required claim of an open question that no claim makes."""
         for subject in self.answer.claims:
-            truth, basis = subject.of(self.table), self._basis(subject)
-            if not any(self._basis(claim) == basis and equal(claim, truth) for claim in claims):
+            truth, as_set = subject.of(self.table), subject.measure == "set"
+            if not any(self.gives(claim, subject, truth, as_set) for claim in claims):
                 return subject
         return None
 
-    def _basis(self, subject: Subject | TypedClaim) -> tuple[str, str | None, list[int], Rows]:
-        """Return measure, column and rows; the first, the last and the only value are alike over the same row."""
-        measure, column = str(subject.measure), subject.column if subject.measure in OF_COLUMN else None
-        rows = self.table.nonempty(column, self.table.select(subject.filter)[0])
-        among = self.table.select(subject.among or {})[0]
-        if measure in ("first", "last"):
-            rows = rows[:1] if measure == "first" else rows[-1:]
-        return "value" if measure in ("first", "last") else measure, column, rows, among
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of one claim: how it is meant so that it holds, or why it does not hold or cannot be read."""
+
+    number: int
+    value: Any
+    text: str
+    claim: TypedClaim | None = None
+    fault: Refuted | Unreadable | None = None
+
+
+def _finding(number: int, stated: Any, expected: Expected) -> Finding | None:
+    """Return what becomes of a claim, or None where it says that the answer is not known."""
+    value = stated.get("value", ...) if isinstance(stated, dict) else stated
+    text, faults = readable(value)[:200], list[Refuted | Unreadable]()
+    try:
+        claim = read_claim(number, stated)
+        text = str(claim)
+        for reading in readings(claim, expected.answer, expected.table):
+            try:
+                expected.holds(reading)
+                return Finding(number, reading.value, text, reading)
+            except (Refuted, Unreadable) as fault:
+                faults.append(fault)
+    except (Refuted, Unreadable) as fault:
+        faults.append(fault)
+    if _is_unknown(value):
+        return None
+    # A claim that is false in one way to read it and cannot be read in others is false.
+    false = next((fault for fault in faults if isinstance(fault, Refuted)), faults[0])
+    return Finding(number, value, text, fault=false)
 
 
 def typed_verdict(text: str, expected: Expected) -> Verdict:
     """Return the verdict on a typed reply, with one sentence as the reason."""
     try:
-        claims = tuple(with_uris(claim, expected.table) for claim in read_claims(text))
-        if not expected.answer.choices and any(claim.measure == "choice" for claim in claims):
-            raise Unreadable("the measure choice is for a question that gives choices")
-        faults = [_fault(claim, expected) for claim in claims]
+        stated = stated_claims(text)
     except Unreadable as error:
-        return Verdict(None, None, None, f"unreadable: {error}")
-    first, false = claims[0], [(claim, fault) for claim, fault in zip(claims, faults, strict=True) if fault]
+        return Verdict(None, None, None, f"unreadable: {error}", unreadable=error.cause)
+    every = [_finding(number, claim, expected) for number, claim in enumerate(stated, 1)]
+    findings = [finding for finding in every if finding is not None]
+    first = findings[0] if findings else None
+    found = readable(first.value)[:200] if first else "not in the sample"
+    claims = [finding.claim for finding in findings if finding.claim]
+    false = [finding for finding in findings if isinstance(finding.fault, Refuted)]
+    unread = [finding.fault for finding in findings if isinstance(finding.fault, Unreadable)]
     matched: bool | None
-    if expected.answer.claims:
+    if not expected.answer.known:
+        matched = None in every
+        reason = "the sample does not hold the answer"
+    elif expected.answer.claims:
         absent = None if false else expected.required_of(claims)
         matched = None if false else absent is None
         reason = f"no claim gives {absent.measure} {absent.column or ''}" if absent else "all are there"
     else:
-        matched = not faults[0] and expected.met_by(first)
-        reason = f"expected is {readable(expected.value)}, claim 1 says {readable(first.value)[:200]}"
+        matched = first is not None and first.claim is not None and expected.met_by(first.claim)
+        speaker = f"claim {first.number}" if first else "the reply"
+        reason = f"expected is {readable(expected.value)}, {speaker} says {found}"
+        unread = unread if first and isinstance(first.fault, Unreadable) else []
     if false:
-        claim, fault = false[0]
-        reason = f"claim {claim.number} ({claim}) is false: {fault}"
-    verdict = "hallucinated" if false else "expected" if matched else "unexpected"
-    invented = tuple(f"claim {claim.number} {claim}" for claim, _ in false)
-    return Verdict(verdict, matched, readable(first.value)[:200], reason, invented)
-
-
-def _fault(claim: TypedClaim, expected: Expected) -> str:
-    """Return why a claim does not hold; empty where it does."""
-    answers = claim.number == 1 and claim.kind not in _EXACT_KINDS and expected.asks_for(claim)
-    try:
-        check(claim, expected.table, expected.slack if answers else Decimal(0))
-    except Refuted as error:
-        return str(error)
-    return ""
+        reason = f"claim {false[0].number} ({false[0].text}) is false: {false[0].fault}"
+        invented = tuple(f"claim {finding.number} {finding.text}" for finding in false)
+        return Verdict("hallucinated", matched, found, reason, invented)
+    if unread and not matched:
+        return Verdict(None, None, found, f"unreadable: {unread[0]}", unreadable=unread[0].cause)
+    return Verdict("expected" if matched else "unexpected", matched, found, reason)
 
 
 def expectation(question: Question, table: Table) -> Expected:

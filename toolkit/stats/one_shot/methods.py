@@ -1,7 +1,7 @@
 """Methods of the one-shot test: their counts and scores from single experiments, and what tells two of them apart."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
 from typing import Any, Literal, get_args
 
@@ -39,6 +39,8 @@ class Counts:
     i0: int
     h: int
     experiments: int
+    unreadable: int = field(default=0, kw_only=True)
+    """How many answers of those that are missing have a form that cannot be read."""
 
     @property
     def missing(self) -> int:
@@ -62,7 +64,10 @@ class MethodScore(Counts):
     def note(self) -> str:
         """Return the three counts, or that they do not add up to N."""
         if self.missing:
-            return f"incomplete: I1+I0+H = {self.experiments - self.missing} of {self.experiments}"
+            unreadable = f", {self.unreadable} unreadable" if self.unreadable else ""
+            return (
+                f"incomplete: I1+I0+H = {self.experiments - self.missing} of {self.experiments}{unreadable}"
+            )
         if not self.experiments:
             return "incomplete: no experiment was planned"
         return f"I1 = {self.i1}, I0 = {self.i0}, H = {self.h}"
@@ -90,15 +95,16 @@ def score_methods(
     for keys, rows in experiments.groupby(list(KEYS), sort=False, dropna=False):
         i1, i0, h = (int((rows["verdict"] == verdict).sum()) for verdict in VERDICTS)
         score = one_shot_score(i1, i0, h, weights, confidence) if i1 + i0 + h == len(rows) else None
-        names = {key: str(value) for key, value in zip(KEYS, keys, strict=True)}
-        scores.append(MethodScore(**names, i1=i1, i0=i0, h=h, experiments=len(rows), score=score))
+        names: dict[str, Any] = {key: str(value) for key, value in zip(KEYS, keys, strict=True)}
+        unread = int(rows["unreadable"].notna().sum()) if "unreadable" in rows else 0
+        scores.append(MethodScore(i1, i0, h, len(rows), score=score, unreadable=unread, **names))
     return tuple(scores)
 
 
 def methods_frame(scores: Iterable[MethodScore]) -> pd.DataFrame:
     """Return one row a method: which, counts, raw and score (NaN where incomplete), low and high of raw, and note."""
-    counts, numbers = [*VERDICTS, "missing", "experiments"], ["raw", "score", "low", "high"]
-    fields = (*KEYS, "i1", "i0", "h", "missing", "experiments")
+    counts, numbers = [*VERDICTS, "missing", "unreadable", "experiments"], ["raw", "score", "low", "high"]
+    fields = (*KEYS, "i1", "i0", "h", "missing", "unreadable", "experiments")
     rows = [
         [*(getattr(m, name) for name in fields), *(getattr(m.score, name, None) for name in numbers), m.note]
         for m in scores
