@@ -345,17 +345,7 @@ def test_more_than_one_reply_holds_comes_in_several(store):
     assert [(one["_id"], len(one["text"])) for one in cursor] == [(n, 3_000_000) for n in range(1, 8)]
 
 
-PROJECTIONS = (
-    ({"a": 1}, {"_id": "x", "a": 422.5744880000093}),
-    ({"b.c": 1, "none": 1}, {"_id": "x", "b": {"c": 0.1 + 0.2}, "none": None}),
-    ({"_id": 1}, {"_id": "x"}),
-    ({"_id": 0, "none": 1, "absent": 1}, {"none": None}),
-    ({"b.c": 0, "list": 0, "absent.d": 0}, {"_id": "x", "a": 422.5744880000093, "b": {"d": 2}, "none": None}),
-    ({"_id": 0, "b": 0, "list": 0}, {"a": 422.5744880000093, "none": None}),
-)
-
-
-@pytest.mark.parametrize(("projection", "expected"), PROJECTIONS)
+@pytest.mark.parametrize(("projection", "expected"), CASES["projections"])
 def test_a_projection_gives_fields_as_they_were_written(store, projection, expected):
     """Fields of tables keep their place, floats all digits, and null is not the same as absent."""
     document = {"_id": "x", "a": 422.5744880000093, "b": {"c": 0.1 + 0.2, "d": 2}, "none": None, "list": [1]}
