@@ -24,6 +24,7 @@ import mongoengine as me
 import psutil
 import pytest
 from bson import ObjectId
+from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pymongo import InsertOne, ReadPreference, ReplaceOne, UpdateOne
@@ -44,6 +45,8 @@ from toolkit.store.connection import LAYOUT, Store, open_store
 from toolkit.store.documents import Call, OutputBlob, Prompt, Run
 from toolkit.store.records import annotation_record, evaluation_fields, failed_run_record, run_records
 from toolkit.store.writer import LARGEST_BULK, Duplicate, Record, Unmatched, utc_now
+
+CASES = cases(__file__)
 
 KEY = {"study": "s", "test": "t", "prompt_id": "p", "model": "m", "repeat": 0, "call_id": "c"}
 ANSWER = Answer("c", ModelReply("Block it.", "length", Usage(3, 2), "m"), 0.1, 5.0, 1, from_ledger=False)
@@ -342,17 +345,7 @@ def test_more_than_one_reply_holds_comes_in_several(store):
     assert [(one["_id"], len(one["text"])) for one in cursor] == [(n, 3_000_000) for n in range(1, 8)]
 
 
-PROJECTIONS = (
-    ({"a": 1}, {"_id": "x", "a": 422.5744880000093}),
-    ({"b.c": 1, "none": 1}, {"_id": "x", "b": {"c": 0.1 + 0.2}, "none": None}),
-    ({"_id": 1}, {"_id": "x"}),
-    ({"_id": 0, "none": 1, "absent": 1}, {"none": None}),
-    ({"b.c": 0, "list": 0, "absent.d": 0}, {"_id": "x", "a": 422.5744880000093, "b": {"d": 2}, "none": None}),
-    ({"_id": 0, "b": 0, "list": 0}, {"a": 422.5744880000093, "none": None}),
-)
-
-
-@pytest.mark.parametrize(("projection", "expected"), PROJECTIONS)
+@pytest.mark.parametrize(("projection", "expected"), CASES["projections"])
 def test_a_projection_gives_fields_as_they_were_written(store, projection, expected):
     """Fields of tables keep their place, floats all digits, and null is not the same as absent."""
     document = {"_id": "x", "a": 422.5744880000093, "b": {"c": 0.1 + 0.2, "d": 2}, "none": None, "list": [1]}
@@ -525,16 +518,7 @@ def test_a_change_that_matches_nothing_is_no_success(store):
         asyncio.run(store.writer.settled())
 
 
-@pytest.mark.parametrize(
-    ("options", "concern"),
-    [
-        ("", {"w": "majority", "j": True}),
-        ("w=majority&journal=true&wtimeoutMS=5000", {"w": "majority", "j": True, "wtimeout": 5000}),
-        ("w=1&journal=false", {"w": 1, "j": True}),
-        ("w=0", {"w": 1, "j": True}),
-        ("w=2&readConcernLevel=local", {"w": 2, "j": True}),
-    ],
-)
+@pytest.mark.parametrize(("options", "concern"), CASES["concerns"])
 def test_the_concern_of_the_address_holds_and_reads_go_to_the_primary(store_folder, options, concern):
     """Every write is acknowledged as the address says and journaled; no read of ledger or budget asks a secondary."""
     seen = []

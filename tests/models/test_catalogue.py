@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from cases import cases
 from hypothesis import example, given
 from hypothesis import strategies as st
 from refusals import refusal
@@ -19,30 +20,17 @@ from toolkit.models.catalogue import PROVIDERS, model_names, model_spec, toml_ta
 from toolkit.models.prices import Over, Price, aud_cost, batch_price, price_of, worst_cost
 from toolkit.models.registry import api_key, read_environment
 
-# encoding, structured, log-probabilities, sampling: what models take; tests/models/test_providers.py asks each of them.
-KNOWN = {
-    "gpt-4o": ("o200k_base", True, True, True),
-    "gpt-6-luna": (None, True, False, False),
-    "gpt-4-turbo": ("cl100k_base", False, True, True),
-    "claude-opus-5-5": (None, True, False, False),
-    "claude-haiku-4-5": (None, True, False, True),
-    # Structured outputs came with Claude 4.5; the API answers 400 for the models before it.
-    "claude-3-5-haiku": (None, False, False, True),
-    "gpt-oss-120b": (None, False, False, True),
-    "gemini-4-argon": (None, True, False, False),
-    "mistral-large-4": (None, True, False, True),
-    "smollm2-135m": (None, True, True, True),
-    "scripted": ("o200k_base", True, False, True),
-}
+CASES = cases(__file__)
 
 
 def test_the_catalogue_knows_what_the_studys_models_take():
+    """Encoding, structured outputs, log-probabilities and sampling; test_providers asks each of them."""
     specs = {name: model_spec(name) for name in model_names()}
     assert {spec.provider for spec in specs.values()} == set(PROVIDERS) - {"compatible"}
     # The provider's own address is in no identity.
     assert all(spec.endpoint is None for spec in specs.values())
-    found = {n: (s.encoding, s.structured, s.logprobs, s.sampling_supported) for n, s in specs.items()}
-    assert found == found | KNOWN
+    found = {n: [s.encoding, s.structured, s.logprobs, s.sampling_supported] for n, s in specs.items()}
+    assert found == found | CASES["known"]
 
 
 def test_what_belongs_to_the_weights_stays_elsewhere_and_a_study_may_say_otherwise():
@@ -91,18 +79,7 @@ def test_what_has_no_public_tokenizer_is_counted_by_a_factor():
     )
 
 
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        ({"provider": "azure"}, "unknown provider 'azure'"),
-        ({"temperature": 1}, "unknown field 'temperature'"),
-        ({"provider": "compatible"}, "give base_url"),
-        ({"base_url": "ftp://host"}, "base_url"),
-        ({"base_url": "http://"}, "base_url"),
-        ({"base_url": "http://host:port"}, "base_url"),
-        ({"base_url": "http://[::1"}, "base_url"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "says"), CASES["fields"])
 def test_a_field_that_cannot_be_right_is_refused(fields, says):
     refusal(says, model_spec, "gpt-4o", **fields)
 
@@ -152,33 +129,12 @@ def test_a_model_without_a_price_is_refused_with_what_to_write():
     refusal("give usd_per_million_input and usd_per_million_output", price_of, spec, error=PriceError)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"usd_per_million_input": 1.0},
-        {"usd_per_million_output": 1.0},
-        {"usd_per_million_input": -1.0, "usd_per_million_output": 1.0},
-        {"usd_per_million_input": math.nan, "usd_per_million_output": 1.0},
-    ],
-)
+@pytest.mark.parametrize("fields", CASES["half"])
 def test_half_a_price_or_no_amount_of_money_is_refused(fields):
     refusal(None, price_of, model_spec("gpt-4o", **fields), error=PriceError)
 
 
-@pytest.mark.parametrize(
-    ("name", "read", "write"),
-    [
-        ("gpt-4o", 0.5, 1.0),
-        ("gpt-4o-mini", 0.5, 1.0),
-        ("gpt-4-turbo", 1.0, 1.25),  # it has no cache; if it ever reports one, no discount is assumed
-        ("claude-3-5-haiku", 0.1, 1.25),
-        ("claude-3-5-sonnet", 0.1, 1.25),
-        ("claude-haiku-5-5", 0.1, 1.25),
-        ("gpt-6-luna", 0.1, 1.25),
-        ("gpt-oss-120b", 0.5, 1.0),
-        ("smollm2-135m", 1.0, 1.0),
-    ],
-)
+@pytest.mark.parametrize(("name", "read", "write"), CASES["cache"])
 def test_tokens_of_the_providers_cache_have_their_own_price(name, read, write):
     price = replace(price_of(model_spec(name)), aud_per_usd=1.5)
     usage = Usage(1000, 10, cache_read=600, cache_written=300)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import anthropic
 import pytest
+from cases import cases
 from refusals import failed
 from stub_server import Fault, StubServer, ask, spec_for
 
@@ -16,6 +17,8 @@ from toolkit.models.base import Message, Usage
 from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_model
 from toolkit.models.transport import accepted_schema
+
+CASES = cases(__file__)
 
 OPENAI_LIKE = ("openai", "groq", "compatible")
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -255,48 +258,12 @@ def test_a_redirect_to_another_host_is_not_followed(provider, status, make_reque
     assert not any(hidden in said for hidden in ("secret", "my-key", "\n"))
 
 
-FINDINGS = {
-    "type": "object",
-    "properties": {
-        # A property may be called like a keyword.
-        "maximum": {"type": "integer", "minimum": 0, "maximum": 5},
-        "findings": {
-            "type": "array",
-            "minItems": 2,
-            "maxItems": 9,
-            "items": {"anyOf": [{"type": "string", "pattern": "^a", "maxLength": 9}, {"type": "null"}]},
-        },
-        "one": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/word"}},
-        "severity": {"enum": [0, 0.5, 1], "type": "number", "description": "How bad"},
-    },
-    "$defs": {"word": {"type": "string", "minLength": 1, "description": "A word"}},
-    "required": ["maximum", "findings", "one", "severity"],
-    "additionalProperties": False,
-}
-
-
 def test_what_a_provider_refuses_becomes_words_wherever_it_stands():
-    words = {
-        "maximum": {"type": "integer", "description": "minimum: 0, maximum: 5"},
-        "findings": {
-            "type": "array",
-            "description": "minItems: 2, maxItems: 9",
-            "items": {
-                "anyOf": [
-                    {"type": "string", "description": 'pattern: "^a", maxLength: 9'},
-                    {"type": "null"},
-                ]
-            },
-        },
-    }
-    assert accepted_schema(json.dumps(FINDINGS), "anthropic") == {
-        **FINDINGS,
-        "properties": {**FINDINGS["properties"], **words},
-        "$defs": {"word": {"type": "string", "description": "A word. minLength: 1"}},
-    }
+    """A property may be called like a keyword."""
+    assert accepted_schema(json.dumps(CASES["given"]), "anthropic") == CASES["accepted"]
 
 
-@pytest.mark.parametrize("schema", [FINDINGS, json.loads(answer_schema(load_rubric("default")))])
+@pytest.mark.parametrize("schema", [CASES["given"], json.loads(answer_schema(load_rubric("default")))])
 def test_anthropics_own_client_finds_nothing_left_to_take_out(schema):
     """It puts what the API refuses in braces into the description, which here has been done before."""
     assert "{" in json.dumps([part.get("description") for part in _parts(anthropic.transform_schema(schema))])

@@ -11,6 +11,7 @@ import traceback
 from dataclasses import replace
 
 import pytest
+from cases import cases
 from refusals import failed
 from stub_server import Fault, StubServer, ask
 
@@ -19,6 +20,8 @@ from toolkit.models import transport
 from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_model
 from toolkit.models.transport import retry_after
+
+CASES = cases(__file__)
 
 CANARY = "sk-canary0123456789abcdefCANARY"
 
@@ -39,31 +42,7 @@ def failure(provider, request, *faults, url=None, seconds=5.0):
     return error
 
 
-@pytest.mark.parametrize(
-    ("fault", "reason", "retryable"),
-    [
-        (400, "bad_request", False),
-        (401, "wrong_key", False),
-        (402, "out_of_money", False),
-        (403, "wrong_key", False),
-        (404, "not_found", False),
-        (408, "request_timeout", True),
-        (409, "conflict", True),
-        (413, "bad_request", False),
-        (422, "bad_request", False),
-        (429, "rate_limited", True),
-        (500, "server_error", True),
-        (503, "server_error", True),
-        (529, "overloaded", True),
-        ("drop", "connection", True),
-        ("cut", "connection", True),
-        ("wire", "connection", True),
-        ("half", "malformed_body", True),
-        ("html", "malformed_body", True),
-        ("hang", "timeout", True),
-        ("drip", "timeout", True),
-    ],
-)
+@pytest.mark.parametrize(("fault", "reason", "retryable"), CASES["reasons"])
 def test_every_status_and_every_broken_reply_has_its_reason(provider, fault, reason, retryable, make_request):
     """Also a reply that does not come, or a byte at a time; no key and no money end the provider, and nothing else."""
     seconds = 0.3 if reason == "timeout" else 5.0
@@ -95,42 +74,12 @@ def test_the_servers_wish_to_wait_is_passed_on(provider, status, make_request):
     assert failure(provider, make_request(), Fault(status=status, retry_after="7")).retry_after == 7.0
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({}, None),
-        ({"retry-after": "2.5"}, 2.5),
-        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
-        ({"retry-after-ms": "soon", "retry-after": "9"}, 9.0),
-        ({"retry-after": "-3"}, 0.0),
-        ({"retry-after": "nan"}, None),
-        ({"retry-after": "inf"}, None),
-        ({"retry-after": "soon"}, None),
-        ({"retry-after": ""}, None),
-        ({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0.0),
-        ({"retry-after": "Thu, 01 Jan 1970 00:00:00 -0000"}, 0.0),
-        ({"retry-after": "Thu, 01 Jan 2026 00:00:00 +99999999999"}, None),
-        ({"retry-after": "Fri, 31 Dec 9999 23:59:59 -9959"}, None),
-        ({"retry-after": "Thu, 01 Jan 0001 00:00:00 +2359"}, 0.0),
-        ({"retry-after": "Thu, 99999999999999999999 Jan 2026 00:00:00 GMT"}, None),
-    ],
-)
+@pytest.mark.parametrize(("headers", "seconds"), CASES["retry_after"])
 def test_retry_after_is_read_as_seconds_or_as_a_date(headers, seconds):
     assert retry_after(headers) == seconds
 
 
-@pytest.mark.parametrize(
-    ("provider", "status", "error"),
-    [
-        ("openai", 429, {"code": "insufficient_quota", "message": "You exceeded your current quota"}),
-        ("openai", 429, {"type": "insufficient_quota", "message": "You exceeded your current quota"}),
-        (
-            "anthropic",
-            400,
-            {"type": "invalid_request_error", "message": "Your credit balance is too low to ..."},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("provider", "status", "error"), CASES["empty_account"])
 def test_an_empty_account_stops_the_provider(provider, status, error, make_request):
     found = failure(provider, make_request(), Fault(status=status, body={"type": "error", "error": error}))
     assert (found.reason, found.retryable, found.fatal_for_provider) == ("out_of_money", False, True)

@@ -8,6 +8,7 @@ import asyncio
 import re
 
 import pytest
+from cases import cases
 from refusals import failed
 from stub_server import Fault, StubServer, ask
 
@@ -233,14 +234,7 @@ def shaped(provider):
 
 PROVIDED = {"openai": openai, "anthropic": anthropic, "google": google, "mistral": mistral, "groq": groq}
 ASKED = {**PROVIDED, "compatible": compatible}
-WITHOUT_THE_CATALOGUE = {
-    "openai": {"name": "gpt-6.2-sol", "sampling_supported": True},
-    "anthropic": {"name": "claude-sonnet-5-5", "sampling_supported": True},
-    "google": {"name": "gemini-4-argon", "seed_supported": True},
-    "mistral": {"name": "mistral-small-4", "seed_supported": True},
-    "groq": {"name": "gpt-oss-20b", "logprobs": True},
-    "compatible": {"name": "mine", "provider": "compatible", "structured": True},
-}
+WITHOUT_THE_CATALOGUE = cases(__file__)["without_the_catalogue"]
 """What a study would be refused for if the catalogue did not know better."""
 
 

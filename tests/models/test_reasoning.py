@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from cases import cases
 from refusals import refusal
 from stub_server import StubServer
 from stub_study import REASONED, is_judge, stub_study
@@ -15,6 +16,8 @@ from toolkit.models.registry import open_model
 from toolkit.runs.estimate import experience_of
 from toolkit.study import Study
 from toolkit.viewer.model import open_runs, with_people
+
+CASES = cases(__file__)
 
 EFFORTS = {"none": 0, "low": 40, "high": 400}
 SECRET = "The attacker is the auditor"
@@ -110,20 +113,7 @@ def test_thoughts_are_kept_raw_and_judged_nowhere(reasoned):
     assert SECRET in opened.thoughts
 
 
-@pytest.mark.parametrize(
-    ("fields", "line"),
-    [
-        ({"name": "gpt-6.1-sol", "reasoning_effort": "none"}, "takes no reasoning_effort 'none'"),
-        ({"name": "claude-sonnet-5-5", "verbosity": "low"}, "anthropic takes no verbosity"),
-        ({"name": "gpt-4o", "extra": {"temperature": 1}}, "extra.temperature is set by the toolkit"),
-        ({"name": "gpt-4o", "extra": {"headers": {"x": "sk-12345678abc"}}}, "looks like a key"),
-        ({"name": "gemini-4-argon", "thinking_level": "xhigh"}, "takes no thinking_level 'xhigh'"),
-        (
-            {"name": "gemini-4-argon", "reasoning_effort": "low", "thinking_level": "low"},
-            "say one thing twice, which its provider refuses; give one of them",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("fields", "line"), CASES["refused"])
 def test_what_a_model_refuses_is_refused_before_anything_is_sent(fields, line):
     """One line names model, key and what to write."""
     line = refusal(line, lambda: ModelEntry(**fields).spec, error=StudyError)

@@ -3,13 +3,15 @@
 import math
 
 import pytest
-from cases import FULL
+from cases import FULL, cases
 from refusals import failed
 
 from toolkit.models import usage
 from toolkit.models.base import Usage
 from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_model
+
+CASES = cases(__file__)
 
 
 def read(provider, request, raw):
@@ -32,76 +34,14 @@ def block(text):
     return {"type": "text", "text": text}
 
 
-@pytest.mark.parametrize(
-    ("raw", "text", "finish"),
-    [
-        (openai(), "Yes.", "stop"),
-        (openai(finish="length"), "Yes.", "length"),
-        (openai(finish="content_filter"), "Yes.", "filter"),
-        (openai(finish="tool_calls"), "Yes.", "tool"),
-        (openai(finish=None), "Yes.", "unknown"),
-        # Paid for, and readable: a finish reason and a content of any shape.
-        *((openai(finish=odd), "Yes.", "unknown") for odd in ([], {}, 7, True, 1.5, [["stop"]], {"a": []})),
-        *(
-            (openai(finish=odd), "Yes.", "length")
-            for odd in (["length"], {"type": "length"}, [None, "length"])
-        ),
-        (openai(refusal=["x"]), "Yes.", "stop"),
-        (openai({"type": "text", "text": "Yes."}), "Yes.", "stop"),
-        (openai([{"type": "text", "text": {"value": "Yes."}}, "No."]), "Yes.No.", "stop"),
-        (openai({"clarity": 4}), '{"clarity": 4}', "stop"),
-        (openai(4), "4", "stop"),
-        ({"choices": {"message": {"content": "Yes."}, "finish_reason": "stop"}}, "Yes.", "stop"),
-        ({"choices": [None, {"text": "Yes."}], "model": {}, "usage": [7]}, "Yes.", "unknown"),
-        ({"choices": [{"message": "Yes.", "finish_reason": "stop"}]}, "Yes.", "stop"),
-        ({"choices": [{"message": {}}, {"message": {"content": "Yes."}}]}, "Yes.", "unknown"),
-        ({"content": "Yes.", "stop_reason": ["max_tokens"]}, "Yes.", "length"),
-        ({"content": ["Yes."], "stop_reason": {"reason": "end_turn"}}, "Yes.", "stop"),
-        ({"content": block("Yes."), "stop_reason": 5}, "Yes.", "unknown"),
-        (
-            anthropic({"type": "web_search_tool_result", "content": [block("a page")]}, block("a")),
-            "a",
-            "stop",
-        ),
-        # A part of another type is no part of the reply, though it has a text.
-        *(
-            (
-                openai([{"type": kind, "text": "hm"}, block("Yes."), {"type": kind, "content": "x"}]),
-                "Yes.",
-                "stop",
-            )
-            for kind in ("tool_result", "thinking", "reasoning", "reasoning.text", "reference", ["text"], 5)
-        ),
-        (anthropic({"type": "server_tool_use", "text": "look"}, finish="pause_turn"), "", "error"),
-        (openai([{"text": "hm", "thought": True}, {"text": "Yes."}]), "Yes.", "stop"),
-        (openai(None, refusal="I cannot."), "I cannot.", "refusal"),
-        (openai(None, "length"), "", "length"),
-        (openai([], "length"), "", "length"),
-        (anthropic(block("a"), {"type": "thinking", "thinking": "hm"}, block("b")), "ab", "stop"),
-        (anthropic(block("a"), finish="stop_sequence"), "a", "stop"),
-        (anthropic(block("a"), finish="max_tokens"), "a", "length"),
-        (anthropic(finish="model_context_window_exceeded"), "", "length"),
-        (anthropic(finish="refusal"), "", "refusal"),
-        (anthropic(finish="tool_use"), "", "tool"),
-        (anthropic(finish=None), "", "unknown"),
-    ],
-)
+@pytest.mark.parametrize(("raw", "text", "finish"), CASES["text"])
 def test_text_and_finish_reason(raw, text, finish, make_request):
+    """A reply that was paid for is readable whatever its shape; a part of another type is no part of its text."""
     reply = read(None, make_request(), raw)
     assert (reply.text, reply.finish_reason, reply.raw) == (text, finish, raw)
 
 
-@pytest.mark.parametrize(
-    ("words", "finish", "defect"),
-    [
-        (("STOP", "eos", "COMPLETE", "end-turn"), "stop", None),
-        (("model_length", "max_tokens", "MAX_TOKENS", " Length ", "max tokens"), "length", "truncated"),
-        (("SAFETY", "recitation", "content-filter", "PROHIBITED_CONTENT"), "filter", "filtered"),
-        (("error", "abort", "timeout", "pause_turn", "insufficient_system_resource"), "error", "truncated"),
-        (("tool_calls", "function_call", "MALFORMED_FUNCTION_CALL"), "tool", "truncated"),
-        (("OTHER", "other", "banana", "null", "", "FINISH_REASON_UNSPECIFIED"), "unknown", "unknown_finish"),
-    ],
-)
+@pytest.mark.parametrize(("words", "finish", "defect"), CASES["broke_off"])
 @pytest.mark.parametrize("make", [openai, lambda _, finish: anthropic(block("Yes."), finish=finish)])
 def test_no_reply_that_broke_off_is_whole(make, words, finish, defect, make_request):
     """Whatever a provider or a server calls it; what nobody knows is a defect of its own."""
@@ -111,47 +51,15 @@ def test_no_reply_that_broke_off_is_whole(make, words, finish, defect, make_requ
         assert (reply.text, reply.finish_reason, reply.defect) == ("Yes.", finish, defect), word
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        {},
-        {"choices": []},
-        {"choices": [{}]},
-        {"choices": None, "content": None},
-        {"choices": 7, "content": {}},
-    ],
-)
+@pytest.mark.parametrize("raw", CASES["no_reply"])
 def test_json_that_is_no_reply_is_a_malformed_body(provider, raw, make_request):
     error = failed(read, provider, make_request(), raw)
     assert (error.reason, error.retryable) == ("malformed_body", True)
 
 
+@pytest.mark.parametrize("empty", [*CASES["empty"], *map(FULL, CASES["also_empty"])], ids=str)
 @pytest.mark.parametrize(
-    "empty",
-    [
-        {},
-        {"choices": None, "content": None},
-        *(FULL({"choices": none, "content": none}) for none in ([], "", {})),
-        {"choices": [{"message": {"content": ""}, "finish_reason": "error"}], "content": [block("")]},
-        {"choices": [{"message": None}], "content": [None]},
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        ({"error": {"code": 401, "message": "no such user"}}, "wrong_key"),
-        ({"error": {"type": "authentication_error"}, "type": "error"}, "wrong_key"),
-        ({"error": "no such user", "code": "401"}, "wrong_key"),
-        ({"error": None, "code": 401}, "wrong_key"),
-        ({"status": 403, "message": "no"}, "wrong_key"),
-        ({"error": {"code": "insufficient_quota"}}, "out_of_money"),
-        ({"error": {"code": 429}}, "rate_limited"),
-        ({"error": {"code": 502}, "code": 200}, "server_error"),
-        ({"error": True, "code": "9" * 5000}, "bad_request"),
-        ({"type": "error", "message": "no"}, "bad_request"),
-        ({"error": ["odd"]}, "bad_request"),
-    ],
+    ("error", "reason"), [*CASES["errors"], ({"error": True, "code": "9" * 5000}, "bad_request")]
 )
 def test_an_error_beside_no_text_is_that_error(empty, error, reason, provider, make_request):
     raised = failed(read, provider, make_request(), {**empty, **error})
@@ -171,138 +79,29 @@ def test_an_error_beside_tokens_may_be_billed_and_one_beside_a_text_is_none(prov
 DETAILS = {"prompt_tokens": 8, "completion_tokens": 3}
 
 
-@pytest.mark.parametrize(
-    ("raw", "usage"),
-    [
-        (openai(usage=DETAILS), Usage(8, 3)),
-        *(
-            (openai(usage={**DETAILS, "prompt_tokens_details": details}), Usage(8, 3, cache_read=read))
-            for details, read in [
-                ({"cached_tokens": 6}, 6),
-                # Details that cannot be right take nothing off the price.
-                *((odd, 0) for odd in ({"cached_tokens": 9}, {"cached_tokens": -1}, {"cached_tokens": True})),
-                *((odd, 0) for odd in ({"cached_tokens": "6"}, [6], {"cached_tokens": 2**50})),
-            ]
-        ),
-        (
-            # What was read is no part of it then; what was written costs more, and stays.
-            openai(usage={**DETAILS, "prompt_tokens_details": {"cached_tokens": 6, "cache_write_tokens": 3}}),
-            Usage(8, 3, cache_written=3),
-        ),
-        (
-            # Tokens of the provider's cache are input too.
-            anthropic(
-                usage={
-                    "input_tokens": 1,
-                    "cache_read_input_tokens": 20,
-                    "cache_creation_input_tokens": 3,
-                    "output_tokens": 4,
-                }
-            ),
-            Usage(24, 4, cache_read=20, cache_written=3),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("raw", "usage"), CASES["counts"])
 def test_the_providers_own_count(raw, usage, make_request):
-    assert read(None, make_request(), raw).usage == usage
+    """Tokens of its cache are input too; details that cannot be right take nothing off the price."""
+    assert read(None, make_request(), raw).usage == Usage(**usage)
 
 
 WORDS = "isolate " * 900  # a token each
 
 
-# A shape of usage, and the least output that is booked for the words beside an input of 200, and whether it is marked.
-def counted(got, **more):
-    return {"prompt_tokens": 200, "completion_tokens": got, **more}
-
-
-GAPS = {
-    "output absent": ({"prompt_tokens": 200}, 900, True),
-    "reasoning beside": (counted(900, reasoning_tokens=1500, total_tokens=2600), 2400, False),
-    "reasoning in details": (
-        counted(900, total_tokens=2600, completion_tokens_details={"reasoning_tokens": 1500}),
-        2400,
-        False,
-    ),
-    "reasoning beside, no total": (counted(900, reasoning_tokens=1500), 2400, False),
-    "reasoning within": (
-        counted(2400, total_tokens=2600, completion_tokens_details={"reasoning_tokens": 1500}),
-        2400,
-        False,
-    ),
-    "reasoning, output absent": (
-        {"prompt_tokens": 200, "completion_tokens_details": {"reasoning_tokens": 1500}},
-        2400,
-        True,
-    ),
-    "total alone": ({"total_tokens": 2600}, 900, True),
-    "input absent": ({"completion_tokens": 900, "total_tokens": 1100}, 900, True),
-    "all zero": ({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}, 900, True),
-    "input 0": ({"prompt_tokens": 0, "completion_tokens": 900}, 900, True),
-    "far too few": ({"prompt_tokens": 1, "completion_tokens": 9}, 900, True),
-    "input_tokens": ({"input_tokens": 200, "output_tokens": 900}, 900, False),
-    "cut in text": ({"prompt_tokens": "200", "completion_tokens": "1500"}, 1500, True),
-    "fractions": ({"prompt_tokens": 200.0, "completion_tokens": 1500.5}, 1501, True),
-    "2^70": ({"prompt_tokens": 2**70, "completion_tokens": 1}, 900, True),
-    "2^39": (counted(2**39), 2000, True),
-    "2^39 in all": (dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), 2**39), 2000, True),
-    "2^39 of reasoning": (counted(900, reasoning_tokens=2**39), 2000, True),
-    "2^39 of total": (counted(900, total_tokens=2**39), 2000, True),
-    "a million": (counted(10**6), 2000, True),
-    "a million in total": (counted(900, total_tokens=10**6), 2000, True),
-    "infinite": ({"prompt_tokens": math.inf, "completion_tokens": math.inf}, 2000, True),
-    **{
-        f"nothing: {odd!r}": (odd, 900, True)
-        for odd in (None, "", [], False, {}, "text", 7, [{"prompt_tokens": 200}])
-    },
-    **{
-        f"output {odd!r}": (counted(odd), 900, True)
-        for odd in (None, "", [], {}, False, True, -5, math.nan, -math.inf, "many", "-5", "４")
-    },
-    **{
-        f"details {odd!r}": (
-            counted(900, total_tokens=odd, reasoning_tokens=odd)
-            | dict.fromkeys(("prompt_tokens_details", "completion_tokens_details"), odd),
-            900,
-            False,
-        )
-        for odd in (None, "", [], False, -5)
-    },
-}
-
-
-@pytest.mark.parametrize(("counts", "got", "marked"), GAPS.values(), ids=GAPS)
-def test_a_gap_in_the_usage_is_no_free_reply(counts, got, marked, make_request):
+@pytest.mark.parametrize(("counts", "least", "marked"), CASES["gaps"].values(), ids=CASES["gaps"])
+def test_a_gap_in_the_usage_is_no_free_reply(counts, least, marked, make_request):
+    """At least so much output is booked for the words beside an input of 200, and marked where it is no count."""
     request = make_request("scan " * 200, max_tokens=2000)
     found = read("openai", request, openai(WORDS, usage=counts)).usage
-    assert (found.input >= 200, found.output >= got, found.estimated) == (True, True, marked)
+    assert (found.input >= 200, found.output >= least, found.estimated) == (True, True, marked)
     assert found.total < 10_000  # no call of these texts has more
     assert all(type(count) is int for count in (found.input, found.output))
 
 
-ANTHROPIC = {"input_tokens": 200, "output_tokens": 900}
+UNHEARD_OF = {"input_tokens": 10**4000, "output_tokens": 900, "cache_read_input_tokens": 1.5}
 
 
-@pytest.mark.parametrize(
-    ("usage", "written", "marked"),
-    [
-        (ANTHROPIC, 0, False),
-        ({**ANTHROPIC, "cache_read_input_tokens": None}, 0, False),
-        *((odd, 0, True) for odd in (None, {}, [], {"input_tokens": -1, "output_tokens": 1})),
-        ({"input_tokens": 200}, 0, True),
-        ({"input_tokens": 200, "output_tokens": None}, 0, True),
-        # A proxy that drops what was read from the cache: 3 tokens are no prompt of 1,000 characters.
-        ({**ANTHROPIC, "input_tokens": 3}, 0, True),
-        ({**ANTHROPIC, "input_tokens": 20, "cache_creation_input_tokens": "180"}, 0, True),
-        ({**ANTHROPIC, "input_tokens": None, "cache_read_input_tokens": 150}, 0, True),
-        (
-            {"output_tokens": 900, "cache_read_input_tokens": 9, "cache_creation_input_tokens": 150},
-            150,
-            True,
-        ),
-        ({**ANTHROPIC, "cache_read_input_tokens": 2**39}, 0, True),
-        ({**ANTHROPIC, "input_tokens": 10**4000, "cache_read_input_tokens": 1.5}, 0, True),
-    ],
-)
+@pytest.mark.parametrize(("usage", "written", "marked"), [*CASES["anthropic_gaps"], (UNHEARD_OF, 0, True)])
 def test_a_gap_in_anthropics_usage_is_no_free_reply(usage, written, marked, make_request):
     """Input is at least that of the text, and nothing is taken off the price of an input that is not counted."""
     request = make_request("scan " * 200, max_tokens=2000)

@@ -9,6 +9,7 @@ import sys
 import warnings
 
 import pytest
+from cases import cases
 from refusals import failed, refusal
 
 from toolkit.errors import ModelError, StoreError
@@ -129,21 +130,7 @@ def test_counts_are_remembered_and_a_broken_memory_is_not_believed(tmp_path, mon
     assert count_all(["other"]) == [-1]
 
 
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "reason": {"type": "string", "maxLength": 5},
-        "score": {"type": "integer", "minimum": 0, "maximum": 5},
-        "share": {"type": "number", "minimum": 0.5, "maximum": 1.0},
-        "verdict": {"enum": ["yes", "no"]},
-        "parts": {
-            "type": "array",
-            "minItems": 2,
-            "maxItems": 3,
-            "items": {"type": ["integer", "null"], "minimum": 1, "maximum": 1},
-        },
-    },
-}
+SCHEMA = cases(__file__)["schema"]
 
 
 def ask(model, request):

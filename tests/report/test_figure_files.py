@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 import pandas as pd
 import pytest
+from cases import cases
 from PIL import Image
 from places import ROOT
 from whole_study import NOTE, make_study
@@ -37,6 +38,8 @@ from toolkit.report.show import (
 )
 from toolkit.report.style import new_figure, thesis_style
 from toolkit.words import visible_name
+
+CASES = cases(__file__)
 
 THREE = ("quality_by_length", "cost_quality", "judge_agreement")
 
@@ -211,19 +214,7 @@ def test_another_process_with_another_hash_seed_writes_the_same_files(tmp_path):
     assert len(own) == len(files) == 13 * (len(PICTURES) + 2) + 2 * 3 + notes
 
 
-@pytest.mark.parametrize(
-    ("text", "printed"),
-    [
-        ("<script>alert(1)</script>", "<script>alert(1)</script>\n"),
-        ("\x1b[2J\x1b[1;31mred\x1b[0m", "red\n"),
-        ("\x1b]8;;https://x.example\x07link\x1b]8;;\x07", "link\n"),
-        ("good\rbad\bx", "good\nbadx\n"),
-        ("a\r\nb\n\n  c\td", "a\nb\n\n  c\td\n"),
-        ("\u202eevil\u200b", "evil\n"),
-        ("", "\n"),
-        ("word " * 25, "word " * 14 + "word\n" + "word " * 9 + "word\n"),
-    ],
-)
+@pytest.mark.parametrize(("text", "printed"), CASES["texts"])
 def test_text_of_a_model_is_printed_as_text(text, printed, capsys):
     """No colours, no overwriting, no hidden characters; lines are wrapped between words."""
     print_text(text)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from cases import cases
 from small_study import finished_study
 from whole_study import make_study
 
@@ -31,6 +32,8 @@ from toolkit.thesis.findings import (
     verdict_of,
 )
 from toolkit.words import DIMENSIONS
+
+CASES = cases(__file__)
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -149,14 +152,7 @@ def test_more_pairs_than_a_sentence_holds_are_not_named(models, names):
     assert pairs.text.endswith(names)
 
 
-@pytest.mark.parametrize(
-    ("right", "cost", "price"),
-    [
-        ([1, 0, 1, 1, 0, 1], 0.01, "; 1,000 right answers cost AUD 15 ["),
-        ([1, 0, 1, 1, 0, 1], 0.0, ""),
-        ([0] * 6, 0.01, "; 1,000 right answers cost AUD not estimable: no answer with a cost is right"),
-    ],
-)
+@pytest.mark.parametrize(("right", "cost", "price"), CASES["prices"])
 def test_the_price_of_right_answers_has_its_interval(right, cost, price):
     columns = {"base": list("abcdef"), "model": "m", "correct": right, "aud_cost": cost}
     answers = pd.DataFrame(columns | {"length_bin": "all", "judged": True})
@@ -169,35 +165,9 @@ def test_the_price_of_right_answers_has_its_interval(right, cost, price):
     assert "less what a guess scores" not in unknown.text
 
 
-def number(estimate, low, high, **more):
-    return Estimate("x", estimate, low, high, **more)
-
-
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        (number(0.3, 0.1, 0.5, n={"bases": 8}), "0.30 (95% interval [0.10, 0.50]; n = 8 bases): different from 0"),
-        (number(0.3, 0.0, 0.6), "0.30 (95% interval [0.00, 0.60]): undecided, because 0 is not ruled out"),
-        (number(-0.3, -0.6, 0.0), "-0.30 (95% interval [-0.60, 0.00]): undecided, because 0 is not ruled out"),
-        (number(0.3, 0.003, 0.6), "0.300 (95% interval [0.003, 0.600]): different from 0"),
-        (number(0.3, 0.1, 0.5, p_value=0.0499), "0.30 (95% interval [0.10, 0.50]; p = 0.0499): different from 0"),
-        (number(0.3, 0.1, 0.5, p_value=0.001), "0.30 (95% interval [0.10, 0.50]; p = 0.001): different from 0"),
-        (number(-3.0, -4.0, None, p_value=0.0009), "-3.00 (95% interval [-4.00, no end]; p < 0.001): different from 0"),
-        (number(3.0, None, 4.0), "3.00 (95% interval [no end, 4.00]): undecided, because 0 is not ruled out"),
-        (
-            number(0.3, 0.1, 0.5, p_value=0.09, correction="Holm", family=6),
-            "0.30 (95% interval [0.10, 0.50]; p = 0.090 (Holm)): its own interval leaves out 0; after correction for 6 "
-            "comparisons it is undecided",
-        ),
-        (
-            number(-1.0, None, None, p_value=0.25, reason="3 are too few"),
-            "-1.00 (p = 0.250; no interval: 3 are too few): undecided, because no outcome of so few could decide it",
-        ),
-        (number(0.3, None, None, reason="one"), "0.30 (no interval: one): undecided, because 0 is not ruled out"),
-        (number(None, None, None, reason="none"), "not estimable (none)"),
-    ],
-)  # fmt: skip
-def test_a_sentence_says_interval_p_value_and_verdict(found, words):
+@pytest.mark.parametrize(("numbers", "words"), CASES["sentences"])
+def test_a_sentence_says_interval_p_value_and_verdict(numbers, words):
+    found = Estimate("x", **numbers)
     width = 1000.0 if found.estimable else None
     asked = Result("sequential", differences=(found,), width=width, stop=False)
     first, last = adaptive_findings(asked, None)

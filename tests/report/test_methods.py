@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from cases import cases
 from methods_told import methods_of
 from small_study import write_prompts
 from whole_study import make_study
@@ -124,19 +125,6 @@ def test_a_study_of_one_model_one_judge_and_one_length_claims_nothing_more(store
 
 def done_of(**changed):
     """Return what a study did, with one of everything."""
-    status = {
-        "runs": {"planned": 3, "succeeded": 1, "failed": 1, "missing": 1},
-        "distinct_calls": 3,
-        "judgements": {"planned": 3, "done": 2, "scored": 1, "failed": 2, "missing": 0},
-        "excluded": {"truncated": 2, "unknown_finish": 1},
-        "failures": {"timeout": 1},
-        "judgement_failures": {"prose without scores": 1, "planted failure": 1},
-        "unread": {"prose without scores": 1},
-        "unanswered": {"planted failure": 1},
-        "finish_reasons": {"length": 1, "tool": 1, "unknown": 1},
-        "spent_aud": 0.0,
-        "unsure_aud": 0.5,
-    }
     plan = SimpleNamespace(
         test=SimpleNamespace(judged=True),
         scored=True,
@@ -144,8 +132,9 @@ def done_of(**changed):
         study=SimpleNamespace(replies=Replies()),
         manner=SimpleNamespace(repeats=1),
     )
-    given = {"plan": plan, "status": status, "unscored": 1, "people": (1, 1), "paid": (), "answers": ()}
-    return Done(**(given | {"manifest": {}} | changed))
+    given = {"plan": plan, "status": cases(__file__)["status"], "manifest": {}}
+    given |= {"unscored": 1, "people": (1, 1), "paid": (), "answers": ()}
+    return Done(**(given | changed))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import matplotlib.text
 import numpy as np
 import pandas as pd
 import pytest
+from cases import cases
 from whole_study import make_study
 
 from toolkit import Scores
@@ -23,14 +24,7 @@ from toolkit.report.registry import write_figures, write_statistics
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
-NAMES = (
-    "best of 1", "best of 5", "gpt over azure", "llama over azure", "llama-3-base", "a - b", "b", "a", "c, all",
-    "judge b", "not estimable: b", "M-S", "a_b", "technical_accuracy x", "100%", "3 x 4", "1", "temp -2", "a | b",
-    'say "yes"', "it's $5", "model of b", "d (b less a)", "base", "base 3, people alone", "модель", "模型 1", "模型 2",
-    "no interval: a; exploratory", "missing, model b", "clusters", "result", "length_bin S", "it & #2 {x} \\y ~ ^z",
-    "judge card", "judge-card", "a very long name of a model, of which there is one more that ends in 2 (seed 1)",
-    "a very long name of a model, of which there is one more that ends in 3 (seed 1)", "contrasts", "r(a, b)",
-)  # fmt: skip
+NAMES = cases(__file__)["names"]
 PLAIN = re.compile(r"Q[a-z]z+")
 ROLES = {"model": 5, "judge": 3, "person": 3, "scenario": 2, "dimension": 2}
 

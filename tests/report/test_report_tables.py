@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from cases import cases
 from hypothesis import given
 from hypothesis import strategies as st
 from whole_study import make_study
@@ -21,6 +22,8 @@ from toolkit.stats.result import Estimate
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
+CASES = cases(__file__)
+
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
 # Everything that `escape` may write besides plain characters.
@@ -30,27 +33,7 @@ COMMANDS = re.compile(
 )
 
 
-@pytest.mark.parametrize(
-    ("hostile", "printed"),
-    [
-        (r"\input{/etc/passwd}", r"\textbackslash{}input\{/etc/passwd\}"),
-        ("\\end{tabular}\\write18{rm}", r"\textbackslash{}end\{tabular\}\textbackslash{}write18\{rm\}"),
-        ("a & b \\\\", r"a \& b \textbackslash{}\textbackslash{}"),
-        (
-            "100% of #1_2 ^~ $x$",
-            r"100\% of \#1\_2 \textasciicircum{}\textasciitilde{} $\mathdollar$x$\mathdollar$",
-        ),
-        ('<b>|"q"|', r"\textless{}b\textgreater{}\textbar{}\char34{}q\char34{}\textbar{}"),
-        ("one\ntwo\r\n\n\nthree\t4", "one two three 4"),
-        ("[2mm] * note", "{[}2mm{]} {*} note"),
-        ("--- ''", "-{}-{}- '{}'"),
-        ("\x00\x07\x1b[31m\u202eevil", "{[}31mevil"),
-        ("Zürich – naïve “quote”", "Zürich -- naïve ``quote''"),
-        ("κ ≤ 2 → Ω", r"$\kappa$ $\leq$ 2 $\rightarrow$ $\Omega$"),
-        ("日本 🙂", "{[}U+65E5{]}{[}U+672C{]} {[}U+1F642{]}"),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("hostile", "printed"), CASES["hostile"])
 def test_hostile_text_is_printed_and_not_obeyed(hostile, printed):
     assert escape(hostile) == printed
 

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cases import cases
 
 from toolkit.audit.consistency import contradictions
 from toolkit.errors import StudyError
@@ -13,6 +14,8 @@ from toolkit.runs.status import status_summary
 from toolkit.study import Study
 from toolkit.study_file import load_study_file
 from toolkit.thesis.methods import sentences, what_was_done
+
+CASES = cases(__file__)
 
 PRICE = "usd_per_million_input = 100.0, usd_per_million_output = 200.0"
 OWN = "aud_per_usd = { rate = 1.52, on = 2026-11-20 }"
@@ -117,22 +120,7 @@ LATER = (datetime.now(UTC) + timedelta(days=3)).date()
 
 
 @pytest.mark.parametrize(
-    ("value", "line"),
-    [
-        ("{ rate = 0, on = 2026-11-20 }", "rate: a US dollar was 0.9 to 2.1 AUD since 1983"),
-        ("{ rate = -1.5, on = 2026-11-20 }", "rate: a US dollar was 0.9 to 2.1 AUD"),
-        ("{ rate = 1000, on = 2026-11-20 }", "rate: a US dollar was 0.9 to 2.1 AUD"),
-        ("{ rate = 0.6475, on = 2026-11-20 }", "write the AUD for 1 USD, such as 1.52, got 0.6475"),
-        ("{ rate = nan, on = 2026-11-20 }", "rate: "),
-        ("{ rate = true, on = 2026-11-20 }", "rate: "),
-        ('{ rate = "1.52", on = 2026-11-20 }', "rate: "),
-        (f"{{ rate = 1.52, on = {LATER} }}", "on: this day is still to come"),
-        ("{ rate = 1.52, on = 20261120 }", "on: "),
-        ('{ rate = 1.52, on = "November" }', "on: "),
-        ("{ rate = 1.52 }", "key budget.aud_per_usd.on is missing"),
-        ("{ rate = 1.52, on = 2026-11-20, day = 1 }", "unknown key budget.aud_per_usd.day"),
-        ("1.52", "budget.aud_per_usd: write { rate = 1.52, on = DAY }, with the day"),
-    ],
+    ("value", "line"), [*CASES["bad"], (f"{{ rate = 1.52, on = {LATER} }}", "on: this day is still to come")]
 )
 def test_a_bad_rate_or_day_is_one_line(study_file, value, line):
     """Before anything is asked; a rate the wrong way round is what people write most."""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 import pytest
+from cases import cases
 
 from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.models.base import Message, ModelReply, ModelRequest, Usage
@@ -18,6 +19,8 @@ from toolkit.runs.ledger import Busy, Claim, ClaimLost, Ledger
 from toolkit.runs.limits import RetryPolicy
 from toolkit.store.documents import Call
 from toolkit.store.writer import is_as_sealed, utc_now
+
+CASES = cases(__file__)
 
 REQUEST = ModelRequest("scripted", "scripted", (Message("user", "Which port?"),), max_tokens=10)
 PRICE = Price(1.0, 2.0, 1.5, "test", "test")
@@ -414,18 +417,7 @@ def test_each_begins_in_order_and_stops_when_told():
     assert begun[-1] == 99
 
 
-@pytest.mark.parametrize(
-    ("finish", "text", "defect"),
-    [
-        ("other", "Port 22.", None),
-        ("unknown", " ", "empty"),
-        ("length", "", "truncated"),
-        ("stop", "", "empty"),
-        ("other", " \n\t", "empty"),
-        ("refusal", "I cannot help.", "refused"),
-        ("filter", "", "filtered"),
-    ],
-)
+@pytest.mark.parametrize(("finish", "text", "defect"), CASES["defects"])
 def test_what_keeps_a_reply_from_being_whole(finish, text, defect):
     """The reason is the provider's own where it gives one; no text at all is empty."""
     assert ModelReply(text, finish, Usage(1, 1), "m").defect == defect

@@ -7,11 +7,14 @@ import time
 from pathlib import Path
 
 import pytest
+from cases import cases
 from waiting import wait_for
 
 from toolkit.errors import InputError
 from toolkit.runs import owner as owner_module
 from toolkit.runs.owner import LEASE_SECONDS, Owner, living_owner
+
+CASES = cases(__file__)
 
 
 def test_a_second_owner_is_refused_and_another_study_is_not(store):
@@ -32,17 +35,7 @@ def test_a_second_owner_is_refused_and_another_study_is_not(store):
     assert store.database["owners"].count_documents({}) == 0
 
 
-@pytest.mark.parametrize(
-    ("changes", "alive"),
-    [
-        ({"lease_until": 0.0}, True),  # a laptop that slept, a clock that moved
-        ({"birth": "1"}, False),  # the pid lives, but is another process now
-        ({"boot": "another"}, True),  # a container, or this machine before it was started anew
-        ({"boot": "another", "lease_until": 0.0}, False),
-        ({"host": "another"}, True),
-        ({"host": "another", "lease_until": 0.0}, False),
-    ],
-)
+@pytest.mark.parametrize(("changes", "alive"), CASES["lives"])
 def test_who_lives_is_seen_here_and_told_by_its_lease_elsewhere(store, changes, alive):
     first, second = Owner(store, "s"), Owner(store, "s")
     first.start()

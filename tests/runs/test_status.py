@@ -4,6 +4,7 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
+from cases import cases
 from stub_server import Fault
 from stub_study import plain, stub_study
 
@@ -12,6 +13,8 @@ from toolkit.runs.owner import Owner
 from toolkit.runs.status import status_sentence, status_summary, statuses
 from toolkit.store.writer import utc_now
 from toolkit.study import Study
+
+CASES = cases(__file__)
 
 
 @pytest.fixture
@@ -146,27 +149,18 @@ def test_excluded_and_failed_runs_are_told_apart(study):
     assert "excluded    1 x truncated" in status_summary(status).text
 
 
-POLICIES = {
-    # What the study said when the replies came and what it says now; planned, done, left out; calls for each judge.
-    "nothing changed": (("truncated", "exclude", "exclude"), (15, 15, 3), 0),
-    "kept all the time": (("truncated", "keep", "keep"), (18, 18, 0), 0),
-    "was left out, is kept": (("truncated", "exclude", "keep"), (18, 15, 0), 1),
-    "was left out, is asked again": (("truncated", "exclude", "retry"), (18, 15, 0), 1),
-    "was kept, is asked again": (("truncated", "keep", "retry"), (18, 15, 0), 1),
-    "was asked again, is left out": (("truncated", "retry", "exclude"), (15, 15, 3), 0),
-    "was asked again in vain": (("truncated", "retry", "retry"), (15, 15, 3), 0),
-    "nothing in it": (("empty", "exclude", "exclude"), (15, 15, 3), 0),
-}
-
-
 def test_a_policy_that_changed_counts_before_the_study_runs_again(study_file):
-    """Status and estimate agree on what is still to be judged, and nothing is missing that no judge will see."""
+    """Status and estimate agree on what is still to be judged, and nothing is missing that no judge will see.
+
+    A case has what the study said when the replies came and what it says now; how many are planned, done and left
+    out; and the calls for each judge.
+    """
     study = Study.load(study_file())
     study.execute(progress=False)
     database = study.store.database
     run, said = database["runs"].find_one({}), list(database["annotations"].find({}))
     call = database["calls"].find_one({"_id": run["call_id"]})
-    for case, ((defect, then, now), (planned, done, left_out), calls) in POLICIES.items():
+    for case, ((defect, then, now), (planned, done, left_out), calls) in CASES["policies"].items():
         cut = {"finish_reason": "length"} if defect == "truncated" else {"text": " "}
         database["calls"].replace_one({"_id": call["_id"]}, {**call, **cut})
         kept = {**run, "defect": defect, "reply_policy": then}

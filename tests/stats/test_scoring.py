@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from cases import cases
 from hypothesis import given
 from hypothesis import strategies as st
 from score_tables import width
@@ -21,6 +22,8 @@ from toolkit.scoring import (
     one_shot_score,
 )
 from toolkit.words import DIMENSIONS
+
+CASES = cases(__file__)
 
 RUN_DOCUMENT = dict(zip(DIMENSIONS, (4.2, 4.5, 4.1, 4.3, 4.0, 4.4, 4.6), strict=True))
 NAN = math.nan
@@ -81,17 +84,7 @@ def test_the_interval_needs_two_judges_and_stays_on_the_scale():
     assert calculate_ci([0.0, 5.0]) == (0.0, 5.0)
 
 
-@pytest.mark.parametrize(
-    ("quality", "cost", "found"),
-    [
-        (4.3, 0.0052, 826.923),
-        (0.0, 0.01, 0.0),
-        (4.0, 0, None),
-        (4.0, None, None),
-        (None, 0.01, None),
-        (NAN, 1, None),
-    ],
-)
+@pytest.mark.parametrize(("quality", "cost", "found"), CASES["efficiency"])
 def test_efficiency_is_quality_over_cost_and_missing_where_nothing_was_paid_or_known(quality, cost, found):
     assert calculate_efficiency(quality, cost) == (found if found is None else pytest.approx(found, abs=1e-3))
 

@@ -9,6 +9,7 @@ from operator import attrgetter
 
 import pandas as pd
 import pytest
+from cases import cases
 from scipy.stats import kendalltau
 
 from toolkit.audit.verify import record_differences
@@ -23,6 +24,8 @@ from toolkit.stats import pair_agreement
 from toolkit.store.frame_files import KINDS, dtype_of
 from toolkit.study import Study
 from toolkit.study_file import load_study_file
+
+CASES = cases(__file__)
 
 pytestmark = pytest.mark.usefixtures("no_pictures", "store_folder")
 
@@ -183,16 +186,7 @@ def test_what_is_no_vote_is_missing_with_its_reason(told):
         parse_vote('{"better": "A"}', "refusal")
 
 
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        ({"mode": "scores", "more": "pairs = 3\n"}, 'judges.pairs needs judges.mode = "pairs" or "both"'),
-        ({"models": 'models = ["gpt-4o"]\n'}, "name a second one"),
-        ({"more": "repeats = 2\n"}, "judges.repeats is about scores"),
-        ({"judges": "primary = false\nsecondary = false\ntertiary = false\n"}, "there is no judge"),
-        ({"top": 'selection = "adaptive"\ntarget_width = 0.5\n'}, "leave out selection"),
-    ],
-)
+@pytest.mark.parametrize(("parts", "message"), CASES["refused"])
 def test_what_cannot_be_compared_is_refused_before_anything_is_asked(tmp_path, parts, message):
     (tmp_path / "p.toml").write_text(text_of(**parts))
     with pytest.raises(StudyError, match=message):

@@ -12,6 +12,7 @@ from operator import getitem
 from typing import Any, NamedTuple
 
 import pytest
+from cases import cases
 from small_study import executed
 
 from toolkit.audit.verify import verify_study
@@ -105,74 +106,43 @@ def resealed(change):
     return lambda document: sealed(change(document) or {})
 
 
-WHICH = {
-    "run": {"status": "succeeded"},
-    "asked": {"purpose": "run"},
-    "judging": {"purpose": "judge"},
-    "scored": {"failed": False, "model": {"$ne": "human"}},
-    "unread": {"failed": True},
-    "human": {"model": "human"},
-    "of_cti": {"prompt_id": {"$regex": "cti"}},
-    "any": {},
-}
-ZEROS = dict.fromkeys(DIMENSIONS, 0.0)
-
+CASES = cases(__file__)
 IN_STORE = {
-    "a score nudged": ("annotations", "scored", sets(scores__clarity=lambda score: score + 0.1),
-        r"judgement .*: scores differ"),
-    "a mean nudged": ("runs", "run", sets(scores__clarity=lambda score: score + 0.1), r"run of .*: scores differ"),
-    "a zero for a failed judge": ("annotations", "unread", sets(scores=ZEROS, failed=False, composite=0.0, reason=None),
-        r"judgement .*: .*failed, reason, scores differ"),
-    "a failed judge in the ensemble": ("runs", "run", sets(ensemble_evaluation__aggregated__judge_count=9),
-        r"run of .*: ensemble_evaluation differ"),
-    "a judgement deleted": ("annotations", "scored", gone,
-        r"judgement by .* of run of .*: is missing, and the ledger gives it"),
-    "a judgement's rubric": ("annotations", "scored", sets(rubric_hash="0" * 64), r"judgement .*: rubric_hash differ"),
-    "a judgement before its run": ("annotations", "scored", sets(created_at=LONG_AGO),
-        r"judgement .*: created_at is before that of its run"),
-    "a run deleted": ("runs", "run", gone, r"run of .*: is missing, and the ledger gives it"),
+    **{fault: (*at, sets(**fields), said) for fault, (*at, fields, said) in CASES["fields"].items()},
+    **{
+        fault: (*at, resealed(sets(**fields)), said)
+        for fault, (*at, fields, said) in CASES["sealed_again"].items()
+    },
+    **{fault: (*at, gone, said) for fault, (*at, said) in CASES["gone"].items()},
+    "a score nudged": (
+        "annotations",
+        "scored",
+        sets(scores__clarity=lambda score: score + 0.1),
+        r"judgement .*: scores differ",
+    ),
+    "a mean nudged": (
+        "runs",
+        "run",
+        sets(scores__clarity=lambda score: score + 0.1),
+        r"run of .*: scores differ",
+    ),
+    "a judgement before its run": (
+        "annotations",
+        "scored",
+        sets(created_at=LONG_AGO),
+        r"judgement .*: created_at is before that of its run",
+    ),
+    "a run's moment": (
+        "runs",
+        "run",
+        sets(created_at=LONG_AGO),
+        r"run of .*: created_at is not the moment that its run id has",
+    ),
     "a run doubled": ("runs", "run", twice, r"run of .*, repeat 0: is there twice"),
-    "a run's repeat": ("runs", "run", sets(repeat=7), r"run of .*, repeat 7: the ledger does not give it"),
-    "a run's cost": ("runs", "run", sets(economics__aud_cost=0.0), r"run of .*: economics differ"),
-    "a run excluded": ("runs", "run", lambda one: one | {"defect": "truncated", "reply_policy": "exclude"},
-        r"run of .*: defect, reply_policy differ"),
-    "a run made a failure": ("runs", "run", lambda one: one | {"status": "failed", "failure": "x"},
-        r"run of .*: failure, status differ"),
-    "a run's moment": ("runs", "run", sets(created_at=LONG_AGO),
-        r"run of .*: created_at is not the moment that its run id has"),
-    "a run of a call that is not there": ("runs", "run", sets(call_id="0" * 64),
-        r"run of .*: its call is not in the ledger"),
-    "a text altered": ("output_blobs", "any", sets(content="I know."), r"reply of run \w+: its text was changed"),
-    "a reply altered": ("calls", "asked", sets(text="I know."), r"run of .*: .*output_blob_id.* differ"),
-    "a raw reply altered": ("calls", "asked", sets(raw="{}"), r"call .*: was changed after it was written"),
-    "a call's tokens": ("calls", "asked", sets(output_tokens=1),
-        r"run of .*: economics, tokens differ|run of .*: tokens differ"),
-    "a call's cost": ("calls", "asked", sets(aud_cost=0.9), r"call .*: what it cost is not its tokens at the price"),
-    "a call's cost, sealed again": ("calls", "judging", resealed(sets(aud_cost=0.9)),
-        r"call .*: what it cost is not its tokens at the price"),
-    "a call's state": ("calls", "judging", sets(state="failed"), r"call .*: was changed after it was written"),
-    "a call deleted": ("calls", "asked", gone, r"run of .*: its call is not in the ledger"),
-    "a judge's call deleted": ("calls", "judging", gone,
-        r"judgement by .*: rests on a call that the ledger does not have"),
-    "attempts dropped": ("calls", "judging", sets(attempts=[]),
-        r"call .*: was changed after it was written"),
-    "a call's request": ("calls", "asked", resealed(sets(request__temperature=1.5)),
-        r"call .*: its request is not the one it is named by"),
-    "a call's cached tokens": ("calls", "asked", resealed(lambda one: one | {"cache_read_tokens": 10**6}),
-        r"call .*: has more cached tokens than input"),
-    "a prompt's text": ("prompts", "of_cti", sets(text="Do it."), r"prompt .*: text differ"),
-    "a rubric's text": ("rubrics", "any", sets(content="{}"), r"rubric .*: content differ"),
-    "a person's score": ("human_ratings", "any", sets(scores__clarity=1.0),
-        r"rating 1 by anna of run .*: was changed after it was given"),
-    "a person's judgement": ("annotations", "human", sets(scores__clarity=1.0),
-        r"judgement by human:anna .*: is not what the person rated"),
-    "a person's judgement deleted": ("annotations", "human", gone,
-        r"judgement by human:anna .*: is missing, and a rating gives it"),
-}  # fmt: skip
+}
+"""Of each fault: the collection, which document of it, what is done to it, and the line that names it."""
 
-QUICK = (
-    "a zero for a failed judge", "a judgement deleted", "a run's cost", "a person's score",
-)  # fmt: skip
+QUICK = ("a zero for a failed judge", "a judgement deleted", "a run's cost", "a person's score")
 """Of money, of what is lost and of what is a zero that is none; `make test-all` has every collection."""
 assert set(QUICK) < IN_STORE.keys()
 
@@ -186,7 +156,7 @@ def test_a_fault_in_the_store_is_named(place, fault):
     """One document is changed, taken away or doubled; the line says which and in what, and it is put back."""
     name, where, change, said = IN_STORE[fault]
     documents = place.study.store.database[name]
-    found = documents.find_one(WHICH[where])
+    found = documents.find_one(CASES["which"][where])
     changed = change(deepcopy(found))
     if changed is None:
         documents.delete_one({"_id": found["_id"]})
@@ -212,30 +182,11 @@ def test_a_price_that_was_changed_is_one_line_a_model(place):
         ]
 
 
-END, NUMBER, SEED = (r"\Z", " "), (r"\d(?=\D*\Z)", "99"), (r'"seed": \d+', '"seed": 1')
-"""What is changed in a file, and what it becomes; None takes the file away, and one that is not there comes."""
-
-IN_FILES = {
-    "a figure's data": ("figures/quality_by_length.csv", NUMBER, "differs from what the study gives now"),
-    "a figure's PNG": ("figures/cost_quality.png", END, "differs from what the study gives now"),
-    "a figure's PDF": ("figures/cost_quality.pdf", END, "differs from what the study gives now"),
-    "a figure's SVG": ("figures/icc_forest.svg", END, "differs from what the study gives now"),
-    "a caption": ("figures/judge_agreement.txt", END, "differs from what the study gives now"),
-    "a table": ("tables/reliability.csv", NUMBER, "differs from what the study gives now"),
-    "a table as LaTeX": ("tables/length.tex", END, "differs from what the study gives now"),
-    "a figure that is none": ("figures/old.pdf", END, "the study does not give it now"),
-    "a figure of the bundle": ("bundle/figures/missing_data.csv", END, "was changed after the bundle was written"),
-    "the methods": ("bundle/methods.txt", END, "was changed after the bundle was written"),
-    "the references": ("bundle/references.bib", END, "was changed after the bundle was written"),
-    "a statistic": ("bundle/statistics/sentences.txt", END, "was changed after the bundle was written"),
-    "a file of the bundle removed": ("bundle/preamble.tex", None, "is missing"),
-    "a file added to the bundle": ("bundle/tables/mine.csv", END, "is no file of the bundle"),
-    "the bundle's manifest": ("bundle/manifest.json", SEED, "was changed after it was written"),
-}  # fmt: skip
-
-
 def test_faults_in_files_are_named(place):
-    """Figures, tables and bundle without a difference; then every fault at once, each with its own line."""
+    """Figures, tables and bundle without a difference; then every fault at once, each with its own line.
+
+    Without a change the file is taken away, and one that is not there comes.
+    """
     study = place.study
     study.figures()
     study.bundle()
@@ -247,12 +198,16 @@ def test_faults_in_files_are_named(place):
     assert [line for line in told if "dataset_version differ" in line]
     assert [line for line in told if line.startswith("figures and tables cannot be made")]
     (study.output / "bundle" / "bundle.log").write_text("What LaTeX makes of it is no difference.")
-    for name, change, _ in IN_FILES.values():
+    faults = CASES["files"]
+    for name, change, _ in faults.values():
         path = study.output / name
         before = path.read_text("latin-1") if path.exists() else ""
-        path.unlink() if change is None else path.write_text(re.sub(*change, before), "latin-1")
+        if change is None:
+            path.unlink()
+        else:
+            path.write_text(re.sub(*CASES["changes"][change], before), "latin-1")
     differences = verify_study(study).fields["differences"]
-    for fault, (name, _, said) in IN_FILES.items():
+    for fault, (name, _, said) in faults.items():
         where = rf"{re.escape(name)}: ({re.escape(said)}|.*{re.escape(said)})"
         assert any(re.match(where, line) for line in differences), (fault, differences)
-    assert {line.split(": ")[0] for line in differences} <= {name for name, _, _ in IN_FILES.values()}
+    assert {line.split(": ")[0] for line in differences} <= {name for name, _, _ in faults.values()}

@@ -6,13 +6,14 @@ from datetime import date
 from importlib import resources
 
 import pytest
+from cases import cases
 from places import TEMPLATES
 
 from toolkit.errors import StudyError, ToolkitError
 from toolkit.hallucination.labelled import LabelledItem
 from toolkit.hallucination.votes import hallucination_requests
 from toolkit.models.catalogue import model_spec
-from toolkit.models.entries import Judge, ModelEntry, Sampling  # fmt: skip
+from toolkit.models.entries import Judge, ModelEntry, Sampling
 from toolkit.plan import make_plan
 from toolkit.study_file import (
     Analysis,
@@ -25,8 +26,9 @@ from toolkit.study_file import (
     load_study_file,
 )
 
+CASES = cases(__file__)
+
 BEGIN = 'name = "p"\nmodels = ["gpt-4o"]\n'
-SERVER = 'name = "p"\nmodels = [{ name = "m", provider = "compatible", base_url = "http://me:s3cret@h/v1" }]'
 
 
 def load(folder, text):
@@ -62,38 +64,7 @@ def test_paths_are_relative_to_the_file(tmp_path, monkeypatch):
     assert len(make_plan(first, tmp_path / "a").dataset.prompts) == 36
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", ["key name is missing"]),
-        ("name = ", ["not valid TOML"]),
-        ('name = "p"\nmodels = []', ["models", "at least 1"]),
-        ('name = "p"\nmodels = ["llama-3.3-70b", "llama-3-3-70b"]', ["models[1]", "same model"]),
-        ('name = "p"\nmodels = [{ name = "gpt-4o", key = "x" }]', ["models[0].key", "api_key_env"]),
-        (SERVER, ["models[0].base_url", "user name, a password", "api_key_env"]),
-        *((BEGIN + f"{table} = {odd}", [key, "finite"]) for odd in ("inf", "nan") for table, key in (
-            ("[budget]\naud", "budget.aud"), ("batch_poll_seconds", "batch_poll_seconds"),
-            ("timeout_seconds", "timeout_seconds"), ("[budget]\nconfirm_above_aud", "confirm_above_aud"),
-            ("limits.openai.tokens_per_minute", "limits.openai.tokens_per_minute"))),
-        *((BEGIN + f'{key} = "a\\u{code}b"', [key.rpartition("]\n")[2], "control character"])
-          for code in ("0000", "0007", "001b", "0085", "2028") for key in ("output", "dataset", "test")),
-        (BEGIN + '[judges]\nrubric = "a\\u0000.toml"', ["judges.rubric", "control character"]),
-        ('name = "p"\nmodels = [{ name = "x\\u001b[2J", provider = "scripted" }]', ["models[0].name", "control"]),
-        (BEGIN + '[judges]\ntertiary = "nobody"', ["judges.tertiary", "nobody", "gpt-4o", "claude-3-5-haiku"]),
-        (BEGIN + '[judges]\nrubric = "best"', ["judges.rubric", "best", "seed-v1"]),
-        (BEGIN + '[judges]\nrubric = "seed-v1"\nshuffle_dimensions = true', ["fixed order"]),
-        (BEGIN + '[replies]\nrefused = "retry"', ["replies.refused"]),  # more tokens make no answer of a refusal
-        *((BEGIN + f"[analysis]\nequivalence_margin = {odd}", ["analysis.equivalence_margin"])
-          for odd in ("0", "-0.1", "inf", "nan", "5", "9")),
-        *((BEGIN + f'selection = "adaptive"\ntarget_width = {odd}', ["target_width"]) for odd in ("0", "10", "inf")),
-        *((f'name = "{name}"\nmodels = ["gpt-4o"]', ["name: a name has the letters a to z", "no blanks", better])
-          for name, better in (("my study", "example my-study"), (" a", "example a"), ("", "example my-study"),
-                               ("Prüfung 1", "example Pr-fung-1"), ("../x", "example x"), (".a", "example a"))),
-        *((BEGIN + f'license = "{odd}"', ["license: a licence is an identifier such as CC-BY-4.0"])
-          for odd in ("my own", "http://", "")),
-        (BEGIN + 'length_bins = ["S", "M"]\n[analysis]\nprimary = "L-S"', ["L-S compares L, which is not in length"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "says"), CASES["faults"])
 def test_a_fault_is_one_line_that_helps(tmp_path, text, says):
     """The line names the file, the key, and the allowed values."""
     with pytest.raises(StudyError) as caught:
@@ -103,38 +74,15 @@ def test_a_fault_is_one_line_that_helps(tmp_path, text, says):
     assert [part for part in says if part not in told] == []
 
 
-FAULTS = (
-    ('lisence = "MIT"', "unknown key lisence"),
-    ("repeats = 0", "repeats: Input should be greater than or equal to 1, got 0"),
-    ('length_bins = ["S", "XL"]', "length_bins[1]: Input should be 'S', 'M' or 'L'"),
-    (
-        'models = ["gpt-5o", "gpt-6-luna", { name = "x", provider = "opnai" }, "gpt-6-luna"]',
-        "models[0]: unknown model",
-    ),
-    ("", "models[2].provider: Input should be"),
-    ("", "models[3]: 'gpt-6-luna' is named twice"),
-    ('dataset = "prompts.csv"', "dataset: "),
-    ('test = "one_shoot"', "test: 'one_shoot' is not known; did you mean one_shot?"),
-    ('[judges]\nrubric = "mine.toml"', "judges.rubric: rubric "),
-    ('primary = { name = "gpt-4o", temp = 1 }', "unknown key judges.primary.temp"),
-    ('secondary = "nobody"', "judges.secondary: unknown model 'nobody'"),
-    ("[budget]\naud = -1.0\naud_per_usd = { rate = 9.0 }", "budget.aud: Input should be greater than 0"),
-    ("", "budget.aud_per_usd.rate: a US dollar was"),
-    ("", "key budget.aud_per_usd.on is missing"),
-    ('[analysis]\nprimary = "L-M"\nmargin = 1', "unknown key analysis.margin"),
-    ('[sampling]\ntemperature = "hot"', "sampling.temperature: Input should be a valid number"),
-)
-"""Lines of a study file, and a fault of each."""
-
-
 def test_all_faults_of_a_study_file_are_told_at_once(tmp_path, toolkit):
     """Each a line with the file and the key, and none that follows from another."""
+    faults = CASES["all_faults"]
     with pytest.raises(StudyError) as caught:
-        load(tmp_path, 'name = "a/b"\n' + "\n".join(line for line, _ in FAULTS))
+        load(tmp_path, 'name = "a/b"\n' + "\n".join(line for line, _ in faults))
     lines = str(caught.value).splitlines()
     assert all(line.startswith(f"{tmp_path / 's.toml'}: ") for line in lines)
-    missing = [fault for _, fault in FAULTS if not any(f"s.toml: {fault}" in line for line in lines)]
-    assert (missing, len(lines)) == ([], len(FAULTS) + 1), lines
+    missing = [fault for _, fault in faults if not any(f"s.toml: {fault}" in line for line in lines)]
+    assert (missing, len(lines)) == ([], len(faults) + 1), lines
     code, _, err = toolkit("estimate", tmp_path / "s.toml")
     assert (code, err.count("\n")) == (2, len(lines))
 
@@ -157,21 +105,7 @@ def test_a_misspelled_key_names_the_one_that_was_meant(tmp_path, table, key):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ('scenarios = ["SOC_INCIDNT"]', "SOC_INCIDENT"), ('mode = "btach"', "batch"),
-        ('selection = "adaptve"', "adaptive"), ('accept_flaws = ["near-copy"]', "near_copy"),
-        ('test = "one_shoot"', "one_shot"), ('dataset = "dmo"', "demo"),
-        ('dataset = "bases_csv"', "bases.csv"), ('[replies]\ntruncated = "rety"', "retry"),
-        ('[analysis]\nscore = "composite_strikt"', "composite_strict"),
-        ("[limits.opnai]\nconcurrency = 1", "openai"), ('[judges]\nrubric = "defualt"', "default"),
-        ('[judges]\nrubric = "mine.tml.toml"', "mine.toml"),
-        ('[judges]\nprimary = "gpt-4-tubo"', "gpt-4-turbo"),
-        ("[judges]\nprimary = { name = 'x', provider = 'antropic' }", "anthropic"),
-        ("[options]\nlenght = 1", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "meant"), CASES["misspelled"])
 def test_a_misspelled_value_names_the_one_that_was_meant(tmp_path, text, meant):
     """Of values that are listed, of names that ship, and of files; nothing is said where nothing is near."""
     for name in ("bases.csv", "mine.toml"):
@@ -182,19 +116,12 @@ def test_a_misspelled_value_names_the_one_that_was_meant(tmp_path, text, meant):
 
 
 KEY = "Zx8SECRETq"
-KEYED = (
-    *(f"https://h/v1?{name}={KEY}" for name in ("key", "api_key", "token", "x", "api-version")),
-    f"https://h/v1#{KEY}", f"https://h/v1?{KEY}", f"https://{KEY}@h/v1", f"https://me:{KEY}@h/v1",
-    f"https://h/sk-{KEY}/v1", f"https://h/v1/sk_{KEY}", f"https://h/key/{KEY}/v1", f"https://h/token={KEY}/v1",
-    f"https://h/v1%3Fkey={KEY}", f"https://h/v1;{KEY}", f"https://h/%73k-{KEY}", f"https://h/Bearer%20{KEY}/v1",
-    f"https://h/AIza{KEY}012345/v1", f"ftp://me:{KEY}@h", f"https://h/v1 {KEY}", f"https://h/gsk_{KEY}", f"h?{KEY}",
-)  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        *(("base_url", url) for url in (*KEYED, "https://h/proxy/OF-THE-ENVIRONMENT-1/v1")),
+        *(("base_url", url) for url in (*CASES["with_a_key"], "https://h/proxy/OF-THE-ENVIRONMENT-1/v1")),
         *(("api_key_env", name) for name in (f"sk-{KEY}", f"gsk_{KEY}", f"hf_{KEY}", "a b")),
     ],
 )
