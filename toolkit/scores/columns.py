@@ -23,7 +23,7 @@ LETTERS, WORDS = TEXTS["letters"], TEXTS["words"]
 USUAL_NAMES = TEXTS["usual"]
 """Names under which columns are known, the plainest first; the first that is there is taken."""
 MEANING = TEXTS["meaning"]
-_PEOPLE, _JUDGES = (frozenset(TEXTS["rated"][name]) for name in ("people", "judges"))
+_PEOPLE, _JUDGES = (TEXTS["rated"][name] for name in ("people", "judges"))
 _RANGES_APART = 10
 _LARGEST = 1e9
 """Beyond it the sums of squares lose the differences between scores."""
@@ -32,11 +32,7 @@ _COUNTED = re.compile(r"(?ai)(judge|rater|annotator|evaluator|grader|scorer|work
 _COMMA = re.compile(r"[+-]?\d+(,\d{1,2})? ?%?", re.ASCII)
 """With three digits after it a comma may separate thousands."""
 _SCALES, _CODES = (TEXTS["numbers"][name] for name in ("scales", "codes"))
-_NAMES = ("base", "model", "judge", "dimension")
-"""Columns that every row needs: a text in them is a name, ``NA`` and ``none`` too."""
-_NUMBERS = ("score", "aud_cost", "output_tokens", "repeat", "judge_repeat")
-_KEYS = ("base", "length_bin", "model", "repeat", "judge", "judge_repeat", "dimension")
-"""Columns that name a score: no two have the same."""
+_NAMES, _NUMBERS, _KEYS = (TEXTS["columns"][name] for name in ("names", "numbers", "keys"))
 MOST_JUDGES = 1000
 _INTEGER = re.compile(r"-?\d+\.0+", re.ASCII)
 CUT = 80
@@ -141,7 +137,7 @@ def several_names(names: Iterable[object]) -> str:
     """Return the first names and how many more there are."""
     texts = [one_line(str(name), CUT) for name in names]
     more = len(texts) - _NAMED
-    return ", ".join(texts) if more <= 1 else f"{', '.join(texts[:_NAMED])} and {more} more"
+    return ", ".join(texts if more <= 1 else [*texts[:_NAMED]]) + f" and {more} more" * (more > 1)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -278,26 +274,27 @@ def is_filled(value: Any) -> bool:
 
 def number(value: Any) -> float:
     """Return a cell as a number; infinite is what is none, or too large for a float."""
-    if isinstance(value, str):
-        parsed = number_of(value.strip())
-        return math.inf if parsed is None else parsed
     try:
+        if isinstance(value, str):
+            value = number_of(value.strip())
         return float(value) if isinstance(value, int | float | Decimal | np.number | np.bool_) else math.inf
-    except (OverflowError, TypeError, ValueError):
+    except (OverflowError, ValueError):
         return math.inf
 
 
-def parse_score(value: Any, name: str, *, letters: bool = True) -> float | None:
-    """Return a score of a log as a number; what a tool wrote in its own letters is counted as that tool counts it.
-
-    Raises ``ValueError`` for a value that is there and is no number: to drop it would make it a missing one.
-    """
+def score_number(value: Any, *, letters: bool = True) -> float | None:
+    """Return a score of a log as its tool counts letters and words: none where missing, infinite where no number."""
     if not is_filled(value):
         return None
     text = value.strip() if isinstance(value, str) else ""
     numbers = {**WORDS, **(LETTERS if letters else {})}
-    score = numbers.get(text, numbers.get(text.lower(), number(value)))
-    if math.isinf(score):
+    return numbers.get(text, numbers.get(text.lower(), number(value)))
+
+
+def parse_score(value: Any, name: str) -> float | None:
+    """Return a score of a log as a number; one that is there and none is refused: dropped, it would be missing."""
+    score = score_number(value)
+    if score is not None and math.isinf(score):
         raise ValueError(f"the value of {name}, {one_line(repr(value), CUT)}, is no number")
     return score
 
@@ -325,7 +322,7 @@ def _number(cell: Any, name: str) -> float:
 def _is_person(cell: Any, name: str) -> bool:
     """Return whether a cell says that a person rated."""
     word = str(cell).strip().lower()
-    if word not in _PEOPLE | _JUDGES:
+    if word not in (*_PEOPLE, *_JUDGES):
         fault = "does not say whether a person rated; write human or llm"
         raise ValueError(f"{one_line(repr(cell), 80)} {fault}")
     return word in _PEOPLE
@@ -421,16 +418,16 @@ def check_scale(scores: pd.Series, scale: tuple[float, float], rows: pd.DataFram
 
 def _plain_numbers(values: list[Any]) -> tuple[list[Any], str]:
     """Return a column as numbers are written here, where every cell of it is written otherwise, and how."""
-    filled = [value for value in values if not _empty(value)]
-    if not filled or not all(isinstance(value, str) for value in filled):
+    texts = pd.Series([value for value in values if not _empty(value)], dtype="object")
+    if texts.empty or not texts.map(lambda text: isinstance(text, str)).all():
         return values, ""
-    texts, notes = pd.Series(filled, dtype="object").str.strip(), []
+    texts, notes = texts.str.strip(), []
     if texts.str.lower().isin(("true", "false")).all():
         notes, texts = ["True is 1"], texts.str.lower().map({"true": "1", "false": "0"})
     if texts.str.endswith("%").all():
         notes.append("percentages, 85% is 85")
         texts = texts.str[:-1]
-    if all(map(_COMMA.fullmatch, texts)) and texts.str.contains(",").any():
+    if texts.str.fullmatch(_COMMA).all() and texts.str.contains(",").any():
         notes.append("decimal commas")
         texts = texts.str.replace(",", ".")
     read = iter(texts)
