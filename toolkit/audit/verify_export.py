@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.audit.export import DICTIONARY, STUDY_FOLDER, export_study, named_inputs
-from toolkit.audit.verify import record_differences
+from toolkit.audit.verify import record_differences, verified
 from toolkit.errors import InputError
 from toolkit.files.reading import read_json, read_toml
 from toolkit.files.tables import arrow_csv
@@ -29,7 +29,7 @@ from toolkit.store.record_files import differing_records, load_records
 from toolkit.store.writer import is_as_sealed
 from toolkit.study import Study
 from toolkit.study_file import load_study_file
-from toolkit.words import Summary, counted, one_line
+from toolkit.words import Summary, one_line
 
 _CELL = 60  # signs of a cell that a line shows
 _CLOSE = 1e-9
@@ -59,10 +59,9 @@ def verify_export(folder: Path) -> Summary:
         lines += _differing_frames(folder, workplace / "again", lines, versions)
     differences = [f"{folder.name}/{line}" for line in dict.fromkeys(lines)]
     note = f"CSV and Parquet are compared with each other alone: {reason}" if reason else None
-    verdict = counted(len(differences), "differences") if differences else "all as its records give"
-    text = [*differences, *([note] if note else []), f"export {folder.name}: {verdict}"]
-    fields = {"export": folder.name, "differences": differences, "agrees": not differences, "note": note}
-    return Summary(fields, "\n".join(text), 1 if differences else 0)
+    text = f"{note}\n" if note else ""
+    fields = {"export": folder.name, "note": note}
+    return verified(differences, f"{text}export {folder.name}: ", "all as its records give", fields)
 
 
 def _foreign(path: Path) -> str | None:

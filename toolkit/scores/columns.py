@@ -68,11 +68,11 @@ def tidy(
         for ours, theirs in columns.items()
     }
     several, mixed = len(tables) > 1, any(not read.tidy for read in tables)
-    # Among several, a log is asked for our names; beside tables only for what is declined.
-    of_log = {ours: theirs and ours for ours, theirs in chosen.items() if not (theirs and mixed)}
+    # Beside tables a log is asked only for what is declined.
+    of_log = {ours: theirs for ours, theirs in chosen.items() if not (theirs and mixed)}
     parts, notes = [], list[str]()
     for read in tables:
-        is_log = several and read.tidy
+        is_log = mixed and read.tidy
         rows, wide = long_rows(read.rows, () if is_log else judges, read.source)
         taken = take_columns(rows, of_log if is_log else chosen, read.source)
         left = [name for name in rows.columns.tolist() if name not in taken.values()]
@@ -407,7 +407,8 @@ def without_codes(scores: pd.Series, rows: pd.DataFrame) -> tuple[pd.Series, lis
 
 def check_scale(scores: pd.Series, scale: tuple[float, float], rows: pd.DataFrame, source: str) -> None:
     """Raise ``InputError`` that names the rows whose score is outside of a scale."""
-    at = ((scores < scale[0]) | (scores > scale[1])).to_numpy().nonzero()[0]
+    inside = scores.between(*scale) & (scale[0] < scale[1])
+    at = (scores.notna() & ~inside).to_numpy().nonzero()[0]
     if len(at):
         raise InputError(
             f"{source}: score {scores.iloc[at[0]]:g} is outside of the scale {scale[0]:g}-{scale[1]:g}, in "

@@ -284,17 +284,9 @@ def _promptfoo(path: Path, results: Any, metric: str | None) -> Read:
         rows.append(row | _test_key(result))
     frame = pd.DataFrame(rows, index=range(1, len(rows) + 1), dtype="object")
     frame["base"] = _test_names(frame)
-    most = 1
-    for name, group in frame.groupby("model"):
-        numbers, prompts = pd.factorize(group["prompt"])
-        labels = group["label"][~group["prompt"].duplicated()]
-        are_names = all(isinstance(label, str) and len(label) <= _PROMPT for label in labels)
-        if len(prompts) > 1:
-            most = max(most, len(prompts))
-            parts = (
-                group["label"] if are_names and labels.is_unique else [f"prompt {at + 1}" for at in numbers]
-            )
-            frame.loc[group.index, "model"] = [f"{name}, {part}" for part in parts]
+    models = frame.groupby("model")
+    most = models["prompt"].nunique().max()
+    frame["model"] = pd.concat([_model_names(group) for _, group in models])
     in_order = frame.assign(index=frame["index"].fillna(0)).sort_values("index", kind="stable")
     frame["repeat"] = in_order.groupby(["base", "model"]).cumcount()
     notes = ["costs of promptfoo are in USD and were not taken"]
@@ -308,6 +300,17 @@ def _promptfoo(path: Path, results: Any, metric: str | None) -> Read:
         notes.append(f"{graders} of {len(rows)} scores are missing because their grader failed")
     columns = ["base", "model", "repeat", "score", "failure"]
     return Read(frame[columns], "results of promptfoo", notes, unit="result")
+
+
+def _model_names(results: pd.DataFrame) -> pd.Series:
+    """Return the model of each result of a provider: where it has several prompts, each of them makes one."""
+    numbers, prompts = pd.factorize(results["prompt"])
+    labels = results["label"][~results["prompt"].duplicated()]
+    if len(prompts) == 1:
+        return results["model"]
+    are_names = all(isinstance(label, str) and len(label) <= _PROMPT for label in labels)
+    numbered = pd.Series(numbers + 1, results.index).map("prompt {}".format)
+    return results["model"] + ", " + (results["label"] if are_names and labels.is_unique else numbered)
 
 
 def _test_key(result: Json) -> dict[str, str]:
