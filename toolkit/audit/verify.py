@@ -154,11 +154,11 @@ def _differing_records(plan: Plan, store: Store) -> Iterator[str]:
 
     changes, stored = replay_changes(plan, store, excused)
     runs = {run["run_id"]: run for run in stored.runs.values()}
-    missing, lines, annotations = set[str](), list[str](), list[str]()
+    missing, lines = set[str](), list[str]()
     for record, known in changes:
         content = record.document
         if content.get("kind", JUDGEMENT) != JUDGEMENT:
-            annotations += _differing_annotation(known, content, runs, shared)
+            lines += _differing_annotation(known, content, runs, shared)
         elif record.collection == "annotations" and content["run_id"] not in missing:
             label = judge_label(content["judge"], content["judge_repeat"])
             run = _RUN.format_map(runs[content["run_id"]])
@@ -182,7 +182,6 @@ def _differing_records(plan: Plan, store: Store) -> Iterator[str]:
             remedy = "`toolkit run STUDY --replay` restores it"
             yield f"reply of run {run_id}: its text was changed or is missing; {remedy}"
     yield from _differing_material(plan, store, {run["prompt_id"] for run in runs.values()})
-    yield from annotations
 
 
 def _differing_annotation(

@@ -5,8 +5,6 @@ store, the study is made again from its ledger there, and every file is written 
 finds an edit whose sums were written again, too.
 """
 
-import csv
-import io
 import json
 import math
 import tempfile
@@ -20,7 +18,7 @@ from toolkit.audit.export import DICTIONARY, STUDY_FOLDER, export_study, named_i
 from toolkit.audit.verify import record_differences, verified
 from toolkit.errors import InputError
 from toolkit.files.reading import read_json, read_toml
-from toolkit.files.tables import arrow_csv
+from toolkit.files.tables import arrow_csv, csv_records
 from toolkit.prompt_test import names_code
 from toolkit.report.manifest import MANIFEST, differing_files
 from toolkit.store.connection import temporary_store
@@ -127,8 +125,7 @@ def _rows(path: Path, count: int = _MOST) -> list[list[str]]:
         content = arrow_csv(
             table, [field.name for field in table.schema if str(field.type).endswith("string")]
         )
-    csv.field_size_limit(1 << 30)
-    return list(csv.reader(io.StringIO(content.decode(), newline="")))
+    return [cells for _, cells in csv_records(path, content.decode())]
 
 
 def _differing_cells(

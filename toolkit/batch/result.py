@@ -96,13 +96,14 @@ class BatchResult:
         """Return the rows that notebooks gave to `toolkit.result`, beside the parameters of each cell."""
         import pandas as pd
 
-        rows = []
-        for columns, cell in self._identified():
-            if cell.status == COMPLETED:
-                content = json.loads((self.folder / cell.notebook).read_text(encoding="utf-8"))
-                for part in content.get("cells", ()):
-                    for output in part.get("outputs", ()):
-                        rows += [columns | row for row in output.get("data", {}).get(RESULT_TYPE, ())]
+        done = [(columns, cell) for columns, cell in self._identified() if cell.status == COMPLETED]
+        rows = [
+            columns | row
+            for columns, cell in done
+            for part in json.loads((self.folder / cell.notebook).read_text(encoding="utf-8")).get("cells", ())
+            for output in part.get("outputs", ())
+            for row in output.get("data", {}).get(RESULT_TYPE, ())
+        ]
         return pd.DataFrame(rows)
 
     def to_dict(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -217,27 +217,23 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
     def refuse(at: int, fault: object) -> InputError:
         return InputError(f"{row_location(rows, at)}: {one_line(str(fault), 500)}")
 
-    def parsed(cells: Iterable[Any], parse: Callable[[Any, str], Any]) -> Iterator[Any]:
-        for at, cell in enumerate(cells):
-            try:
-                yield parse(cell, name)
-            except ValueError as fault:
-                raise refuse(at, fault) from None
-
     checked, notes, unseen = pd.DataFrame(index=range(len(rows))), [], list[str]()
     for name in [name for name in USUAL_NAMES if name in rows]:
-        cells = rows[name].tolist()
+        cells, parse = rows[name].tolist(), _is_person if name == "human" else _label
+        if name == "score":
+            cells = [number_for(cell, values) for cell in cells]
         if name in _NUMBERS:
-            cells = [number_for(cell, values) for cell in cells] if name == "score" else cells
-            cells, note = _plain_numbers(cells)
-            checked[name] = list(parsed(cells, _number))
+            (cells, note), parse = _plain_numbers(cells), _number
             notes += [f"{MEANING[name]}: {note}"] * bool(note)
-            continue
-        if name == "human":
-            checked[name] = list(parsed(cells, _is_person))
-            continue
-        labels = list(parsed(cells, _label))
+        labels: list[Any] = []
+        for at, cell in enumerate(cells):
+            try:
+                labels.append(parse(cell, name))
+            except ValueError as fault:
+                raise refuse(at, fault) from None
         checked[name] = _unify_spelling(pd.Series(labels)) if name in ("base", "judge") else labels
+        if parse is not _label:
+            continue
         texts = [(at, cell) for at, cell in enumerate(cells) if isinstance(cell, str)]
         if changed := [(at, cell) for at, cell in texts if labels[at] not in (None, cell)]:
             at, first = changed[0]

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
+from pyarrow import parquet
 
 from toolkit.errors import InputError
 from toolkit.files.digests import sha256_hex
@@ -142,7 +143,14 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
     """Read one file of scores by what is in it; an unknown kind is one line that names those that are known."""
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        return _parquet(path)
+        rows_claimed = parquet.ParquetFile(path).metadata.num_rows
+        if rows_claimed > _MOST_ROWS:
+            raise InputError(
+                f"{path}: has {rows_claimed:,} rows, more than the {_MOST_ROWS:,} that are read; split it"
+            )
+        frame = pd.read_parquet(path)
+        # Items that somebody made the index are a column like the others.
+        return _table(frame.reset_index() if any(frame.index.names) else frame)
     header = next(csv_records(path, table_text(path)), (1, []))[1] if suffix == ".csv" else []
     if any(re.match(r"\[[^\]]+\] \S", name) for name in header):  # a column of replies: [provider] prompt
         raise InputError(f"{path}: is a table of promptfoo, without its tests and errors; {_EXPORT}")
@@ -173,18 +181,6 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
         f"{path}: is no table of scores (.csv, .tsv, .xlsx, .parquet, .jsonl), log of inspect_ai (.eval, .json), "
         "samples of lm-eval (samples_*.jsonl) or results of promptfoo (.json)"
     )
-
-
-def _parquet(path: Path) -> Read:
-    from pyarrow import parquet
-
-    rows = parquet.ParquetFile(path).metadata.num_rows
-    if rows > _MOST_ROWS:
-        raise InputError(f"{path}: has {rows:,} rows, more than the {_MOST_ROWS:,} that are read; split it")
-    frame = pd.read_parquet(path)
-    if any(frame.index.names):  # items that somebody made the index are a column like the others
-        frame = frame.reset_index()
-    return _table(frame)
 
 
 def _table(rows: pd.DataFrame, unit: str = "row", lines: list[int] | None = None) -> Read:
