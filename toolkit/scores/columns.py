@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -97,8 +96,6 @@ def take_columns(rows: pd.DataFrame, chosen: Mapping[str, str], source: str) -> 
     if rows.empty:
         raise InputError(f"{source}: holds no rows; give one row a score")
     names, columns = rows.columns.tolist(), {}
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise InputError(f"{source}: has the column {one_line(twice[0], 80)!r} more than once; keep one")
     for ours, theirs in chosen.items():
         if ours not in USUAL_NAMES:
             listed = ", ".join(map(_item_for_base, USUAL_NAMES))
@@ -152,6 +149,8 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
     """
     names = [visible_name(str(name)) for name in rows]
     rows = rows.set_axis(names, axis=1)
+    if len(twice := rows.columns[rows.columns.duplicated()]):
+        raise InputError(f"{source}: has the column {one_line(twice[0], 80)!r} more than once; keep one")
     wide = [name for name in names if _COUNTED.fullmatch(name)]
     is_long = {*USUAL_NAMES["score"], *USUAL_NAMES["judge"]} & {name.lower() for name in names}
     judges = [visible_name(str(name)) for name in judges or (() if is_long or len(wide) < 2 else wide)]
@@ -162,8 +161,7 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
             f"{source}: {len(judges):,} columns would be a judge each, more than the {MOST_JUDGES:,} that are read; "
             "name yours by --judges"
         )
-    counts = Counter(names)
-    if odd := [name for name in judges if counts[name] != 1]:
+    if odd := [name for name in judges if name not in names]:
         raise InputError(
             f"{source}: has no column {odd[0]!r} of its own for a judge; it has {_listed(names)}"
         )
@@ -171,8 +169,8 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
         raise InputError(
             f"{source}: has a column {doubled[0]!r} and a column for each judge; leave out one or the other"
         )
-    columns = list(counts - Counter(judges))
-    long = rows.melt(columns, judges, var_name="judge", value_name="score", ignore_index=False)
+    others = [name for name in names if name not in judges]
+    long = rows.melt(others, judges, var_name="judge", value_name="score", ignore_index=False)
     return long, [f"each column is a judge: {_listed(judges)}"]
 
 
