@@ -57,7 +57,9 @@ def verify_study(study: Study) -> Summary:
     """
     query, bundle = {"study": study.name}, study.output / _BUNDLE
     runs = len(study.store.find_where(Run, query, only=("study",)))
-    kinds = Counter(each["kind"] for each in study.store.each_where(Annotation, query, only=("kind",)))
+    kinds = Counter(
+        annotation["kind"] for annotation in study.store.each_where(Annotation, query, only=("kind",))
+    )
     judgements = kinds.pop(JUDGEMENT, 0)
     if not runs:
         message = "has no run in its store, so there is nothing to verify; run it first"

@@ -37,7 +37,8 @@ def hallucination_figure(
     )
     n = {
         "items": max((decider.found.counts.items for decider in everyone), default=0),
-        **{f"{name}s": len({getattr(decider, name) for decider in deciders}) for name in ("judge", "mode")},
+        "judges": len({decider.judge for decider in deciders}),
+        "modes": len({decider.mode for decider in deciders}),
     }
     context = replace(context, n=n)
     estimated = data[data["estimate"].notna()]
@@ -72,7 +73,10 @@ def undecided_words(deciders: Sequence[Decider]) -> str:
 
 
 def _draw(estimated: pd.DataFrame, deciders: Sequence[Decider], baselines: Sequence[Decider]) -> Figure:
-    rows, looks = [decider.label for decider in deciders], style.model_styles(d.model for d in deciders)
+    rows, looks = (
+        [decider.label for decider in deciders],
+        style.model_styles(decider.model for decider in deciders),
+    )
     figure = style.new_figure(style.PAGE_MM, 26 + _ROW_MM * len(rows))
     panels = figure.subplots(1, len(RATES), sharey=True)
     for axes, rate in zip(panels, RATES, strict=True):

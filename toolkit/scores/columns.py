@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -217,7 +217,8 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
 
     checked, notes, unseen = pd.DataFrame(index=range(len(rows))), [], list[str]()
     for name in [name for name in USUAL_NAMES if name in rows]:
-        cells, parse = rows[name].tolist(), _is_person if name == "human" else _label
+        cells = rows[name].tolist()
+        parse: Callable[[Any, str], Any] = _is_person if name == "human" else _label
         if name == "score":
             cells = [number_for(cell, values) for cell in cells]
         if name in _NUMBERS:
