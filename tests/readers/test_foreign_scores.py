@@ -54,7 +54,7 @@ def test_samples_that_were_never_run_are_missing_in_each_epoch(tmp_path, status)
 def test_a_head_that_plans_more_samples_than_there_can_be_is_refused(tmp_path):
     head = {"dataset": {"sample_ids": [*range(1000)]}, "config": {"epochs": 2**31 - 1}}
     refusal(
-        r"cannot be read as a log of inspect_ai .*are more than 1,000,000",
+        r"cannot be read as scores .*are more than 1,000,000",
         Scores.load,
         saved(tmp_path / "log.json", scored(1, s=1), **head),
     )

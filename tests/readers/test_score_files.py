@@ -267,8 +267,8 @@ def encrypted():
 
 LINES = cases(__file__, "refused.json")
 REFUSED = {
-    "cut.eval": (SUMS[:9000], "cannot be read as a whole log of inspect_ai"),
-    "changed.eval": (with_a_byte_changed(), "cannot be read as a whole log of inspect_ai"),
+    "cut.eval": (SUMS[:9000], "cannot be read as scores"),
+    "changed.eval": (with_a_byte_changed(), "cannot be read as scores"),
     "locked.eval": (encrypted(), "encrypted"),
     "x.xlsx": (b"PK", "cannot be read as Excel"),
     "latin.csv": ("item,score\na,3\ncaf\u00e9,4\n".encode("latin-1"), "line 3: is not UTF-8"),
@@ -480,7 +480,7 @@ def test_a_document_of_lm_eval_is_there_once(tmp_path):
     """Under one filter, named or not."""
     rows = [(i, {"acc": float(take)}) for take in (1, 0) for i in range(3)]
     refusal(
-        "document 0 is there 2 times under one filter; keep one line",
+        "line 4: item t/0, model .* has a score already; keep one",
         Scores.load,
         lm_eval_of(tmp_path / "samples_t_1.jsonl", *rows),
     )

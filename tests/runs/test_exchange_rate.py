@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cases import cases
 
-from toolkit.audit.consistency import contradictions
+from toolkit.audit.verify import contradictions
 from toolkit.errors import StudyError
 from toolkit.models.prices import table_exchange
 from toolkit.runs.estimate import estimate_summary

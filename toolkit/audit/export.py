@@ -4,12 +4,9 @@ Nothing in them is of the clock or the machine: the same files of the same study
 whenever they are written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from toolkit.errors import InputError, variable_in
 from toolkit.files.reading import read_toml
@@ -17,10 +14,8 @@ from toolkit.files.writing import write_atomically
 from toolkit.report.manifest import claim_folder, write_manifest
 from toolkit.store.frame_files import FORMATS, KINDS, dictionary_text, save_frame
 from toolkit.store.record_files import write_records
+from toolkit.study import Study
 from toolkit.words import Summary
-
-if TYPE_CHECKING:
-    from toolkit.study import Study
 
 ONE_SHOT_ONLY = ("experiments", "methods")
 DICTIONARY = "data_dictionary.md"

@@ -1,20 +1,15 @@
 """The plan of a study on one page, for a supervisor or a registry: what is decided, with its power and its hash."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from toolkit.errors import InputError
 from toolkit.report.escape import readable
 from toolkit.report.manifest import write_own
 from toolkit.runs.decisions import bases_of, decided, decisions_of, digest_of
 from toolkit.runs.estimate import estimate_frame, estimate_summary
+from toolkit.study import Study
 from toolkit.words import Summary
-
-if TYPE_CHECKING:
-    from toolkit.study import Study
 
 REGISTRATION = "registration.md"
 

@@ -5,8 +5,6 @@ store, the study is made again from its ledger there, and every file is written 
 finds an edit whose sums were written again, too.
 """
 
-import csv
-import io
 import json
 import math
 import tempfile
@@ -17,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.audit.export import DICTIONARY, STUDY_FOLDER, export_study, named_inputs
-from toolkit.audit.verify import record_differences
+from toolkit.audit.verify import record_differences, verified
 from toolkit.errors import InputError
 from toolkit.files.reading import read_json, read_toml
-from toolkit.files.tables import arrow_csv
+from toolkit.files.tables import arrow_csv, csv_records
 from toolkit.prompt_test import names_code
 from toolkit.report.manifest import MANIFEST, differing_files
 from toolkit.store.connection import temporary_store
@@ -29,7 +27,7 @@ from toolkit.store.record_files import differing_records, load_records
 from toolkit.store.writer import is_as_sealed
 from toolkit.study import Study
 from toolkit.study_file import load_study_file
-from toolkit.words import Summary, counted, one_line
+from toolkit.words import Summary, one_line
 
 _CELL = 60  # signs of a cell that a line shows
 _CLOSE = 1e-9
@@ -59,10 +57,9 @@ def verify_export(folder: Path) -> Summary:
         lines += _differing_frames(folder, workplace / "again", lines, versions)
     differences = [f"{folder.name}/{line}" for line in dict.fromkeys(lines)]
     note = f"CSV and Parquet are compared with each other alone: {reason}" if reason else None
-    verdict = counted(len(differences), "differences") if differences else "all as its records give"
-    text = [*differences, *([note] if note else []), f"export {folder.name}: {verdict}"]
-    fields = {"export": folder.name, "differences": differences, "agrees": not differences, "note": note}
-    return Summary(fields, "\n".join(text), 1 if differences else 0)
+    text = f"{note}\n" if note else ""
+    fields = {"export": folder.name, "note": note}
+    return verified(differences, f"{text}export {folder.name}: ", "all as its records give", fields)
 
 
 def _foreign(path: Path) -> str | None:
@@ -128,8 +125,7 @@ def _rows(path: Path, count: int = _MOST) -> list[list[str]]:
         content = arrow_csv(
             table, [field.name for field in table.schema if str(field.type).endswith("string")]
         )
-    csv.field_size_limit(1 << 30)
-    return list(csv.reader(io.StringIO(content.decode(), newline="")))
+    return [cells for _, cells in csv_records(path, content.decode())]
 
 
 def _differing_cells(

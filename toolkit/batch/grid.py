@@ -83,7 +83,17 @@ def grid_cells(tables: Mapping[str, Any] | Path, location: str = "grid") -> tupl
         for parts in (itertools.product(*axes) if axes else ())
     ]
     for exclusion in grid.exclude:
-        remaining = [cell for cell in cells if not _matches(cell, exclusion)]
+        # True is not 1 here.
+        remaining = [
+            cell
+            for cell in cells
+            if not all(
+                name in cell
+                and cell[name] == value
+                and isinstance(cell[name], bool) == isinstance(value, bool)
+                for name, value in exclusion.items()
+            )
+        ]
         if len(remaining) == len(cells):
             advice = "leaves out no cell of the product; mend or remove it"
             raise InputError(f"{location}: [[exclude]] {short(exclusion)} {advice}")
@@ -91,11 +101,3 @@ def grid_cells(tables: Mapping[str, Any] | Path, location: str = "grid") -> tupl
     if not (cells or grid.list):
         raise InputError(f"{location}: the grid is empty; give it [product], [zip] or [[list]]")
     return (*cells, *grid.list)
-
-
-def _matches(cell: Parameters, exclusion: Parameters) -> bool:
-    """Return whether a cell has all of these values; true is not 1 here."""
-    return all(
-        name in cell and cell[name] == value and isinstance(cell[name], bool) == isinstance(value, bool)
-        for name, value in exclusion.items()
-    )

@@ -96,13 +96,14 @@ class BatchResult:
         """Return the rows that notebooks gave to `toolkit.result`, beside the parameters of each cell."""
         import pandas as pd
 
-        rows = []
-        for columns, cell in self._identified():
-            if cell.status == COMPLETED:
-                content = json.loads((self.folder / cell.notebook).read_text(encoding="utf-8"))
-                for part in content.get("cells", ()):
-                    for output in part.get("outputs", ()):
-                        rows += [columns | row for row in output.get("data", {}).get(RESULT_TYPE, ())]
+        done = [(columns, cell) for columns, cell in self._identified() if cell.status == COMPLETED]
+        rows = [
+            columns | row
+            for columns, cell in done
+            for part in json.loads((self.folder / cell.notebook).read_text(encoding="utf-8")).get("cells", ())
+            for output in part.get("outputs", ())
+            for row in output.get("data", {}).get(RESULT_TYPE, ())
+        ]
         return pd.DataFrame(rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,7 +128,9 @@ class BatchResult:
         if len(results):
             write_atomically(collected, csv_bytes(results))
         table = write_atomically(self.folder / "summary.csv", csv_bytes(self.to_frame()))
-        notebook = self._notebook(with_results=bool(len(results)))
+        notebook = self._notebook(
+            "question", "table", "frame", *("collected", "rows")[: 2 * bool(len(results))]
+        )
         return table, write_atomically(self.folder / NOTEBOOK_NAME, notebook.encode())
 
     def _page(self) -> Any:
@@ -136,20 +139,15 @@ class BatchResult:
         values = {"batch": self, "names": names, "rule": _STORE[self.reads_store]}
         return template("batch", "summary.jinja").make_module(values | {"escaped": _escaped, "quoted": quote})
 
-    def _notebook(self, *, with_results: bool) -> str:
+    def _notebook(self, *parts: str) -> str:
+        """Return a notebook of parts of the page, of which frame and rows are code."""
         from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, writes
 
-        page = self._page()
-        cells = [
-            new_markdown_cell(page.question()),
-            new_markdown_cell(page.table()),
-            new_code_cell(page.frame()),
-        ]
-        if with_results:
-            cells += [new_markdown_cell(page.collected()), new_code_cell(page.rows())]
-        # nbformat draws random ids: the same result must be the same file.
-        for number, cell in enumerate(cells):
-            cell["id"] = f"summary-{number}"
+        page, cells = self._page(), []
+        for number, part in enumerate(parts):
+            new_cell = new_code_cell if part in ("frame", "rows") else new_markdown_cell
+            # nbformat draws random ids: the same result must be the same file.
+            cells.append(new_cell(getattr(page, part)(), id=f"summary-{number}"))
         kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
         return writes(new_notebook(cells=cells, metadata={"kernelspec": kernel}))
 

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import islice
@@ -106,8 +106,7 @@ def run_templates(jobs: Sequence[tuple[Path, Path, Mapping[str, Any]]]) -> tuple
             files = str(template.resolve()), str(target.parent), str(target), f"{records}/{number}.json"
             plans.append(Planned(parameters, *files))
         _run_all(plans, 2)
-        for plan in plans:
-            cell = read_record(plan)
+        for plan, cell in zip(plans, map(read_record, plans), strict=True):
             if cell.status != COMPLETED:
                 problem = f"did not run to its end: {cell.status}: {cell.error}"
                 hint = f"; see {plan.folder}/{cell.notebook}" if cell.notebook else ""
@@ -124,20 +123,19 @@ def _run_all(
 ) -> None:
     """Run planned cells, some at once, in processes of this machine or on a cluster."""
     with contextlib.ExitStack() as stack:
-        work: Any = run_in_process
         if cluster:
-            pool, work, threads = stack.enter_context(connected(cluster, folder, work))
-            at_once = workers or threads
+            pool, work, threads = stack.enter_context(connected(cluster, folder, run_in_process))
         else:
-            at_once = workers or len(os.sched_getaffinity(0))
-            pool = stack.enter_context(ThreadPoolExecutor(at_once))
-        for plan in plans:
-            cell = read_record(plan)
+            work, threads = run_in_process, len(os.sched_getaffinity(0))
+            pool = stack.enter_context(ThreadPoolExecutor(workers or threads))
+        at_once = workers or threads
+        for plan, cell in zip(plans, map(read_record, plans), strict=True):
             if cell.status != RUNNING:  # its process, of a batch that was killed, may still write the record
                 write_record(plan, replace(cell, status=QUEUED, error=""))
         if threading.current_thread() is threading.main_thread():  # SIGTERM stops as Ctrl-C does
-            before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-            stack.callback(signal.signal, signal.SIGTERM, before)
+            stack.callback(
+                signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, signal.default_int_handler)
+            )
         bar = Progress("notebooks", len(plans), shown=progress, money=False)
         stack.callback(bar.close)
         processes: list[Any] = []
@@ -152,19 +150,15 @@ def _run_all(
                     bar.fail("notebooks", int(future.result().status in FAILED))
                     bar.step()
         except BaseException:
-            _stop(processes, futures)
+            # As Ctrl-C does; those that do not stop are killed, at once after a second Ctrl-C.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                for process in processes:
+                    process.send_signal(number)
+                for future in futures:  # on a cluster: what runs there goes on to its end
+                    future.cancel()
+                with contextlib.suppress(KeyboardInterrupt):
+                    wait(futures, STOP_SECONDS)
             raise
-
-
-def _stop(processes: Sequence[Any], futures: Collection[Future[CellResult]]) -> None:
-    """Interrupt notebooks as Ctrl-C does, and kill those that do not stop, at once after a second Ctrl-C."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        for process in processes:
-            process.send_signal(number)
-        for future in futures:  # on a cluster: what runs there goes on to its end
-            future.cancel()
-        with contextlib.suppress(KeyboardInterrupt):
-            wait(futures, STOP_SECONDS)
 
 
 def read_record(plan: Planned) -> CellResult:
@@ -218,7 +212,8 @@ def run_cell(plan: Planned) -> CellResult:
 def _execute(plan: Planned, watch: Watch) -> tuple[str, str]:
     """Run a notebook into its draft; return its status and its error."""
     # papermill would fill in parameters at the braces of a path.
-    template, draft = (path.replace("{", "{{").replace("}", "}}") for path in (plan.template, _draft(plan)))
+    paths = (plan.template, str(_draft(plan)))
+    template, draft = (path.replace("{", "{{").replace("}", "}}") for path in paths)
     try:
         if not (late := changed(plan.files)):
             papermill.execute_notebook(
@@ -241,16 +236,14 @@ def _execute(plan: Planned, watch: Watch) -> tuple[str, str]:
         return "failed", f"In [{error.exec_count}]: {error.ename}: {error.evalue}"
     except Exception as error:  # of papermill, the kernel or the disk: it ends this notebook only
         return "failed", f"{type(error).__name__}: {error}"
-    return (
-        ("failed", f"{late} was changed after the batch began; call the batch again")
-        if late
-        else (COMPLETED, "")
-    )
+    if late:
+        return "failed", f"{late} was changed after the batch began; call the batch again"
+    return COMPLETED, ""
 
 
 def _settle(plan: Planned, cell: CellResult, status: str, error: str) -> CellResult:
     """Name the file of a notebook by how it ended, and write its record."""
-    output, draft = Path(plan.output), Path(_draft(plan))
+    output, draft = Path(plan.output), _draft(plan)
     failed = output.with_suffix(".failed.ipynb")
     final = output if status == COMPLETED else failed
     if draft.exists():  # a cell may have printed the environment
@@ -264,9 +257,9 @@ def _settle(plan: Planned, cell: CellResult, status: str, error: str) -> CellRes
     return write_record(plan, replace(cell, status=status, error=line, notebook=notebook))
 
 
-def _draft(plan: Planned) -> str:
+def _draft(plan: Planned) -> Path:
     """Return the file of a notebook while it runs."""
-    return str(Path(plan.output).with_suffix(f".{RUNNING}.ipynb"))
+    return Path(plan.output).with_suffix(f".{RUNNING}.ipynb")
 
 
 def run_in_process(plan: Planned, at_once: int, processes: list[Any]) -> CellResult:

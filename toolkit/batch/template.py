@@ -120,9 +120,10 @@ def checked_arguments(
     values = {name: plain(value, f"{location}: {name}") for name, value in arguments.items()}
     if fault := secret_fault(values):
         raise InputError(f"{location}: {fault}")
-    if missing := [name for name, entry in parameters.items() if entry.required and name not in values]:
-        message = f"{location}: parameter {missing[0]!r} is missing; the template has no default for it"
-        raise InputError(message)
+    for name, parameter in parameters.items():
+        if name not in values and parameter.required:
+            message = f"{location}: parameter {name!r} is missing; the template has no default for it"
+            raise InputError(message)
     for name, value in values.items():
         try:
             TypeAdapter(parameters[name].kind).validate_python(value, strict=True)

@@ -1,15 +1,13 @@
 """Hallucination judges of a study on answers: asked through its gateway, compared with the labels that there are."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product, takewhile
+from itertools import chain, product, takewhile
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -43,16 +41,15 @@ from toolkit.stats.detection.rates import (
 )
 from toolkit.stats.inference.p_values import LEVEL
 from toolkit.stats.result import ROWS, Estimate, Result, estimates_frame, plain
+from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.words import Summary, one_line, reason_key, total_aud
-
-if TYPE_CHECKING:
-    from toolkit.store.connection import Store
 
 _AHEAD = 3  # verdicts under way for each request at once: one that waits must not stop the others
 _WHO = ("judge", "model", "mode")
 _COLUMNS = ["judge", "question", "truth", "inference", "metric", "explanation"]
 """As seed 004 prints them, and whose verdict it is."""
+_FIELDS = ("study", "k", "contrasts", "shares", "failures", "unreadable", "budget")
 _COSTS = ("unasked", "aud", "aud_per_correct", "replies", "unreadable", "unreadable_share")
 
 
@@ -85,7 +82,7 @@ def reply_items(plan: Plan, runs: pd.DataFrame) -> list[LabelledItem]:
 
 def compare_hallucination(
     plan: Plan, store: Store, tasks: Sequence[Task], k: int, *, progress: bool = True
-) -> HallucinationComparison:
+) -> "HallucinationComparison":
     """Put answers to judges with k votes, compare those that have a label with it, and count yes of the others.
 
     Returned is what was judged until the budget was reached; `InputError` is raised where the study has no judges or
@@ -109,14 +106,16 @@ def compare_hallucination(
     reached, _ = ask_study(
         plan, store, work, requests=requests, label="votes", purpose="hallucination", progress=progress
     )
-    labelled = [item for item in dict.fromkeys(item for item, *_ in tasks) if item.hallucinated is not None]
-    labels = [bool(item.hallucinated) for item in labelled]
+    labelled = [task for task in tasks if task[0].hallucinated is not None]
+    items = [*dict.fromkeys(item for item, *_ in labelled)]
+    labels = [bool(item.hallucinated) for item in items]
     # Items of one document, or of one question, are one unit.
-    sources = [item.documents or item.question for item in labelled]
+    sources = [item.documents or item.question for item in items]
     bases = sources if len(set(sources)) < len(sources) else None
     deciders = []
-    for judge, mode in dict.fromkeys((judge, mode) for _, judge, mode in tasks) if labelled else ():
-        replies = [verdicts[item, judge, mode] for item in labelled]
+    for judge, mode in dict.fromkeys((judge, mode) for _, judge, mode in labelled):
+        replies = [verdicts[item, judge, mode] for item in items]
+        votes = [verdict.votes for verdict in replies]
         deciders.append(
             decider(
                 judge.role,
@@ -125,15 +124,14 @@ def compare_hallucination(
                 labels=labels,
                 bases=bases,
                 decisions=[verdict.decision for verdict in replies],
-                asked=[bool(verdict.votes) for verdict in replies],
+                asked=[*map(bool, votes)],
                 scores=[verdict.metric for verdict in replies],
-                votes=[verdict.votes for verdict in replies],
+                votes=votes,
                 aud=total_aud(verdict.aud_cost for verdict in replies),
-                unreadable=sum(verdict.votes.count(None) for verdict in replies),
+                unreadable=[*chain(*votes)].count(None),
             )
         )
-    lengths = [len(item.answer) for item in labelled]
-    simple = baselines(labels, lengths, bases) if labelled else ()
+    simple = baselines(labels, [len(item.answer) for item in items], bases) if items else ()
     among = compare_deciders(labels, deciders, bases=bases)
     rows = [verdict_row(task[0], verdicts[task]) for task in tasks if task[0].hallucinated is None]
     return HallucinationComparison(
@@ -244,45 +242,34 @@ class HallucinationComparison:
         return dict(Counter(reason_key(reason) for reason in self._reasons() if reason.startswith(REASONS)))
 
     def _reasons(self) -> Iterator[str]:
-        return (
-            reason for verdict in self.verdicts.values() for reason in verdict.reasons if reason is not None
-        )
+        return filter(None, chain(*(verdict.reasons for verdict in self.verdicts.values())))
 
     @property
     def outcome(self) -> dict[str, Any]:
         """What `toolkit.report.show.need_whole` asks for: votes planned and failed, why, and the budget."""
-        failures = self.failures
-        failed = sum(failures.values())
-        return {
-            "planned": len(self.verdicts) * self.k,
-            "failed": failed,
-            "failures": failures,
-            "budget": self.budget,
-        }
+        counts = {"planned": len(self.verdicts) * self.k, "failed": sum(self.failures.values())}
+        return {**counts, "failures": self.failures, "budget": self.budget}
 
     def verdict(self) -> str:
         """Return which judges are shown to be right more often than baselines that read nothing; the shares of yes."""
         shares = [estimate.sentence() for estimate in self.shares.shares] if self.shares else []
         if not self.deciders:
             return "\n".join(shares)
-        pairs = list(product(self.deciders, self.baselines))
+        pairs = [*product(self.deciders, self.baselines)]
         behind = {
             judge.label
             for (judge, _), test in zip(pairs, self.contrasts[-len(pairs) :], strict=True)
             if test.p_value is None or test.p_value >= LEVEL or (test.estimate or 0.0) <= 0
         }
-        better = [judge.label for judge in self.deciders if judge.label not in behind]
-        names = "; ".join(better) or "no judge"
+        names = "; ".join(judge.label for judge in self.deciders if judge.label not in behind) or "no judge"
         rates = (f"{judge.label}: {judge.found.rate('accuracy').sentence()}" for judge in self.deciders)
-        return "\n".join(
-            [f"Shown to be right more often than baselines that read nothing: {names}.", *rates, *shares]
-        )
+        better = f"Shown to be right more often than baselines that read nothing: {names}."
+        return "\n".join([better, *rates, *shares])
 
     def summary(self, files: Sequence[Path] = ()) -> Summary:
         """Return what a command says at its end; exit code 3 for a reached budget, 1 for a vote without reply."""
-        every = dict.fromkeys(item for item, *_ in self.verdicts)
-        labels = [item.hallucinated for item in every if item.hallucinated is not None]
-        items, hallucinated = len(labels), sum(labels)
+        labels = {item: item.hallucinated for item, *_ in self.verdicts if item.hallucinated is not None}
+        items, hallucinated = len(labels), sum(labels.values())
         prevalence = hallucinated / items if items else None
         lines, rows = [self.verdict()], []
         if items:
@@ -290,9 +277,8 @@ class HallucinationComparison:
             lines.append(f"labelled  {hallucinated} of {items} items are hallucinated ({share})")
         for row in (*self.deciders, *self.baselines):
             estimates = row.estimates()
-            rows.append({name: getattr(row, name) for name in (*_WHO, *_COSTS)})
-            rows[-1]["counts"] = vars(row.found.counts)
-            rows[-1]["estimates"] = [estimate.to_dict() for estimate in estimates]
+            counts = {"counts": row.found.counts, "estimates": estimates}
+            rows.append(plain({name: getattr(row, name) for name in (*_WHO, *_COSTS)} | counts))
             cost = "" if row.aud is None else f": AUD {row.aud:.4f}, {row.replies} replies"
             lines += [f"{row.label}{cost}", *(f"  {estimate.sentence()}" for estimate in estimates)]
         lines += [contrast.sentence() for contrast in self.contrasts]
@@ -300,19 +286,10 @@ class HallucinationComparison:
         lines += [f"no reply  {count} x {reason}" for reason, count in self.failures.items()]
         lines += [f"no vote   {count} x {reason}" for reason, count in self.unreadable.items()]
         lines += [*filter(None, [self.budget]), *map(str, files)]
-        fields = {
-            "study": self.study,
-            "items": items,
-            "hallucinated": hallucinated,
-            "prevalence": prevalence,
-            "k": self.k,
-            "rows": rows,
-            "contrasts": [contrast.to_dict() for contrast in self.contrasts],
-            "shares": plain(self.shares),
+        fields = {name: plain(getattr(self, name)) for name in _FIELDS}
+        fields |= {"items": items, "hallucinated": hallucinated, "prevalence": prevalence, "rows": rows}
+        fields |= {
             "verdicts": plain(self.shares and self.shares.verdicts),
-            "failures": self.failures,
-            "unreadable": self.unreadable,
-            "budget": self.budget,
-            "files": [str(path) for path in files],
+            "files": plain([*map(str, files)]),
         }
         return Summary(fields, "\n".join(lines), 3 if self.budget else int(bool(self.failures)))

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from toolkit.report import captions, style
 from toolkit.report.figure import ALONE, About, FigureWithCaption
@@ -46,9 +45,8 @@ def hallucination_figure(
     if estimated[estimated["mode"] != ""].empty:
         empty = context.nothing_drawn(NAME, "no item was decided", "Hallucination judges")
         return replace(empty, data=data, notes=undecided_words(deciders))
-    labels, lines = ([decider.label for decider in group] for group in (deciders, baselines))
     with style.thesis_style():
-        figure = _draw(estimated, labels, lines, style.model_styles(decider.model for decider in deciders))
+        figure = _draw(estimated, deciders, baselines)
     estimates = [
         replace(decider.found.rate(rate), name=f"{rate} of {decider.label}", missing=0)
         for decider, rate in product(deciders, RATES)
@@ -68,34 +66,33 @@ def undecided_words(deciders: Sequence[Decider]) -> str:
     """Say how many decisions are missing and what became of them; the data have them by judge and mode."""
     undecided = sum(decider.found.counts.undecided for decider in deciders)
     unasked = sum(decider.unasked for decider in deciders)
+    left_out = "undecided, left out and not counted as wrong: " + counted(undecided, "decisions")
     return captions.clauses(
-        f"undecided, left out and not counted as wrong: {counted(undecided, 'decisions')}"
-        if undecided
-        else "",
-        f"not asked: {counted(unasked, 'decisions')}" if unasked else "",
+        left_out if undecided else "", f"not asked: {counted(unasked, 'decisions')}" if unasked else ""
     )
 
 
-def _draw(
-    estimated: pd.DataFrame, rows: Sequence[str], lines: Sequence[str], styles: dict[str, style.ModelStyle]
-) -> Figure:
+def _draw(estimated: pd.DataFrame, deciders: Sequence[Decider], baselines: Sequence[Decider]) -> Figure:
+    rows, looks = (
+        [decider.label for decider in deciders],
+        style.model_styles(decider.model for decider in deciders),
+    )
     figure = style.new_figure(style.PAGE_MM, 26 + _ROW_MM * len(rows))
     panels = figure.subplots(1, len(RATES), sharey=True)
     for axes, rate in zip(panels, RATES, strict=True):
-        rate_rows = estimated[estimated["rate"] == rate]
-        marked = rate_rows[rate_rows["row"].isin(rows)]
-        for (label, model), marks in marked.groupby(["row", "model"], sort=False):
-            style.forest(axes, marks, [rows.index(label)] * len(marks), styles[str(model)])
-        for label, line in zip(lines, _LINES, strict=False):
-            for value in rate_rows.loc[rate_rows["row"] == label, "estimate"]:
+        marks = estimated[estimated["rate"] == rate].set_index("row")
+        for at, decider in enumerate(deciders):
+            style.forest(axes, marks.reindex([decider.label]), [at], looks[decider.model])
+        for baseline, line in zip(baselines, _LINES, strict=False):
+            for value in marks["estimate"].reindex([baseline.label]).dropna():
                 axes.axvline(value, color=style.GREY, linestyle=line, linewidth=1.0, zorder=0.5)
         axes.set_xlim(-0.03, 1.03)  # a share is seen against the whole it is a share of
         axes.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
         axes.set_title(rate.capitalize())
     style.row_axis(panels[0], list(style.shortened(rows, 46).values()), (len(rows) - 0.4, -0.6))
     panels[1].set_xlabel("Share of items")
-    named = zip(lines, _LINES, strict=False)
-    handles = [Line2D([], [], color=style.GREY, linestyle=line, label=label) for label, line in named]
+    pairs = zip(baselines, _LINES, strict=False)
+    handles = [style.handle(baseline.label, color=style.GREY, linestyle=line) for baseline, line in pairs]
     style.legend(figure, handles, columns=2)
     return style.settle(figure)
 
@@ -107,12 +104,14 @@ def hallucination_table(
     everyone = (*deciders, *baselines)
     keyed = []
     for decider in everyone:
-        rates = {name: decider.found.rate(name) for name in (*RATES, "F1")}
-        cells = rates | {"kappa": decider.kappa, "AUD": Estimate("", decider.aud, unit="AUD")}
+        rates = {name.capitalize(): decider.found.rate(name) for name in RATES}
+        # One interval a row; those of the others are in the data.
+        others = {**rates, "F1": decider.found.rate("F1"), "kappa": decider.kappa}
+        others["AUD"] = Estimate("", decider.aud, unit="AUD")
+        cells = {name: replace(estimate, low=None, high=None) for name, estimate in others.items()}
+        cells["Accuracy"] = rates["Accuracy"]
         for name, estimate in cells.items():
-            ends: dict[str, Any] = {} if name == RATES[0] else {"low": None, "high": None}
-            estimate = replace(estimate, name=name.capitalize() if name in RATES else name, missing=0, **ends)
-            keyed.append((("judge", decider.label), estimate))
+            keyed.append((("judge", decider.label), replace(estimate, name=name, missing=0)))
     title = "Hallucination judges on a labelled set"
     basis = [f"{counted(k, 'votes')} for each decision", undecided_words(deciders)]
     return estimates_table(

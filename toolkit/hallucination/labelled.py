@@ -107,13 +107,11 @@ class _Row:
 
     def text_or_none(self, column: str) -> str | None:
         text = self.cells.get(column)
-        if text is None:
-            return None
-        if not isinstance(text, str):
+        if not isinstance(text, str | None):
             raise self.wrong(column, f"is {text!r:.40}; give a text")
-        if any("\ud800" <= letter <= "\udfff" for letter in text):
+        if text and any("\ud800" <= letter <= "\udfff" for letter in text):
             raise self.wrong(column, "holds half a surrogate pair, which no model can be sent; remove it")
-        return text if text.strip() else None
+        return text if text and text.strip() else None
 
     def label(self, column: str) -> bool | None:
         value = self.cells.get(column)
@@ -148,9 +146,9 @@ def _row_items(row: _Row, item_id: str) -> Iterator[LabelledItem]:
         if "label" in kind:
             yield LabelledItem(item_id, question, answer, None, document, row.label(kind["label"]))
             return
-        for ending, text in (("right", answer), ("hallucinated", row.text(kind["hallucinated"]))):
-            invented = ending == "hallucinated"
-            yield LabelledItem(f"{item_id}-{ending}", question, text, None, document, invented)
+        yield LabelledItem(f"{item_id}-right", question, answer, None, document, False)
+        invented = row.text(kind["hallucinated"])
+        yield LabelledItem(f"{item_id}-hallucinated", question, invented, None, document, True)
         return
     raise InputError(
         f"{row.where}: the columns {', '.join(sorted(columns)) or '(none)'} are of no known kind; "

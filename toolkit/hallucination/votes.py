@@ -57,23 +57,18 @@ def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tup
     if mode not in MODES:
         raise InputError(f"hallucination mode {mode!r} is unknown; {choices(mode, MODES)}")
     words = shipped_words("hallucination", "hallucination")
-    if item.domain == "closed":
-        shape = "closed" if item.reference is None else "closed_with_reference"
-    else:
-        shape = "open_without_reference" if item.reference is None else "open"
-    values = {"definition": words["definition"], "given": words["given"][shape], "fenced": words["fenced"]}
-    names = words["texts"]
-    texts = {name: text for field, name in names.items() if (text := getattr(item, field)) is not None}
+    names = {field: name for field, name in words["texts"].items() if getattr(item, field) is not None}
+    values = {**words, "given": words["given"]["_".join(names)]}
+    texts = {name: getattr(item, field) for field, name in names.items()}
+    last_turn = "\n".join(f"{name}: {text}" for name, text in texts.items())
     if mode in words["last_words"]:  # every text is fenced by a code that it cannot know
-        before = "\n".join(text for name, text in texts.items() if name != names["answer"])
-        nonce = fence_code(before, item.answer, seed)
+        *before, answer = texts.values()
+        nonce = fence_code("\n".join(before), answer, seed)
         fenced = [
             f"<<<{name.upper()} {nonce}>>>\n{text}\n<<<END {name.upper()} {nonce}>>>"
             for name, text in texts.items()
         ]
         last_turn = "\n".join([*fenced, fill(words["last_words"][mode], {"nonce": nonce})])
-    else:  # as the seed puts them, so that an answer which speaks to the judge may be heard
-        last_turn = "\n".join(f"{name}: {text}" for name, text in texts.items())
     return (
         Message("user", fill(words["modes"][mode], values)),
         Message("assistant", words["greeting"]),
@@ -265,20 +260,17 @@ async def majority_vote(
     judges: Sequence[JudgeSpec], request_of: Callable[[JudgeSpec], ModelRequest], ask: Ask
 ) -> tuple[bool | None, str, tuple[str, ...]]:
     """Ask every judge one question with yes or no; return the majority or None, what judges wrote, and the calls."""
-    votes = []
-    remarks = []
-    calls = []
+    votes, remarks, calls = [], [], []
     for judge in judges:
         request = request_of(judge)
         calls.append(request.identity())
         try:
-            judgement = (await ask(request)).reply
+            reply = (await ask(request)).reply
         except ModelError as error:
             remarks.append(f"{judge.role}: {error.reason}: {error}")
             continue
-        vote = None if judgement.finish_reason in ("filter", "refusal") else yes_or_no(judgement.text)
-        unreadable = "unreadable: " if vote is None else ""
-        remarks.append(f"{judge.role}: {unreadable}{quote(judgement.text, 160)}")
+        vote = None if reply.finish_reason in ("filter", "refusal") else yes_or_no(reply.text)
+        remarks.append(f"{judge.role}: {'unreadable: ' * (vote is None)}{quote(reply.text, 160)}")
         votes += [] if vote is None else [vote]
     yes = sum(votes)
     decided = None if 2 * yes == len(votes) else 2 * yes > len(votes)

@@ -2,8 +2,7 @@
 
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -23,7 +22,7 @@ LETTERS, WORDS = TEXTS["letters"], TEXTS["words"]
 USUAL_NAMES = TEXTS["usual"]
 """Names under which columns are known, the plainest first; the first that is there is taken."""
 MEANING = TEXTS["meaning"]
-_PEOPLE, _JUDGES = (frozenset(TEXTS["rated"][name]) for name in ("people", "judges"))
+_PEOPLE, _JUDGES = (TEXTS["rated"][name] for name in ("people", "judges"))
 _RANGES_APART = 10
 _LARGEST = 1e9
 """Beyond it the sums of squares lose the differences between scores."""
@@ -32,11 +31,7 @@ _COUNTED = re.compile(r"(?ai)(judge|rater|annotator|evaluator|grader|scorer|work
 _COMMA = re.compile(r"[+-]?\d+(,\d{1,2})? ?%?", re.ASCII)
 """With three digits after it a comma may separate thousands."""
 _SCALES, _CODES = (TEXTS["numbers"][name] for name in ("scales", "codes"))
-_NAMES = ("base", "model", "judge", "dimension")
-"""Columns that every row needs: a text in them is a name, ``NA`` and ``none`` too."""
-_NUMBERS = ("score", "aud_cost", "output_tokens", "repeat", "judge_repeat")
-_KEYS = ("base", "length_bin", "model", "repeat", "judge", "judge_repeat", "dimension")
-"""Columns that name a score: no two have the same."""
+_NAMES, _NUMBERS, _KEYS = (TEXTS["columns"][name] for name in ("names", "numbers", "keys"))
 MOST_JUDGES = 1000
 _INTEGER = re.compile(r"-?\d+\.0+", re.ASCII)
 CUT = 80
@@ -72,11 +67,11 @@ def tidy(
         for ours, theirs in columns.items()
     }
     several, mixed = len(tables) > 1, any(not read.tidy for read in tables)
-    # Among several, a log is asked for our names; beside tables only for what is declined.
-    of_log = {ours: theirs and ours for ours, theirs in chosen.items() if not (theirs and mixed)}
+    # Beside tables a log is asked only for what is declined.
+    of_log = {ours: theirs for ours, theirs in chosen.items() if not (theirs and mixed)}
     parts, notes = [], list[str]()
     for read in tables:
-        is_log = several and read.tidy
+        is_log = mixed and read.tidy
         rows, wide = long_rows(read.rows, () if is_log else judges, read.source)
         taken = take_columns(rows, of_log if is_log else chosen, read.source)
         left = [name for name in rows.columns.tolist() if name not in taken.values()]
@@ -101,8 +96,6 @@ def take_columns(rows: pd.DataFrame, chosen: Mapping[str, str], source: str) -> 
     if rows.empty:
         raise InputError(f"{source}: holds no rows; give one row a score")
     names, columns = rows.columns.tolist(), {}
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise InputError(f"{source}: has the column {one_line(twice[0], 80)!r} more than once; keep one")
     for ours, theirs in chosen.items():
         if ours not in USUAL_NAMES:
             listed = ", ".join(map(_item_for_base, USUAL_NAMES))
@@ -141,7 +134,7 @@ def several_names(names: Iterable[object]) -> str:
     """Return the first names and how many more there are."""
     texts = [one_line(str(name), CUT) for name in names]
     more = len(texts) - _NAMED
-    return ", ".join(texts) if more <= 1 else f"{', '.join(texts[:_NAMED])} and {more} more"
+    return ", ".join(texts if more <= 1 else [*texts[:_NAMED]]) + f" and {more} more" * (more > 1)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -156,6 +149,8 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
     """
     names = [visible_name(str(name)) for name in rows]
     rows = rows.set_axis(names, axis=1)
+    if len(twice := rows.columns[rows.columns.duplicated()]):
+        raise InputError(f"{source}: has the column {one_line(twice[0], 80)!r} more than once; keep one")
     wide = [name for name in names if _COUNTED.fullmatch(name)]
     is_long = {*USUAL_NAMES["score"], *USUAL_NAMES["judge"]} & {name.lower() for name in names}
     judges = [visible_name(str(name)) for name in judges or (() if is_long or len(wide) < 2 else wide)]
@@ -166,8 +161,7 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
             f"{source}: {len(judges):,} columns would be a judge each, more than the {MOST_JUDGES:,} that are read; "
             "name yours by --judges"
         )
-    counts = Counter(names)
-    if odd := [name for name in judges if counts[name] != 1]:
+    if odd := [name for name in judges if name not in names]:
         raise InputError(
             f"{source}: has no column {odd[0]!r} of its own for a judge; it has {_listed(names)}"
         )
@@ -175,8 +169,8 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
         raise InputError(
             f"{source}: has a column {doubled[0]!r} and a column for each judge; leave out one or the other"
         )
-    columns = list(counts - Counter(judges))
-    long = rows.melt(columns, judges, var_name="judge", value_name="score", ignore_index=False)
+    others = [name for name in names if name not in judges]
+    long = rows.melt(others, judges, var_name="judge", value_name="score", ignore_index=False)
     return long, [f"each column is a judge: {_listed(judges)}"]
 
 
@@ -221,27 +215,24 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
     def refuse(at: int, fault: object) -> InputError:
         return InputError(f"{row_location(rows, at)}: {one_line(str(fault), 500)}")
 
-    def parsed(cells: Iterable[Any], parse: Callable[[Any, str], Any]) -> Iterator[Any]:
-        for at, cell in enumerate(cells):
-            try:
-                yield parse(cell, name)
-            except ValueError as fault:
-                raise refuse(at, fault) from None
-
     checked, notes, unseen = pd.DataFrame(index=range(len(rows))), [], list[str]()
     for name in [name for name in USUAL_NAMES if name in rows]:
         cells = rows[name].tolist()
+        parse: Callable[[Any, str], Any] = _is_person if name == "human" else _label
+        if name == "score":
+            cells = [number_for(cell, values) for cell in cells]
         if name in _NUMBERS:
-            cells = [number_for(cell, values) for cell in cells] if name == "score" else cells
-            cells, note = _plain_numbers(cells)
-            checked[name] = list(parsed(cells, _number))
+            (cells, note), parse = _plain_numbers(cells), _number
             notes += [f"{MEANING[name]}: {note}"] * bool(note)
-            continue
-        if name == "human":
-            checked[name] = list(parsed(cells, _is_person))
-            continue
-        labels = list(parsed(cells, _label))
+        labels: list[Any] = []
+        for at, cell in enumerate(cells):
+            try:
+                labels.append(parse(cell, name))
+            except ValueError as fault:
+                raise refuse(at, fault) from None
         checked[name] = _unify_spelling(pd.Series(labels)) if name in ("base", "judge") else labels
+        if parse is not _label:
+            continue
         texts = [(at, cell) for at, cell in enumerate(cells) if isinstance(cell, str)]
         if changed := [(at, cell) for at, cell in texts if labels[at] not in (None, cell)]:
             at, first = changed[0]
@@ -278,26 +269,27 @@ def is_filled(value: Any) -> bool:
 
 def number(value: Any) -> float:
     """Return a cell as a number; infinite is what is none, or too large for a float."""
-    if isinstance(value, str):
-        parsed = number_of(value.strip())
-        return math.inf if parsed is None else parsed
     try:
+        if isinstance(value, str):
+            value = number_of(value.strip())
         return float(value) if isinstance(value, int | float | Decimal | np.number | np.bool_) else math.inf
-    except (OverflowError, TypeError, ValueError):
+    except (OverflowError, ValueError):
         return math.inf
 
 
-def parse_score(value: Any, name: str, *, letters: bool = True) -> float | None:
-    """Return a score of a log as a number; what a tool wrote in its own letters is counted as that tool counts it.
-
-    Raises ``ValueError`` for a value that is there and is no number: to drop it would make it a missing one.
-    """
+def score_number(value: Any, *, letters: bool = True) -> float | None:
+    """Return a score of a log as its tool counts letters and words: none where missing, infinite where no number."""
     if not is_filled(value):
         return None
     text = value.strip() if isinstance(value, str) else ""
     numbers = {**WORDS, **(LETTERS if letters else {})}
-    score = numbers.get(text, numbers.get(text.lower(), number(value)))
-    if math.isinf(score):
+    return numbers.get(text, numbers.get(text.lower(), number(value)))
+
+
+def parse_score(value: Any, name: str) -> float | None:
+    """Return a score of a log as a number; one that is there and none is refused: dropped, it would be missing."""
+    score = score_number(value)
+    if score is not None and math.isinf(score):
         raise ValueError(f"the value of {name}, {one_line(repr(value), CUT)}, is no number")
     return score
 
@@ -325,7 +317,7 @@ def _number(cell: Any, name: str) -> float:
 def _is_person(cell: Any, name: str) -> bool:
     """Return whether a cell says that a person rated."""
     word = str(cell).strip().lower()
-    if word not in _PEOPLE | _JUDGES:
+    if word not in (*_PEOPLE, *_JUDGES):
         fault = "does not say whether a person rated; write human or llm"
         raise ValueError(f"{one_line(repr(cell), 80)} {fault}")
     return word in _PEOPLE
@@ -410,7 +402,8 @@ def without_codes(scores: pd.Series, rows: pd.DataFrame) -> tuple[pd.Series, lis
 
 def check_scale(scores: pd.Series, scale: tuple[float, float], rows: pd.DataFrame, source: str) -> None:
     """Raise ``InputError`` that names the rows whose score is outside of a scale."""
-    at = ((scores < scale[0]) | (scores > scale[1])).to_numpy().nonzero()[0]
+    inside = scores.between(*scale) & (scale[0] < scale[1])
+    at = (scores.notna() & ~inside).to_numpy().nonzero()[0]
     if len(at):
         raise InputError(
             f"{source}: score {scores.iloc[at[0]]:g} is outside of the scale {scale[0]:g}-{scale[1]:g}, in "
@@ -421,16 +414,16 @@ def check_scale(scores: pd.Series, scale: tuple[float, float], rows: pd.DataFram
 
 def _plain_numbers(values: list[Any]) -> tuple[list[Any], str]:
     """Return a column as numbers are written here, where every cell of it is written otherwise, and how."""
-    filled = [value for value in values if not _empty(value)]
-    if not filled or not all(isinstance(value, str) for value in filled):
+    texts = pd.Series([value for value in values if not _empty(value)], dtype="object")
+    if texts.empty or not texts.map(lambda text: isinstance(text, str)).all():
         return values, ""
-    texts, notes = pd.Series(filled, dtype="object").str.strip(), []
+    texts, notes = texts.str.strip(), []
     if texts.str.lower().isin(("true", "false")).all():
         notes, texts = ["True is 1"], texts.str.lower().map({"true": "1", "false": "0"})
     if texts.str.endswith("%").all():
         notes.append("percentages, 85% is 85")
         texts = texts.str[:-1]
-    if all(map(_COMMA.fullmatch, texts)) and texts.str.contains(",").any():
+    if texts.str.fullmatch(_COMMA).all() and texts.str.contains(",").any():
         notes.append("decimal commas")
         texts = texts.str.replace(",", ".")
     read = iter(texts)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.scores.columns import TEXTS
 from toolkit.stats.inference.run_table import WHOLE
 from toolkit.store.frame_files import KINDS
 from toolkit.words import DIMENSIONS, one_line
@@ -87,11 +88,9 @@ def _judgements(rows: pd.DataFrame, dimensions: Sequence[str], name: str) -> pd.
     reasons = pd.Series(None, judged.index, "object").mask(judged["composite"].isna(), PARTIAL)
     reasons = reasons.mask(failed, "no score")
     return judged.assign(
-        study=name, prompt_id=judged["base"], judge_model=judged["judge"], related=False, focus="off", reference=False,
-        failed=failed,
+        **TEXTS["judgement"], study=name, prompt_id=judged["base"], judge_model=judged["judge"], failed=failed,
         failure=judged["failure"].where(judged["failure"].notna(), reasons).where(reasons.notna(), None),
-        composite_strict=judged["composite"], zeros=0, expected_composite=np.nan,
-        **dict.fromkeys(("aud_cost", "latency_ms", "input_tokens", "output_tokens"), np.nan),
+        composite_strict=judged["composite"], **dict.fromkeys(TEXTS["absent"]["judgement"], np.nan),
         call_id=judged["run_id"] + " / " + judged["judge"] + " / " + judged["judge_repeat"].astype(str),
     )  # fmt: skip
 
@@ -110,9 +109,9 @@ def _runs(
     reasons = judgements.groupby("run_id")["failure"].first()
     tokens = pd.to_numeric(runs["output_tokens"], errors="coerce")
     table = runs.join(means).assign(
-        study=name, prompt_id=runs["base"], category=None, status="succeeded", excluded=False, defect=None,
+        **TEXTS["run"], study=name, prompt_id=runs["base"], **dict.fromkeys(TEXTS["absent"]["run"]),
         failure=reasons.reindex(runs.index).where(~judged, None), judge_count=counting, judged=judged,
-        composite_std=spread.reindex(runs.index).where(judged), zeros=0, total_tokens=tokens, tokens_estimated=False,
+        composite_std=spread.reindex(runs.index).where(judged), total_tokens=tokens,
         output_tokens=tokens, aud_cost=pd.to_numeric(runs["aud_cost"], errors="coerce"), judge_aud_cost=np.nan,
     )  # fmt: skip
     table["composite_strict"] = table["composite"]

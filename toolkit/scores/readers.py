@@ -8,15 +8,17 @@ import json
 import re
 import zipfile
 import zlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import count, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
+from pyarrow import parquet
 
 from toolkit.errors import InputError
 from toolkit.files.digests import sha256_hex
@@ -31,6 +33,7 @@ from toolkit.scores.columns import (
     is_filled,
     number_for,
     parse_score,
+    score_number,
     several_names,
 )
 from toolkit.words import LENGTH_ARMS, choices, one_line
@@ -69,14 +72,14 @@ def json_text(value: Any) -> str:
 
 
 @contextmanager
-def reading(path: Path, location: str, writer: str) -> Iterator[None]:
+def reading(path: Path, location: str = "") -> Iterator[None]:
     """Say in one line where a file is not as its writer writes it, whatever of its shape is wrong."""
     try:
         yield
     except (*DAMAGED_ZIP, RecursionError, ArithmeticError, pa.ArrowException) as error:
         reason = one_line(f"{type(error).__name__}: {error}", 200)
         raise InputError(
-            f"{path}{location}: cannot {writer} ({reason}); correct it, or write it again"
+            f"{path}{location}: cannot be read as scores ({reason}); correct it, or write it again"
         ) from None
 
 
@@ -118,7 +121,7 @@ def read_files(files: Iterable[Path], metric: str | None, values: Values) -> lis
     for path in files:
         if not path.is_file():
             raise InputError(f"{path}: no such file; {similar_file(path)}give a table or a log of scores")
-        with reading(path, "", "be read as scores"):
+        with reading(path):
             tables.append(_read_file(path, metric, values))
         tables[-1].source = str(path)
     groups = defaultdict(list)
@@ -140,7 +143,14 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
     """Read one file of scores by what is in it; an unknown kind is one line that names those that are known."""
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        return _parquet(path)
+        rows_claimed = parquet.ParquetFile(path).metadata.num_rows
+        if rows_claimed > _MOST_ROWS:
+            raise InputError(
+                f"{path}: has {rows_claimed:,} rows, more than the {_MOST_ROWS:,} that are read; split it"
+            )
+        frame = pd.read_parquet(path)
+        # Items that somebody made the index are a column like the others.
+        return _table(frame.reset_index() if any(frame.index.names) else frame)
     header = next(csv_records(path, table_text(path)), (1, []))[1] if suffix == ".csv" else []
     if any(re.match(r"\[[^\]]+\] \S", name) for name in header):  # a column of replies: [provider] prompt
         raise InputError(f"{path}: is a table of promptfoo, without its tests and errors; {_EXPORT}")
@@ -171,18 +181,6 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
         f"{path}: is no table of scores (.csv, .tsv, .xlsx, .parquet, .jsonl), log of inspect_ai (.eval, .json), "
         "samples of lm-eval (samples_*.jsonl) or results of promptfoo (.json)"
     )
-
-
-def _parquet(path: Path) -> Read:
-    from pyarrow import parquet
-
-    rows = parquet.ParquetFile(path).metadata.num_rows
-    if rows > _MOST_ROWS:
-        raise InputError(f"{path}: has {rows:,} rows, more than the {_MOST_ROWS:,} that are read; split it")
-    frame = pd.read_parquet(path)
-    if any(frame.index.names):  # items that somebody made the index are a column like the others
-        frame = frame.reset_index()
-    return _table(frame)
 
 
 def _table(rows: pd.DataFrame, unit: str = "row", lines: list[int] | None = None) -> Read:
@@ -242,17 +240,11 @@ def _lm_eval(
     notes += [f"{several_names(lists)}: no number a document, not taken"] if lists else []
     filters = list(dict.fromkeys(str(row.get("filter")) for _, row in numbered))
     notes += [f"filter {filters[0]} taken, not {several_names(filters[1:])}"] if filters[1:] else []
-    documents, scores = [], []
+    bases, scores = [], []
     for line, row in samples.items():
-        with reading(path, f", line {line}", "be read as a sample of lm-eval"):
-            documents.append(checked_name(row["doc_id"], "doc_id"))
+        with reading(path, f", line {line}"):
+            bases.append(f"{task or path.stem}/{checked_name(row['doc_id'], 'doc_id')}")
             scores.append(parse_score(number_for(row.get(selected), values), selected))
-    document, times = Counter(documents).most_common(1)[0]
-    if times > 1:
-        raise InputError(
-            f"{path}: document {document} is there {times} times under one filter; keep one line a document"
-        )
-    bases = [f"{task or path.stem}/{document}" for document in documents]
     frame = pd.DataFrame({"base": bases, "model": model, "score": scores}, index=list(samples))
     return Read(frame, "samples of lm-eval", notes, unit="line")
 
@@ -269,82 +261,76 @@ def _promptfoo(path: Path, results: Any, metric: str | None) -> Read:
     if metric is not None and metric not in names:
         raise InputError(f"{path}: has no metric {metric}; it has {several_names(names) or 'none'}")
     rows = []
-    prompts: dict[str, dict[tuple[Any, Any], int]] = {}
     for number, result in enumerate(listed, 1):
-        with reading(path, f", result {number}", "be read as promptfoo writes it"):
+        with reading(path, f", result {number}"):
             for index in ("testIdx", "promptIdx"):
                 checked_count(table(result, "the result").get(index) or 0, index)
             provider, prompt = result.get("provider"), mapping(result.get("prompt"))
-            label = provider.get("label") or provider.get("id") if isinstance(provider, Mapping) else provider
-            failure = _failure(result)
+            name = provider.get("label") or provider.get("id") if isinstance(provider, Mapping) else provider
+            label, failure = prompt.get("label") or prompt.get("display"), _failure(result)
             value = result["score"] if metric is None else mapping(result.get("namedScores")).get(metric)
             row = {
-                "model": checked_name(label, "provider"),
-                "test": _test_key(result),
-                "prompt": (prompt.get("label") or prompt.get("display"), result.get("promptIdx")),
+                "model": checked_name(name, "provider"),
+                "label": label,
+                "prompt": json_text([label, result.get("promptIdx")]),
                 "score": None if failure else parse_score(value, metric or "score"),
                 "failure": failure,
                 "index": result.get("testIdx"),
             }
-            numbers = prompts.setdefault(row["model"], {})
-            numbers.setdefault(row["prompt"], len(numbers) + 1)
-        rows.append(row)
-    _name_tests(rows)
-    repeats = defaultdict[Any, Iterator[int]](count)
-    for row in sorted(rows, key=lambda row: row["index"] or 0):
-        numbers = prompts[row["model"]]
-        labels = {label for label, _ in numbers}
-        if len(numbers) > 1:
-            short = all(isinstance(label, str) and len(label) <= _PROMPT for label in labels)
-            is_label = short and len(labels) == len(numbers)
-            row["model"] += f", {row['prompt'][0]}" if is_label else f", prompt {numbers[row['prompt']]}"
-        row["repeat"] = next(repeats[row["base"], row["model"]])
+        rows.append(row | _test_key(result))
+    frame = pd.DataFrame(rows, index=range(1, len(rows) + 1), dtype="object")
+    frame["base"] = _test_names(frame)
+    models = frame.groupby("model")
+    most = models["prompt"].nunique().max()
+    frame["model"] = pd.concat([_model_names(group) for _, group in models])
+    in_order = frame.assign(index=frame["index"].fillna(0)).sort_values("index", kind="stable")
+    frame["repeat"] = in_order.groupby(["base", "model"]).cumcount()
     notes = ["costs of promptfoo are in USD and were not taken"]
-    if (most := max(map(len, prompts.values()))) > 1:
+    if most > 1:
         notes.append(f"{most} prompts: each with its provider is a model")
-    if last := max(row["repeat"] for row in rows):
+    if last := frame["repeat"].max():
         notes.append(
             f"tests with the same variables are repeats of one item: up to {last + 1} an item and model"
         )
-    if graders := sum((row["failure"] or "").startswith("the grader") for row in rows):
+    if graders := frame["failure"].str.startswith("the grader", na=False).sum():
         notes.append(f"{graders} of {len(rows)} scores are missing because their grader failed")
     columns = ["base", "model", "repeat", "score", "failure"]
-    frame = pd.DataFrame(rows, index=range(1, len(rows) + 1), columns=columns)
-    return Read(frame, "results of promptfoo", notes, unit="result")
+    return Read(frame[columns], "results of promptfoo", notes, unit="result")
 
 
-def _test_key(result: Json) -> tuple[str, str]:
+def _model_names(results: pd.DataFrame) -> pd.Series:
+    """Return the model of each result of a provider: where it has several prompts, each of them makes one."""
+    numbers, prompts = pd.factorize(results["prompt"])
+    labels = results["label"][~results["prompt"].duplicated()]
+    if len(prompts) == 1:
+        return results["model"]
+    are_names = all(isinstance(label, str) and len(label) <= _PROMPT for label in labels)
+    numbered = pd.Series(numbers + 1, results.index).map("prompt {}".format)
+    return results["model"] + ", " + (results["label"] if are_names and labels.is_unique else numbered)
+
+
+def _test_key(result: Json) -> dict[str, str]:
     """Return what tells a test from others and its variables as text; both are empty where nothing tells it."""
     case = mapping(result.get("testCase"))
     variables = {
-        name: value
+        name: json_text(value)
         for name, value in (mapping(result.get("vars")) or mapping(case.get("vars"))).items()
         if not name.startswith("_") and name != "sessionId"  # promptfoo fills them anew in each repeat
     }
     identity = [variables, case.get("description"), case.get("assert")]
-    texts = [
-        json_text(value) if len(variables) == 1 else f"{name}={json_text(value)}"
-        for name, value in variables.items()
-    ]
-    return json.dumps(identity, sort_keys=True) if any(identity) else "", ", ".join(texts)
+    texts = [text if len(variables) == 1 else f"{name}={text}" for name, text in variables.items()]
+    return {"key": json_text(identity) if any(identity) else "", "text": ", ".join(texts)}
 
 
-def _name_tests(rows: Rows) -> None:
-    """Name the item of each row by the variables of its test; a mark is added where that is no name of its own."""
-    names = defaultdict(set)
-    for row in rows:
-        key, text = row["test"]
-        names[one_line(text, 60)].add(key)
-    orders = defaultdict[Any, Iterator[int]](count)
-    for row in rows:
-        key, text = row["test"]
-        name = one_line(text, 60)
-        if not key:  # nothing tells tests apart but their order
-            order = next(orders[row["model"], row["prompt"]])
-            name = f"test {order if row['index'] is None else row['index']}"
-        elif not name or name != text or len(names[name]) > 1:
-            name = f"{name or 'test'} [{sha256_hex(key)[:8]}]"
-        row["base"] = name
+def _test_names(tests: pd.DataFrame) -> pd.Series:
+    """Return the item of each test: its variables, with a mark where they are no name of its own, else its number."""
+    names = tests["text"].map(lambda text: one_line(text, 60))
+    shared = tests.groupby(names)["key"].transform("nunique") > 1
+    marks = tests["key"].map(lambda key: f" [{sha256_hex(key)[:8]}]")
+    named = names.mask(shared | (names != tests["text"]) | (names == ""), names.replace("", "test") + marks)
+    is_untold = tests["key"] == ""
+    order = tests[is_untold].groupby(["model", "prompt"]).cumcount()
+    return named.mask(is_untold, "test " + tests["index"].fillna(order).astype(str))
 
 
 def _failure(result: Json) -> str | None:
@@ -363,23 +349,20 @@ def _failure(result: Json) -> str | None:
     return None
 
 
-def _inspect_members(path: Path) -> tuple[Any, Iterator[Any]]:
-    """Return the head of a log that is a zip, and its samples one after the other; each is let go when it was read."""
-    with reading(path, "", "be read as a whole log of inspect_ai"), zipfile.ZipFile(path) as file:
-        listed = file.namelist()
-        names = sorted(name for name in listed if name.startswith("samples/"))
-        head = "header.json" if "header.json" in listed else "_journal/start.json"
-        start = {"status": "started", **table(parsed(json.loads, _member(path, file, head)), head)}
-        if "reductions.json" in listed:
-            start["reductions"] = parsed(json.loads, _member(path, file, "reductions.json"))
-        samples = []
-        for name in names:
-            with reading(path, f", {one_line(name, CUT)}", "be read as a whole log of inspect_ai"):
-                sample = parsed(json.loads, _member(path, file, name))
-                # Of a sample what is read of it: its messages and events are most of a log.
+def _inspect_members(path: Path) -> tuple[Any, list[Any]]:
+    """Return the head of a log that is a zip, and of each sample what is read of it; most of a log is let go."""
+    with zipfile.ZipFile(path) as file:
+        names, samples = file.namelist(), []
+        head = "header.json" if "header.json" in names else "_journal/start.json"
+        log = {"status": "started", **table(parsed(json.loads, _member(path, file, head)), head)}
+        if "reductions.json" in names:
+            log["reductions"] = parsed(json.loads, _member(path, file, "reductions.json"))
+        for name in sorted(name for name in names if name.startswith("samples/")):
+            with reading(path, f", {one_line(name, CUT)}"):
+                sample = table(parsed(json.loads, _member(path, file, name)), "the sample")
                 fields = ("id", "epoch", "scores", "error", "invalidation")
-                samples.append({field: table(sample, "the sample").get(field) for field in fields})
-    return start, iter(samples)
+                samples.append({field: sample.get(field) for field in fields})
+    return log, samples
 
 
 def _member(path: Path, file: zipfile.ZipFile, name: str) -> bytes:
@@ -401,39 +384,36 @@ def _member(path: Path, file: zipfile.ZipFile, name: str) -> bytes:
 
 def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, values: Values) -> Read:
     """Return a log of inspect_ai: a scorer is a judge, an epoch a repeat, a key of a score a dimension."""
-    with reading(path, "", "be read as a log of inspect_ai"):
-        head = table(log["eval"], "eval")
-        task = checked_name(head.get("task", path.stem), "task")
-        model = checked_name(head.get("model", "model"), "model")
-        config = mapping(head.get("config"))
-        epochs = checked_count(config.get("epochs") or 1, "epochs")
-        reducers = [str(name) for name in config.get("epochs_reducer") or ()] if epochs > 1 else []
-        reducer = "mean" if "mean" in reducers else next(iter(reducers), "mean")
-        if reducer != "mean":
-            samples, epochs = _reduced(log, reducer), 1
-        identifiers = mapping(head.get("dataset")).get("sample_ids") or []
-        bases = [f"{task}/{checked_name(identifier, 'id')}" for identifier in identifiers]
-        if len(bases) * epochs > _MOST_SAMPLES:
-            raise ValueError(f"{len(bases)} samples of {epochs} epochs are more than {_MOST_SAMPLES:,}")
-        numbered = enumerate(samples, 1)
-    rows: list[dict[str, Any]] = []
-    scores: list[dict[str, Any]] = []
-    for number, sample in numbered:
-        with reading(path, f", sample {number}", "be read as inspect_ai writes it"):
+    head = table(log["eval"], "eval")
+    task = checked_name(head.get("task", path.stem), "task")
+    model = checked_name(head.get("model", "model"), "model")
+    config = mapping(head.get("config"))
+    epochs = checked_count(config.get("epochs") or 1, "epochs")
+    reducers = [str(name) for name in config.get("epochs_reducer") or ()] if epochs > 1 else []
+    reducer = "mean" if "mean" in reducers else next(iter(reducers), "mean")
+    if reducer != "mean":
+        samples, epochs = _reduced(log, reducer), 1
+    identifiers = mapping(head.get("dataset")).get("sample_ids") or []
+    bases = [f"{task}/{checked_name(identifier, 'id')}" for identifier in identifiers]
+    if len(bases) * epochs > _MOST_SAMPLES:
+        raise ValueError(f"{len(bases)} samples of {epochs} epochs are more than {_MOST_SAMPLES:,}")
+    rows: Rows = []
+    for number, sample in enumerate(samples, 1):
+        with reading(path, f", sample {number}"):
             epoch = table(sample, "the sample").get("epoch")
             failed = _FAILED if sample.get("error") else None
+            scores = table(sample.get("scores") or {}, "scores").items()
             row = {
                 "base": f"{task}/{checked_name(sample['id'], 'id')}",
                 "model": model,
                 "repeat": max(checked_count(1 if epoch is None else epoch, "epoch") - 1, 0),
                 "failure": _INVALID if sample.get("invalidation") else failed,
+                "scores": {
+                    name: part.get("value") if isinstance(part, Mapping) else part for name, part in scores
+                },
             }
-            by_scorer = table(sample.get("scores") or {}, "scores").items()
-            scores.append(
-                {name: part.get("value") if isinstance(part, Mapping) else part for name, part in by_scorer}
-            )
             rows.append(row)
-    scorers = list(dict.fromkeys(judge for by_scorer in scores for judge in by_scorer))
+    scorers = list(dict.fromkeys(judge for row in rows for judge in row["scores"]))
     notes = [f"task {task}" + (f"; scorers as judges: {several_names(scorers)}" if len(scorers) > 1 else "")]
     status = log.get("status")
     if status != "success":
@@ -444,27 +424,24 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
             "run the rest (inspect eval-retry) or score it (inspect score) first"
         )
     for reason, fault in ((_FAILED, "have an error besides scores"), (_INVALID, "were made invalid")):
-        scored = zip(rows, scores, strict=True)
-        if lost := [row["base"] for row, by_scorer in scored if row["failure"] == reason and by_scorer]:
+        if lost := [row["base"] for row in rows if row["failure"] == reason and row["scores"]]:
             several = f"{len(lost)} of {len(rows)} samples {fault}"
             notes.append(f"{several}: they are missing, not scored ({several_names(lost)})")
     reason = f"never run: status {status}"
     if reducer != "mean":
         reason = "no value of its epochs"
         notes.append(f"epochs are reduced by {one_line(reducer, CUT)}, as inspect_ai did")
-    planned, present = product(bases, range(epochs)), {(row["base"], row["repeat"]) for row in rows}
-    absent = [
-        {"base": base, "model": model, "repeat": repeat, "failure": reason}
-        for base, repeat in planned
-        if (base, repeat) not in present
+    present = {(row["base"], row["repeat"]) for row in rows}
+    absent = [planned for planned in product(bases, range(epochs)) if planned not in present]
+    rows += [
+        {"base": base, "model": model, "repeat": repeat, "failure": reason, "scores": {}}
+        for base, repeat in absent
     ]
     if absent:
         notes.append(f"{len(absent)} of {len(bases) * epochs} samples are missing: {reason}")
     if others := [name for name in reducers if name != reducer]:
         notes.append(f"numbers of {several_names(others)} are not taken")
-    rows, scores = rows + absent, scores + [{}] * len(absent)
-    columns = _columns(path, rows, scores, scorers, metric)
-    numbers, letters = _numbers(path, rows, columns, values, notes)
+    numbers = _numbers(path, rows, _columns(path, rows, scorers, metric), values, notes)
     frame = pd.DataFrame(
         # A scorer that gave a sample no score has one that is missing, of each of its parts.
         [
@@ -474,71 +451,58 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         ],
         index=[number for number in range(1, len(rows) + 1) for _ in numbers],
     )
-    if not any(part for _, part in numbers):
-        frame = frame.drop(columns="dimension")
-    if letters:
-        notes.append("C is 1, P .5, I and N 0, as inspect_ai counts them")
-    return Read(frame, _INSPECT, notes, unit="sample", settings=_settings(log, head), task=task)
+    unused = ["scores"] if any(part for _, part in numbers) else ["scores", "dimension"]
+    settings = _settings(log, head)
+    return Read(frame.drop(columns=unused), _INSPECT, notes, unit="sample", settings=settings, task=task)
 
 
 _Columns = dict[tuple[str, str | None], list[Any]]
 """A value for each sample, by the scorer and the key of its scores that they are of."""
 
 
-def _columns(path: Path, rows: Rows, scores: Rows, scorers: Sequence[str], metric: str | None) -> _Columns:
+def _columns(path: Path, rows: Rows, scorers: Sequence[str], metric: str | None) -> _Columns:
     """Return the values of each scorer, or of the one that is named; those of samples that failed are missing."""
     columns: _Columns = {}
     for judge in scorers:
-        values = [by_scorer.get(judge) for by_scorer in scores]
-        usable = [None if row["failure"] else value for row, value in zip(rows, values, strict=True)]
-        keyed = [
-            value
-            for value in (usable if any(map(is_filled, usable)) else values)
-            if isinstance(value, Mapping)
-        ]
-        for key in dict.fromkeys(str(key) for value in keyed for key in value) or (None,):
-            columns[judge, key] = usable
-    keys = dict.fromkeys(key for _, key in columns)
-    metrics = [*scorers, *(key or "score" for key in keys if len(keys) > 1 or key)]
+        values = [None if row["failure"] else row["scores"].get(judge) for row in rows]
+        keys = dict.fromkeys(key for value in values if isinstance(value, Mapping) for key in value)
+        for key in keys or (None,):
+            columns[judge, key] = values
+    every_key = dict.fromkeys(key for _, key in columns)
+    metrics = [*scorers, *(key or "score" for key in every_key if len(every_key) > 1 or key)]
     if metric not in (None, *metrics):
         raise InputError(f"{path}: has no scorer {metric}; it has {several_names(metrics)}")
     selected = {}
-    for (judge, key), column in columns.items():
+    for (judge, key), values in columns.items():
         if metric not in (None, judge, key or "score"):
             continue
-        for number, value in enumerate(column, 1):
+        selected[judge, key] = [value.get(key) if isinstance(value, Mapping) else value for value in values]
+        for number, value in enumerate(values, 1):
             if key is not None and is_filled(value) and not isinstance(value, Mapping):
                 raise InputError(
                     f"{path}, sample {number}: {judge} has the value {one_line(repr(value), CUT)} and in other samples "
                     "one for each of several keys; take another scorer (--metric NAME)"
                 )
-        selected[judge, key] = [value.get(key) if isinstance(value, Mapping) else value for value in column]
     return selected
 
 
-def _numbers(
-    path: Path, rows: Rows, columns: _Columns, values: Values, notes: list[str]
-) -> tuple[_Columns, bool]:
-    """Return columns as numbers, without those of texts beside numbers, and whether letters of inspect_ai are read."""
-    parsed: _Columns = {}
+def _numbers(path: Path, rows: Rows, columns: _Columns, values: Values, notes: list[str]) -> _Columns:
+    """Return columns as numbers, without those of texts beside numbers."""
+    numbers: _Columns = {}
     odd: dict[tuple[str, str | None], int] = {}
     letters = False
     for key, column in columns.items():
-        numbers = [number_for(cell, values) for cell in column]
+        worths = [number_for(cell, values) for cell in column]
         # C among other grades is no "correct".
-        pairs = list(zip(column, numbers, strict=True))
         graded = any(
-            isinstance(cell, str) and value is not None and value is not cell for cell, value in pairs
+            isinstance(cell, str) and worth is not None and worth is not cell
+            for cell, worth in zip(column, worths, strict=True)
         )
-        parsed[key] = []
-        for at, value in enumerate(numbers):
-            try:
-                parsed[key].append(parse_score(value, "", letters=not graded))
-            except ValueError:
-                odd[key] = at
-                break
+        numbers[key] = [score_number(worth, letters=not graded) for worth in worths]
+        if (infinite := np.isinf(np.array(numbers[key], dtype=float))).any():
+            odd[key] = int(infinite.argmax())
         else:
-            letters |= any(isinstance(value, str) and value.strip() in LETTERS for value in numbers)
+            letters |= any(isinstance(worth, str) and worth.strip() in LETTERS for worth in worths)
     for (judge, part), at in odd.items():
         column, label = columns[judge, part], f"{judge}, {part}" if part else judge
         cell, filled = column[at], [cell for cell in column if is_filled(cell)]
@@ -548,7 +512,7 @@ def _numbers(
                 f"{label} is text ({one_line(repr(cell), CUT)} in sample {at + 1}) and was not taken; "
                 "--values TEXT=NUMBER says what it is worth"
             )
-            del parsed[judge, part]
+            del numbers[judge, part]
             continue
         hint = " ".join(f"{one_line(text, 20)}=NUMBER" for text in list(dict.fromkeys(texts))[:9])
         advice = f"say what each is worth (--values {hint}), or " if isinstance(cell, str) else ""
@@ -556,7 +520,9 @@ def _numbers(
             f"{path}, sample {at + 1} ({one_line(rows[at]['base'], CUT)}, epoch {rows[at]['repeat'] + 1}): the value "
             f"of {label}, {one_line(repr(cell), CUT)}, is no number; {advice}take another scorer (--metric NAME)"
         )
-    return parsed, letters
+    if letters:
+        notes.append("C is 1, P .5, I and N 0, as inspect_ai counts them")
+    return numbers
 
 
 def _reduced(log: Json, reducer: str) -> list[dict[str, Any]]:
@@ -576,8 +542,8 @@ def _reduced(log: Json, reducer: str) -> list[dict[str, Any]]:
 
 def _settings(log: Json, head: Json) -> dict[str, str]:
     """Return how a model answered: two logs of it and a task that differ in this are two methods."""
-    plan, steps = mapping(log.get("plan")), mapping(log.get("plan")).get("steps")
-    solvers = [mapping(step).get("solver") for step in steps] if isinstance(steps, list) else []
+    plan = mapping(log.get("plan"))
+    solvers = [mapping(step).get("solver") for step in plan.get("steps") or ()]
     limits = {n: value for n, value in mapping(head.get("config")).items() if n.endswith("_limit")}
     settings = {
         **mapping(plan.get("config")),

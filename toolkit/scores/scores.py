@@ -1,43 +1,30 @@
 """`Scores`: anybody's scores as a tidy frame, with the analyses, figures and bundle of a study."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from toolkit.analyses import BY_JUDGES, BY_KEY, BY_LENGTH, PAIRWISE
 from toolkit.analyses.answers import Analyses
 from toolkit.errors import InputError
 from toolkit.files.digests import sha256_of
+from toolkit.report.figure import About, about_scores
+from toolkit.report.manifest import scores_manifest
+from toolkit.report.show import lines_html
 from toolkit.reporting import Reported
+from toolkit.scores import columns as cells
+from toolkit.scores.columns import MEANING, TEXTS, Read, parse_values
+from toolkit.scores.frames import make_frames
+from toolkit.scores.readers import read_files
 from toolkit.words import Summary, counted, one_line
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from toolkit.report.figure import About
-    from toolkit.scores.columns import Read
-    from toolkit.thesis.methods import Evidence
-
-_OF_STUDIES = (
-    "length_and_information",
-    "required_elements",
-    "hallucination",
-    "focus",
-    "reference_effect",
-    "judge_weighting",
-)
-_STUDIES_ONLY = (*_OF_STUDIES, *BY_KEY, *PAIRWISE)
-_COLUMN_OF = {
-    "length_bin": (BY_LENGTH, "length_bin (S, M, L)"),
-    "output_tokens": (("length_bias",), "output_tokens"),
-    "dimension": (("dimension_profile",), "dimension"),
-    "aud_cost": (("pareto",), "aud_cost (AUD)"),
-}
-"""Questions that a column answers, and how it is called."""
+_STUDIES_ONLY = (*TEXTS["questions"]["studies_only"], *BY_KEY, *PAIRWISE)
+_NEEDED: Mapping[str, Sequence[str]] = {"length_bin": BY_LENGTH, **TEXTS["questions"]["needed"]}
+"""Questions that a column answers."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _SUFFIXES = re.compile(r"(\.(csv|tsv|xlsx|parquet|jsonl|json|eval))+$", re.IGNORECASE)
 
@@ -95,15 +82,13 @@ class Scores(Reported):
         metric: str | None = None,
         output: Path | str | None = None,
     ) -> None:
-        from toolkit.scores import columns as cells
-        from toolkit.scores.columns import Read
-        from toolkit.scores.frames import make_frames
-
         if not _NAME.fullmatch(name):  # it becomes a folder, and a label of LaTeX
             raise InputError(f"scores {name!r}: name them by letters, digits, '.', '-' and '_', 80 at most")
         tables = frame
         if not isinstance(tables, list):
-            tables = [Read(tables.set_axis(range(1, len(tables) + 1)), "a table", tidy=False, source=name)]
+            tables = [
+                cells.Read(tables.set_axis(range(1, len(tables) + 1)), "a table", tidy=False, source=name)
+            ]
         self.sources: dict[str, str] = {}
         source = ", ".join(read.source for read in tables)
         rows, self.taken, self.left, notes = cells.tidy(tables, columns or {}, judges, metric)
@@ -116,14 +101,10 @@ class Scores(Reported):
             raise InputError(f"{source}: no row has a score; there is nothing to analyse")
         if scale is None:
             cells.check_ranges(checked, source)
-        self._name, self.given_scale = name, scale is not None
+        self.name, self.given_scale = name, scale is not None
         self.scale = scale or cells.usual_scale(checked["score"])
-        if self.scale[0] >= self.scale[1]:
-            raise InputError(
-                f"{name}: scale {self.scale[0]:g} to {self.scale[1]:g} is none; give its low end first"
-            )
         cells.check_scale(checked["score"], self.scale, rows, source)
-        self._output = Path(output) if output is not None else Path("results") / name
+        self.output = Path("results") / name if output is None else Path(output)
         self.notes = tuple(dict.fromkeys(notes))
         *frames, self.dimensions_scored = make_frames(checked, name, source)
         self._runs, self._judgements, self._human = frames
@@ -135,13 +116,10 @@ class Scores(Reported):
         cls,
         *paths: str | Path | Sequence[str | Path],
         name: str | None = None,
-        scale: tuple[float, float] | None = None,
-        columns: Mapping[str, str] | None = None,
-        judges: Sequence[str] = (),
         values: Mapping[Any, Any] | None = None,
         metric: str | None = None,
-        output: Path | str | None = None,
-    ) -> Scores:
+        **settings: Any,
+    ) -> "Scores":
         """Read scores from files: tables, logs of inspect_ai, lm-eval and promptfoo.
 
         Parameters
@@ -152,26 +130,22 @@ class Scores(Reported):
         metric
             Metric of lm-eval or promptfoo, scorer of inspect_ai or key of its score, dimension or judge of a table to
             take; the first metric and all others by default.
-        name, scale, columns, judges, values, output
+        name, values
             As of `Scores`; the name is that of the first file by default.
+        **settings
+            ``scale``, ``columns``, ``judges`` and ``output``, as of `Scores`.
 
         Raises
         ------
         InputError
             When a file cannot be read as scores; the line says where and what to do.
         """
-        from toolkit.scores.columns import parse_values
-        from toolkit.scores.readers import read_files
-
         listed = [[item] if isinstance(item, str | Path) else item for item in paths]
         files = [Path(path) for group in listed for path in group]
         if not files:
             raise InputError("scores: no file is named; give one or more")
         tables = read_files(files, metric, parse_values(values or {}))
-        scores = cls(
-            tables, name=name or _plain(files[0]), scale=scale, columns=columns, judges=judges, values=values,
-            metric=metric, output=output,
-        )  # fmt: skip
+        scores = cls(tables, name=name or _plain(files[0]), values=values, metric=metric, **settings)
         scores.sources = {file.name: sha256_of(file) for file in files}
         return scores
 
@@ -185,24 +159,11 @@ class Scores(Reported):
         return f"Scores {self.name!r}: {', '.join(counts)}, scale {self.scale[0]:g}-{self.scale[1]:g}"
 
     def _repr_html_(self) -> str:
-        from toolkit.report.show import lines_html
-
         return lines_html(self.summary().text.splitlines())
 
-    @property
-    def name(self) -> str:
-        """Name of the scores."""
-        return self._name
-
-    @property
-    def output(self) -> Path:
-        """Folder of figures and tables."""
-        return self._output
-
-    @property
-    def note(self) -> str:
-        """What every caption says besides its numbers."""
-        return ""
+    name, output, note = "", Path(), ""
+    """In captions and file names; folder of figures and tables; what every caption says besides its numbers."""
+    _inapplicable = _STUDIES_ONLY
 
     def runs(self, **_: Any) -> pd.DataFrame:
         """Return one row an answer, with the mean of its judges under ``composite``."""
@@ -216,10 +177,6 @@ class Scores(Reported):
         """Return one row a rating by a person, where judges and people are told apart."""
         return self._human.copy()
 
-    @property
-    def _inapplicable(self) -> Collection[str]:
-        return _STUDIES_ONLY
-
     @cached_property
     def unanswerable(self) -> Mapping[str, str]:
         """Questions that these scores cannot answer, by the name of the analysis, with the reason."""
@@ -231,9 +188,11 @@ class Scores(Reported):
             reasons |= dict.fromkeys(BY_JUDGES, f"{lack}: agreement is not estimable")
         elif (runs["judge_count"] < 2).all():
             reasons |= dict.fromkeys(BY_JUDGES, "no answer has two judges: agreement is not estimable")
-        for column, (questions, meaning) in _COLUMN_OF.items():
+        for column, questions in _NEEDED.items():
             if column not in columns:
-                reasons |= dict.fromkeys(questions, f"no column {meaning}")
+                reasons |= dict.fromkeys(
+                    questions, f"no column {TEXTS['questions']['called'].get(column, column)}"
+                )
         if runs["model"].nunique() < 2:
             reasons["compare_models"] = "one model" if "model" in columns else "no column model"
         if not len(self._human):
@@ -242,8 +201,6 @@ class Scores(Reported):
 
     def summary(self) -> Summary:
         """Return what each column was taken for, and which questions can be answered and which not, and why."""
-        from toolkit.scores.columns import MEANING
-
         runs = self._runs
         missing = int((~runs["judged"]).sum())
         scale_note = "" if self.given_scale else ", told from the scores"
@@ -282,25 +239,17 @@ class Scores(Reported):
         )
 
     def _figure_context(self, frames: Analyses) -> About:
-        from toolkit.report.figure import about_scores
-
         return about_scores(frames, self.note)
 
     def _methods(
-        self,
-        frames: Analyses,
-        manifest: dict[str, Any],
-        evidence: Evidence,
-        folder: Path,
+        self, frames: Analyses, manifest: dict[str, Any], evidence: Any, folder: Path
     ) -> tuple[Any, list[Path]]:
-        from toolkit.thesis.methods import scores_section
+        from toolkit.thesis.methods import scores_section  # a room that may not be there
 
         return scores_section(frames, manifest, evidence), []
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: files and hashes, what columns were taken for, scale, parameters, and versions."""
-        from toolkit.report.manifest import scores_manifest
-
         settings = {"columns": self.taken, "scale": list(self.scale), "notes": list(self.notes)}
         return scores_manifest(self.name, self.sources, settings, parameters)
 
