@@ -116,9 +116,12 @@ class Scores(Reported):
         cls,
         *paths: str | Path | Sequence[str | Path],
         name: str | None = None,
+        scale: tuple[float, float] | None = None,
+        columns: Mapping[str, str] | None = None,
+        judges: Sequence[str] = (),
         values: Mapping[Any, Any] | None = None,
         metric: str | None = None,
-        **settings: Any,
+        output: Path | str | None = None,
     ) -> "Scores":
         """Read scores from files: tables, logs of inspect_ai, lm-eval and promptfoo.
 
@@ -130,10 +133,8 @@ class Scores(Reported):
         metric
             Metric of lm-eval or promptfoo, scorer of inspect_ai or key of its score, dimension or judge of a table to
             take; the first metric and all others by default.
-        name, values
+        name, scale, columns, judges, values, output
             As of `Scores`; the name is that of the first file by default.
-        **settings
-            ``scale``, ``columns``, ``judges`` and ``output``, as of `Scores`.
 
         Raises
         ------
@@ -145,7 +146,10 @@ class Scores(Reported):
         if not files:
             raise InputError("scores: no file is named; give one or more")
         tables = read_files(files, metric, parse_values(values or {}))
-        scores = cls(tables, name=name or _plain(files[0]), values=values, metric=metric, **settings)
+        scores = cls(
+            tables, name=name or _plain(files[0]), scale=scale, columns=columns, judges=judges, values=values,
+            metric=metric, output=output,
+        )  # fmt: skip
         scores.sources = {file.name: sha256_of(file) for file in files}
         return scores
 
