@@ -27,6 +27,11 @@ UNCORRECTED = "The intervals are not corrected for their number"
 NO_INTERVALS = "no intervals"
 
 
+def text_of(name: str, variant: str = "") -> dict[str, str]:
+    """Return the sentences of a figure, or of an analysis of one's own; those of a variant replace its own."""
+    return {**TEXTS.get(name, TEXTS["own"]), **TEXTS.get(variant, {})}
+
+
 @dataclass(frozen=True)
 class Context:
     """What the captions of one study share: source, what is missing, lengths, and ends of caption and notes."""

@@ -19,11 +19,11 @@ from toolkit.report import captions
 from toolkit.report.blocks import Grid, Picture, Shown
 from toolkit.report.escape import readable
 from toolkit.report.show import PNG_DPI, Files, picture_html, plain_text
-from toolkit.report.style import ModelStyle, is_wide, message_figure, model_styles, thesis_style
+from toolkit.report.style import ModelStyle, is_wide, message_figure, model_styles, thesis_style, values_of
 from toolkit.report.tables import Table
 from toolkit.stats import WORDS
 from toolkit.stats.result import Estimate
-from toolkit.words import SCALE, agreeing, choices, counted
+from toolkit.words import SCALE, agreeing, choices, counted, scale_words
 
 if TYPE_CHECKING:
     from toolkit.analyses.answers import Analyses
@@ -107,12 +107,25 @@ class About(captions.Context):
         words: Mapping[str, object],
         note: Iterable[object] = (),
         notes: Iterable[object] = (),
+        variant: str = "",
         **more: Any,
     ) -> FigureWithCaption:
-        """Return a figure with the sentences of the table of words, in whose braces ``words`` stand."""
-        text, known = captions.TEXTS.get(name, captions.TEXTS["own"]), {**WORDS.get(name, {}), **words}
+        """Return a figure with the sentences of its table of words, in whose braces ``words`` stand.
+
+        A word with a clause of its name in the table stands for that clause, which is empty where the word is. Names of
+        clauses stand for them in ``note`` and ``notes``.
+        """
+        text = captions.text_of(name, variant)
+        known = {"scale": scale_words(self.scale), "lengths": self.lengths, **WORDS.get(name, {})}
+        if "value" in text:
+            known["values"] = values_of(data, text["value"])
+        for key, word in words.items():
+            if key in text:
+                word = text[key].format(**known | {key: word}) if word else ""
+            known[key] = word
         alt_text, lead, first = (text.get(part, "").format(**known) for part in ("alt", "seen", "note"))
-        return self.figure(name, figure, data, alt_text, lead, [first, *note], notes, **more)
+        after, remarks = ([known.get(str(part), part) for part in parts] for parts in (note, notes))
+        return self.figure(name, figure, data, alt_text, lead, [first, *after], remarks, **more)
 
     def nothing_drawn(self, name: str, reason: str, lead: str, *, left_out: str = "") -> FigureWithCaption:
         """Return the figure that says why there is nothing to draw."""

@@ -80,7 +80,7 @@ def write_bundle(
         "references.bib": bibliography(cited),
         "all_references.bib": bibliography(known_references()),
         f"{DOCUMENT}.tex": templates()
-        .get_template("bundle.jinja")
+        .get_template("thesis/bundle.jinja")
         .render(kind=kind, study=escape_breaking(study), has_statistics=bool(appendix), left_out=absent),
     }
     if appendix:

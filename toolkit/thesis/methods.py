@@ -11,7 +11,7 @@ from importlib.resources import files
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
 from toolkit.analyses import OWN
 from toolkit.errors import InputError, PriceError
@@ -21,7 +21,7 @@ from toolkit.models.prices import Price, price_of
 from toolkit.prompts.check import KINDS
 from toolkit.report import captions
 from toolkit.report.blocks import Paragraph, Sentence, Shown
-from toolkit.report.escape import escape_breaking, readable
+from toolkit.report.escape import escape_breaking, latex_templates, readable
 from toolkit.runs.decisions import Decisions, decisions_of
 from toolkit.runs.provenance import asked_models, rates_sentence
 from toolkit.stats import WORDS
@@ -297,7 +297,7 @@ def scores_section(
 
 def sentences(paragraph: str, done: Done | SimpleNamespace) -> tuple[Sentence, ...]:
     """Return a paragraph of the template as sentences with their references."""
-    text = getattr(templates().get_template("methods.jinja").module, paragraph)(done)
+    text = getattr(templates().get_template("thesis/methods.jinja").module, paragraph)(done)
     lines = text.strip("\n").replace("\n ", " ").splitlines()  # an indented line goes on
     cites = {sign: keys for keys, sign in _cite_signs.items()}
     cited = []
@@ -310,21 +310,8 @@ def sentences(paragraph: str, done: Done | SimpleNamespace) -> tuple[Sentence, .
 
 @cache
 def templates() -> Environment:
-    """Return the templates of the bundle; their tags are none that TeX knows."""
-    environment = Environment(
-        loader=PackageLoader("toolkit.thesis", ""),
-        block_start_string="<%",
-        block_end_string="%>",
-        variable_start_string="<<",
-        variable_end_string=">>",
-        comment_start_string="<#",
-        comment_end_string="#>",
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=StrictUndefined,
-        finalize=_on_a_line,
-    )
+    """Return the templates of the bundle, in which no value ends a sentence or cites anything."""
+    environment = latex_templates().overlay(finalize=_on_a_line)
     environment.globals |= {
         "agreeing": agreeing, "aud": amount_text, "cite": _cite, "defects": DEFECTS, "counted": counted,
         "escape_breaking": escape_breaking, "flaws": KINDS,
