@@ -35,10 +35,6 @@ SUFFIXES = (*(f".{kind}" for kind in PICTURES), ".csv", ".txt", NOTES)
 """Files of a figure: the picture, the data that it draws, its caption, and its notes where there are any."""
 
 
-class NothingToDraw(Exception):
-    """Why a study cannot give a figure."""
-
-
 @dataclass(frozen=True)
 class FigureWithCaption:
     """A figure that explains itself in a notebook; ``notes`` is what is true of it and not in its caption."""

@@ -60,6 +60,10 @@ _LOOK = rc_params_from_file(_STYLE, use_default_template=False)
 _RC: dict[str, Any] = {str(name): value for name, value in _LOOK.items()}
 
 
+class NothingToDraw(Exception):
+    """Why a study cannot give a figure."""
+
+
 @dataclass(frozen=True)
 class ModelStyle:
     """How one model is drawn: colour for the screen, marker and line for grey paper."""
@@ -84,15 +88,13 @@ def thesis_style() -> Iterator[None]:
 @contextmanager
 def sized(width: float | None = None, font: float | None = None) -> Iterator[None]:
     """Draw for a page whose text is ``width`` mm wide, in type of ``font`` pt; a column stays its share of the page."""
-    size = (PAGE_MM if width is None else width, FONT_PT if font is None else font)
-    widths = (math.ceil(_WIDTHS[0] * size[1] / FONT_PT), _WIDTHS[1])
-    for value, (least, most), label in (
-        (size[1], _FONTS, "font in pt"),
-        (size[0], widths, f"width in mm for type of {size[1]:g} pt"),
-    ):
+    page, points = PAGE_MM if width is None else width, FONT_PT if font is None else font
+    widths = (math.ceil(_WIDTHS[0] * points / FONT_PT), _WIDTHS[1])
+    label = f"width in mm for type of {points:g} pt"
+    for value, (least, most), name in ((points, _FONTS, "font in pt"), (page, widths, label)):
         if not least <= value <= most:
-            raise InputError(f"figures: {label} is {value:g}; give {least:g} to {most:g}")
-    token = _SIZE.set(size)
+            raise InputError(f"figures: {name} is {value:g}; give {least:g} to {most:g}")
+    token = _SIZE.set((page, points))
     try:
         yield
     finally:
@@ -356,14 +358,12 @@ def row_axis(axes: Axes, labels: Sequence[str], ends: tuple[float, float] | None
 
 def column_axis(axes: Axes, names: Sequence[str], ends: Sequence[str]) -> None:
     """Name the columns of a panel as wide as 42 letters: in some three lines, or upright where they are many."""
-    letters_a_column = 42 // len(names)
-    labels = shortened(names, 22 if letters_a_column < _CLOSE else 3 * letters_a_column)
-    lines = [
-        labels[name] if letters_a_column < _CLOSE else textwrap.fill(labels[name], _letters(letters_a_column))
-        for name in names
-    ]
-    ticks = [f"{line}\n{end}" for line, end in zip(lines, ends, strict=True)]
-    axes.set_xticks(range(len(names)), ticks, rotation=90 if letters_a_column < _CLOSE else 0)
+    letters = 42 // len(names)
+    is_upright = letters < _CLOSE
+    labels = shortened(names, 22 if is_upright else 3 * letters)
+    width = _letters(22 if is_upright else letters)
+    ticks = [f"{textwrap.fill(labels[name], width)}\n{end}" for name, end in zip(names, ends, strict=True)]
+    axes.set_xticks(range(len(names)), ticks, rotation=90 if is_upright else 0)
 
 
 def legend(
@@ -464,15 +464,25 @@ def _line(name: str) -> str:
 
 
 def data_of(
-    parts: Iterable[tuple[Any, ...]], keys: Sequence[str], more: Sequence[str] = (), *, every: bool = False
+    parts: Iterable[tuple[Any, ...]],
+    keys: Sequence[str],
+    more: Sequence[str] = (),
+    *,
+    every: bool = False,
+    nothing: str = "",
 ) -> pd.DataFrame:
-    """Return the data of a figure: keys, ends, fields and counts of each estimate there is, or of ``every`` one."""
+    """Return the data of a figure: keys, ends, fields and counts of each estimate there is, or of ``every`` one.
+
+    Where there is none, ``nothing`` says why there is nothing to draw.
+    """
     columns = [*keys, "estimate", "low", "high", *more]
     rows = [
         (*names, *(getattr(e, name, e.n.get(name)) for name in columns[len(names) :]))
         for *names, e in parts
         if every or e.estimable
     ]
+    if nothing and not rows:
+        raise NothingToDraw(nothing)
     numbers = dict.fromkeys({"estimate", "low", "high", "p_value"}.intersection(columns), "float64")
     return pd.DataFrame(rows, columns=columns).astype(numbers)
 

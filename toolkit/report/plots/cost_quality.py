@@ -10,7 +10,8 @@ from matplotlib.ticker import MaxNLocator
 
 from toolkit.analyses.answers import Analyses
 from toolkit.report import captions, style
-from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
+from toolkit.report.figure import About, FigureWithCaption
+from toolkit.report.style import NothingToDraw
 from toolkit.stats.comparisons.cost_quality import cost_column
 from toolkit.stats.inference.run_table import WHOLE, at_length
 from toolkit.words import LENGTH_BINS, scale_words

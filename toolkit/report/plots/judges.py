@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from itertools import combinations, product
 from typing import Any
 
@@ -12,9 +13,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from toolkit.analyses.answers import Analyses
+from toolkit.files.reading import read_toml
 from toolkit.report import captions, style
 from toolkit.report.escape import TERMS, readable
-from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
+from toolkit.report.figure import About, FigureWithCaption
+from toolkit.report.style import NothingToDraw
 from toolkit.stats.agreement.coefficients import OVER_DIMENSIONS, OVER_JUDGES
 from toolkit.stats.generalizability.g_study import E_RHO2, PHI
 from toolkit.stats.result import Estimate
@@ -29,16 +32,13 @@ _NARROW = 22
 """Letters of a name of which three stand side by side in a legend."""
 _FORMS = ("ICC(A,1)", "ICC(A,k)")
 """A judge's leniency is error, so the absolute-agreement forms come first (DESIGN, section 7)."""
-# Not the colours of models: ink leads, because a judge's leniency is error (DESIGN, section 7).
-_ABSOLUTE = (style.PLAIN, 1.6, "(A): absolute agreement")
-_UNTOLD = (style.ModelStyle(style.GREY, "s", "-"), 0.9, "(1): judges not told apart")
-_CONSISTENCY = (style.ModelStyle(style.GREY, "^", "-"), 0.9, "(C): consistency, leniency left out")
-_OVER_JUDGES = (style.ModelStyle(style.INK, "D", "-"), 1.6, OVER_JUDGES)
-_OVER_DIMENSIONS = (style.ModelStyle(style.INK, "v", "-"), 1.6, OVER_DIMENSIONS)
+_DATA = read_toml(files("toolkit.report") / "forms.toml")
+_LOOKS = {
+    name: (style.ModelStyle(look["color"], look["marker"], "-"), look["width"], look["label"])
+    for name, look in _DATA["looks"].items()
+}
 _PANELS = {
-    "One judge": {"ICC(A,1)": _ABSOLUTE, "ICC(1,1)": _UNTOLD, "ICC(C,1)": _CONSISTENCY},
-    "Mean of the judges": {"ICC(A,k)": _ABSOLUTE, "ICC(1,k)": _UNTOLD, "ICC(C,k)": _CONSISTENCY},
-    "Cronbach's alpha": {OVER_JUDGES: _OVER_JUDGES, OVER_DIMENSIONS: _OVER_DIMENSIONS},
+    title: {form: _LOOKS[look] for form, look in forms.items()} for title, forms in _DATA["panels"].items()
 }
 _TOGETHER = "all dimensions"
 _LOWEST = -1.0
@@ -211,7 +211,7 @@ def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
     style.row_axis(panels[0], [readable(key) for key in keys], (len(keys) - 0.45, -0.55))
     handles = [
         style.handle(label, color=look.color, marker=look.marker, linewidth=width, markersize=4)
-        for look, width, label in (_ABSOLUTE, _UNTOLD, _CONSISTENCY, _OVER_JUDGES, _OVER_DIMENSIONS)
+        for look, width, label in _LOOKS.values()
     ]
     style.legend(figure, handles, columns=3, columnspacing=1.2)
     return style.settle(figure)
@@ -233,9 +233,8 @@ def judges(analyses: Analyses, context: About) -> FigureWithCaption:
     groups = [result.select(part) for part in ("leniency", "correlation", "slope")]
     estimates = [e for group in groups if any(e.estimable for e in group) for e in group]
     named = ((e.statistic, context.judge(e.facets["judge"]), e) for e in estimates)
-    data = style.data_of(named, ("part", "judge"), ("answers",), every=True)
-    if data.empty:
-        raise NothingToDraw("no answer was scored by two judges")
+    nothing = "no answer was scored by two judges"
+    data = style.data_of(named, ("part", "judge"), ("answers",), every=True, nothing=nothing)
     names = style.shortened(data["judge"].unique(), 40)
     figure, panels = style.panels_of(data.assign(label=data["judge"].map(names)), "part", 6.0, 20)
     for part, rows, axes in panels:
@@ -258,9 +257,7 @@ def judge_drift(analyses: Analyses, context: About) -> FigureWithCaption:
     measured = analyses.judge_drift().items()
     parts = [(*key, drift) for key, day in measured for drift in day.composites.values()]
     shifts = ((*key, drift.judge, drift.shift) for *key, drift in parts)
-    data = style.data_of(shifts, ("anchor", "day", "judge"))
-    if data.empty:
-        raise NothingToDraw("no judge was asked anew on a later day")
+    data = style.data_of(shifts, ("anchor", "day", "judge"), nothing="no judge was asked anew on a later day")
     data["changed"] = [drift.changed.estimate for *_, drift in parts if drift.shift.estimable]
     estimates, tolerance = [drift.shift for *_, drift in parts], analyses.drift_tolerance
     words = {"tolerance": "" if tolerance is None else f"{tolerance:g}", "changed": True}
@@ -387,7 +384,10 @@ def _draw_curves(data: pd.DataFrame, targets: Sequence[float]) -> Figure:
     most = 3 if len(panels) != 4 else 2  # no row of one panel
     figure, grid, across = style.grid(len(panels), across=most, head=16, tall=54, sharey=True)
     for number, (axes, (owner, facet)) in enumerate(zip(grid, panels, strict=True)):
-        _curves_panel(axes, data[(data["of"] == owner) & (data["facet"] == facet)])
+        rows = data[(data["of"] == owner) & (data["facet"] == facet)]
+        # A count of 500 would press those that a study can afford into the edge.
+        present = float(rows.loc[rows["present"], "count"].max())
+        _draw_curve(axes, rows[rows["count"] <= max(_FARTHEST, _TIMES * present)])
         for target in targets:
             axes.axhline(target, color=style.INK, linestyle=":", linewidth=0.8, zorder=5)
         axes.set_title(f"Mean score of {owner}")
@@ -405,9 +405,7 @@ def _draw_curves(data: pd.DataFrame, targets: Sequence[float]) -> Figure:
     return style.settle(figure)
 
 
-def _curves_panel(axes: Axes, data: pd.DataFrame) -> None:
-    # A count of 500 would press those that a study can afford into the edge.
-    data = data[data["count"] <= max(_FARTHEST, _TIMES * float(data.loc[data["present"], "count"].max()))]
+def _draw_curve(axes: Axes, data: pd.DataFrame) -> None:
     for (name, (color, line, marker, _)), width in zip(reversed(_LINES.items()), (4.0, 1.3), strict=True):
         curve = data[data["coefficient"] == name].sort_values("count").astype({"count": float})
         axes.plot(curve["count"], curve["estimate"], color=color, linestyle=line, linewidth=1.3, zorder=3)

@@ -13,7 +13,8 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from toolkit.analyses.answers import Analyses
 from toolkit.report import captions, style
-from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
+from toolkit.report.figure import About, FigureWithCaption
+from toolkit.report.style import NothingToDraw
 from toolkit.stats.inference.run_table import in_order
 from toolkit.stats.result import Result
 

@@ -17,7 +17,8 @@ from matplotlib.ticker import MaxNLocator
 from toolkit.analyses.answers import Analyses
 from toolkit.report import captions, style
 from toolkit.report.escape import readable
-from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
+from toolkit.report.figure import About, FigureWithCaption
+from toolkit.report.style import NothingToDraw
 from toolkit.stats.inference.run_table import at_length, in_order
 from toolkit.stats.prompt_length.information import TOKENS
 from toolkit.stats.result import Estimate
@@ -95,9 +96,7 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
     bases = _base_means(judged.rename(columns={analyses.score: "score"}))
     parts = [*bases, *(("model", model, e.name, e) for model, e in of_models)]
     parts += [("mean", "all", e.name, e) for e in means]
-    data = style.data_of(parts, ("kind", "name", "length_bin"), ("answers",))
-    if data.empty:
-        raise NothingToDraw("no judged runs")
+    data = style.data_of(parts, ("kind", "name", "length_bin"), ("answers",), nothing="no judged runs")
     crowded, several = n["bases"] > style.MANY_BASES, n["models"] > 1
     data = data.rename(columns={"estimate": "score"})
     figure, cut = _draw_quality(data, context, crowded=crowded)
@@ -212,11 +211,11 @@ def equivalence(analyses: Analyses, context: About) -> FigureWithCaption:
     groups = {_ALL: analyses.length(), **by_model} if not alone else dict.fromkeys(alone, analyses.length())
     tests = [(model, test) for model, result in groups.items() for test in result.equivalence]
     verdicts = [e.facets.get("verdict", "not tested") for _, e in tests if e.estimable]
-    data = style.data_of(tests, ("of", "name"), ("p_value", "margin", "verdict", "bases"))
+    nothing = "no two prompt lengths have scores of two bases"
+    more = ("p_value", "margin", "verdict", "bases")
+    data = style.data_of(tests, ("of", "name"), more, nothing=nothing)
     data = data.assign(margin=margin, verdict=verdicts)
     data = data.rename(columns={"name": "contrast", "estimate": "difference"})
-    if data.empty:
-        raise NothingToDraw("no two prompt lengths have scores of two bases")
     estimates = [replace(test, name=f"{test.name} of {model}") for model, test in tests]
     pairs = captions.ranges_words(test for test in estimates if test.estimable)
     corrections = sorted({test.correction for test in estimates} - {"none"})
@@ -253,9 +252,8 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the mean of each dimension with its interval: a panel for each prompt length, a mark for each model."""
     means = analyses.dimension_profile().means
     parts = [(*mean.facets.values(), mean) for mean in means]
-    data = style.data_of(parts, ("model", "length_bin", "dimension"), ("bases", "answers"))
-    if data.empty:
-        raise NothingToDraw("no judged runs")
+    keys, counts = ("model", "length_bin", "dimension"), ("bases", "answers")
+    data = style.data_of(parts, keys, counts, nothing="no judged runs")
     figure, cut = _draw_profile(data, context)
     data = data.rename(columns={"estimate": "mean"})
     places = data.assign(place=[at_length(row.model, row.length_bin) for row in style.rows_of(data)])
@@ -385,9 +383,8 @@ def length_information(analyses: Analyses, context: About) -> FigureWithCaption:
     steps = zip(_TITLES, zip_longest(result.information, result.length, result.total), strict=False)
     parts = [(step, *pair) for step, group in steps for pair in zip(_LOOKS, group, strict=True) if pair[1]]
     estimates = [e for *_, e in parts]
-    data = style.data_of(parts, ("step", "part", "name"), ("p_value", "bases"))
-    if data.empty:
-        raise NothingToDraw("no two bases have the scores of a step")
+    nothing = "no two bases have the scores of a step"
+    data = style.data_of(parts, ("step", "part", "name"), ("p_value", "bases"), nothing=nothing)
     figure, panels = style.panels_of(data.assign(label=data["part"]), "step", 6.0, 8, 16, sharex=True)
     for step, rows, axes in panels:
         style.forest_panel(axes, rows, looks=[_LOOKS[part] for part in rows["part"]])

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from toolkit.analyses.answers import Analyses
 from toolkit.report import captions, style
-from toolkit.report.figure import ALONE, About, FigureWithCaption, NothingToDraw
+from toolkit.report.figure import ALONE, About, FigureWithCaption
+from toolkit.report.style import NothingToDraw
 from toolkit.stats import WORDS
 from toolkit.stats.inference.p_values import LEVEL
 from toolkit.stats.result import Estimate, rounded
@@ -206,9 +207,9 @@ def _figure(
     at: float,
     context: About,
 ) -> FigureWithCaption:
-    data = style.data_of(((part, _name(e), e) for part, e in parts), ("part", "name"), ("p_value",))
-    if data.empty:
-        raise NothingToDraw(parts[-1][1].why_no_number if parts else "there are no votes")
+    nothing = parts[-1][1].why_no_number if parts else "there are no votes"
+    named = ((part, _name(e), e) for part, e in parts)
+    data = style.data_of(named, ("part", "name"), ("p_value",), nothing=nothing)
     styles, text = context.styles(context.models), captions.TEXTS.get(name, WORDS.get(name, {}))
     drawn = data.assign(label=data["name"].map(names))
     figure, panels = style.panels_of(drawn, "part", _PART_ROW_MM, 16)
