@@ -3,13 +3,13 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from toolkit.errors import InputError
 from toolkit.files.tables import csv_bytes
@@ -148,7 +148,7 @@ def write_document(folder: Path, title: str, blocks: Sequence[Block], study: str
         f"--metadata=title:{plain_text(readable(title))}",
     ]
     path = folder / "bundle.docx"
-    with _at_the_epoch():
+    with patch.dict(os.environ, SOURCE_DATE_EPOCH=_EPOCH):
         # In the folder, so that the document names no path of this machine.
         pypandoc.convert_text(
             text,
@@ -165,16 +165,3 @@ def _markdown(text: str) -> str:
     """Return text as Markdown that prints it: names of models and study files come alive as nothing."""
     line = " ".join(plain_text(readable(text)).replace("'", "’").split())  # text of others
     return _SIGN.sub(r"\\\g<0>", line)
-
-
-@contextmanager
-def _at_the_epoch() -> Iterator[None]:
-    before = os.environ.get("SOURCE_DATE_EPOCH")
-    os.environ["SOURCE_DATE_EPOCH"] = _EPOCH
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["SOURCE_DATE_EPOCH"]
-        else:
-            os.environ["SOURCE_DATE_EPOCH"] = before

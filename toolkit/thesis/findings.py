@@ -144,7 +144,7 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
         "reliability": partial(_judges, reasons={**reasons, **silent}),
         "judge_weighting": _weighting,
         "calibration": _people,
-        "hallucination": _hallucination,
+        "hallucination": partial(_numbers, name="hallucination"),
         "missing": _missing,
     }
     parts |= {name: partial(_numbers, name=name) for name in OWN}
@@ -483,17 +483,16 @@ def _people(analyses: Analyses) -> Iterator[Statement]:
     yield _stated(texts["mean"], mean.calibrated, end=alone)
 
 
-def _hallucination(analyses: Analyses) -> Iterator[Statement]:
-    for number in analyses.hallucination().shares:
-        if "length_bin" not in number.facets:
-            yield _stated(TEXTS["hallucination"].format(label=number.label), number)
-
-
 def _numbers(analyses: Analyses, name: str) -> Iterator[Statement]:
-    """Yield each number of an analysis in the words that lead to it: of the parts that are stated, or of all."""
+    """Yield each number of an analysis in the words that lead to it: of the parts that are stated, or of all.
+
+    Numbers that have the facet ``unstated`` are left to its table.
+    """
     words = WORDS[name]
-    for _, number in analyses.answer(name).rows_of(words.get("stated", words["parts"])):
-        yield _stated(words["finding"].format(**number.facets), number, words.get("reference"))
+    for _, number in analyses.answer(name).rows_of(words.get("stated") or words["parts"]):
+        if words.get("unstated") not in number.facets:
+            lead = words["finding"].format(**{"label": number.label, **number.facets})
+            yield _stated(lead, number, words.get("reference"))
 
 
 def _missing(analyses: Analyses) -> Iterator[Statement]:

@@ -42,11 +42,6 @@ _FIRST_SIGN = 0xF0000  # private use: the first of the signs that stand for refe
 _cite_signs: dict[tuple[str, ...], str] = {}
 
 
-_FIELDS = (
-    "author", "title", "journal", "booktitle", "edition", "publisher", "address", "howpublished", "volume", "number",
-    "pages", "year", "note", "doi",
-)  # fmt: skip
-"""Fields of a BibTeX entry, in their order."""
 _UNITS = (GROUPS, "bases", "items", "questions", "methods")
 """Independent units, of which the first that an n counts is that of its interval."""
 _KINDS = {"Statistics": "statistic", "Intervals and tests": "method", "Assumptions": "assumption"}
@@ -101,12 +96,10 @@ def evidence_of(
     shown: Iterable[Shown], findings: Iterable[Estimate] = (), analyses: Analyses | None = None
 ) -> Evidence:
     """Return what the figures, tables and findings that were written hold, and what is true of the runs."""
-    numbers: list[tuple[str, Estimate]] = []
-    columns: set[str] = set()
-    for part in shown:
-        numbers += [(part.name, estimate) for estimate in part.estimates]
-        columns |= {f"{part.name}.{column}" for column in part.columns}
+    parts = list(shown)
+    numbers = [(part.name, estimate) for part in parts for estimate in part.estimates]
     numbers += [("findings", estimate) for estimate in findings]
+    columns = {f"{part.name}.{column}" for part in parts for column in part.columns}
     if analyses is None or analyses.runs.empty:
         return Evidence(numbers, columns)
     runs = analyses.runs
@@ -151,7 +144,8 @@ def bibliography(keys: Iterable[str]) -> str:
     entries = []
     for key in sorted(set(keys)):
         fields = _reference(key)
-        lines = [f"  {name} = {{{fields[name]}}}" for name in _FIELDS if name in fields]
+        order = data_file("methods.toml")["bibtex"]["fields"]
+        lines = [f"  {name} = {{{fields[name]}}}" for name in order if name in fields]
         entries.append(f"@{fields['type']}{{{key},\n" + ",\n".join(lines) + "\n}\n")
     return "\n".join(entries)
 
@@ -271,17 +265,7 @@ def _price(spec: ModelSpec) -> Price | None:
 
 def methods_section(done: Done) -> tuple[Paragraph, ...]:
     """Return the methods section as paragraphs; what the study did not do has none."""
-    section = {name.capitalize(): sentences(name, done) for name in ("design", "models", "judges", "people")}
-    section |= statistics_used(done.evidence)
-    section["Multiplicity"] = sentences("multiplicity", done)
-    section["Missing and excluded"] = sentences("missing", done)
-    section["Deviations from what was decided beforehand"] = sentences("deviations", done)
-    section |= {name.capitalize(): sentences(name, done) for name in ("cost", "software")}
-    return _paragraphs(section)
-
-
-def _paragraphs(section: Mapping[str, tuple[Sentence, ...]]) -> tuple[Paragraph, ...]:
-    return tuple(Paragraph(texts, heading) for heading, texts in section.items() if texts)
+    return _section("study", done)
 
 
 def scores_section(
@@ -290,9 +274,14 @@ def scores_section(
     """Return the methods of somebody's scores: what is known of them, the statistics, and what was missing."""
     missing = int((~analyses.runs["judged"]).sum())
     done = SimpleNamespace(of=analyses, manifest=manifest, evidence=evidence, missing=missing)
-    section = {"Data": sentences("data", done), **statistics_used(evidence)}
-    section |= {"Missing": sentences("unscored", done), "Software": sentences("analysed", done)}
-    return _paragraphs(section)
+    return _section("scores", done)
+
+
+def _section(kind: str, done: Done | SimpleNamespace) -> tuple[Paragraph, ...]:
+    section: dict[str, tuple[Sentence, ...]] = {}
+    for heading, paragraph in data_file("methods.toml")["headings"][kind].items():
+        section |= {heading: sentences(paragraph, done)} if paragraph else statistics_used(done.evidence)
+    return tuple(Paragraph(texts, heading) for heading, texts in section.items() if texts)
 
 
 def sentences(paragraph: str, done: Done | SimpleNamespace) -> tuple[Sentence, ...]:
