@@ -29,7 +29,8 @@ NO_INTERVALS = "no intervals"
 
 def text_of(name: str, variant: str = "") -> dict[str, str]:
     """Return the sentences of a figure, or of an analysis of one's own; those of a variant replace its own."""
-    return {**TEXTS.get(name, TEXTS["own"]), **TEXTS.get(variant, {})}
+    own = TEXTS["own"] if name in WORDS else {}
+    return {**TEXTS.get(name, own), **TEXTS.get(variant, {})}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 import pandas as pd
@@ -71,30 +71,6 @@ class About(captions.Context):
     money: str = ""
     judges: Mapping[str, str] = field(default_factory=dict)
 
-    def figure(
-        self,
-        name: str,
-        figure: Figure,
-        data: pd.DataFrame,
-        alt_text: str,
-        lead: str,
-        note: Iterable[object] = (),
-        notes: Iterable[object] = (),
-        *,
-        estimates: Sequence[Estimate] = (),
-        n: Mapping[str, int] | None = None,
-        counts: str = "",
-        missing: str | None = None,
-        also: Iterable[object] = (),
-    ) -> FigureWithCaption:
-        """Return a figure with caption and notes; n and what is missing are the study's by default."""
-        n = self.n if n is None else n
-        missing = self.missing if missing is None else missing
-        intervals = captions.interval_words(estimates) if estimates else captions.NO_INTERVALS
-        basis = [counts or captions.n_words(n), intervals, missing, *also]
-        caption, remarks = self.compose(lead, basis, note, notes, estimates)
-        return FigureWithCaption(name, figure, caption, alt_text, data, n, estimates=estimates, notes=remarks)
-
     def worded(
         self,
         name: str,
@@ -103,13 +79,18 @@ class About(captions.Context):
         words: Mapping[str, object],
         note: Iterable[object] = (),
         notes: Iterable[object] = (),
+        *,
         variant: str = "",
-        **more: Any,
+        estimates: Sequence[Estimate] = (),
+        n: Mapping[str, int] | None = None,
+        counts: str = "",
+        missing: str | None = None,
+        also: Iterable[object] = (),
     ) -> FigureWithCaption:
-        """Return a figure with the sentences of its table of words, in whose braces ``words`` stand.
+        """Return a figure with caption and notes; n and what is missing are the study's by default.
 
-        A word with a clause of its name in the table stands for that clause, which is empty where the word is. Names of
-        clauses stand for them in ``note`` and ``notes``.
+        ``words`` stand in the braces of the sentences of its table. One with a clause of its name in the table stands
+        for that clause, which is empty where the word is. Names of clauses stand for them in ``note`` and ``notes``.
         """
         text = captions.text_of(name, variant)
         known = {"scale": scale_words(self.scale), "lengths": self.lengths, **WORDS.get(name, {})}
@@ -120,8 +101,17 @@ class About(captions.Context):
                 word = text[key].format(**known | {key: word}) if word else ""
             known[key] = word
         alt_text, lead, first = (text.get(part, "").format(**known) for part in ("alt", "seen", "note"))
-        after, remarks = ([known.get(str(part), part) for part in parts] for parts in (note, notes))
-        return self.figure(name, figure, data, alt_text, lead, [first, *after], remarks, **more)
+        after, more = ([known.get(str(part), part) for part in parts] for parts in (note, notes))
+        n = self.n if n is None else n
+        intervals = captions.interval_words(estimates) if estimates else captions.NO_INTERVALS
+        basis = [
+            counts or captions.n_words(n),
+            intervals,
+            self.missing if missing is None else missing,
+            *also,
+        ]
+        caption, remarks = self.compose(lead, basis, [first, *after], more, estimates)
+        return FigureWithCaption(name, figure, caption, alt_text, data, n, estimates=estimates, notes=remarks)
 
     def nothing_drawn(self, name: str, reason: str, lead: str, *, left_out: str = "") -> FigureWithCaption:
         """Return the figure that says why there is nothing to draw."""
