@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 import pandas as pd
@@ -93,7 +93,8 @@ class About(captions.Context):
         for that clause, which is empty where the word is. Names of clauses stand for them in ``note`` and ``notes``.
         """
         text = captions.text_of(name, variant)
-        known = {"scale": scale_words(self.scale), "lengths": self.lengths, **WORDS.get(name, {})}
+        known: dict[str, Any] = dict.fromkeys(text, "") | dict(WORDS.get(name, {}))
+        known |= {"scale": scale_words(self.scale), "lengths": self.lengths}
         if "value" in text:
             known["values"] = values_of(data, text["value"])
         for key, word in words.items():

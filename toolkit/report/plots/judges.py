@@ -61,10 +61,6 @@ def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
     pearson = {pair: by_judges.get(frozenset(pair)) for pair in pairs}  # None: not estimated
     forms = [form for form in reliability.icc.get(score, ()) if form.name in _FORMS]
     fixed = reliability.icc_these_judges.get(score, ())
-    units = valid.loc[valid["run_id"].isin(data["run_id"]), ["base", "run_id", "model", "repeat"]].nunique()
-    n = {"bases": int(units["base"]), "answers": int(units["run_id"]), "models": int(units["model"])}
-    repeats = int(units["repeat"]) if context.repeats is None else context.repeats
-    n |= {"judges": len(judges), "repeats": repeats}
     counts = data.groupby(["first", "second"]).size()
     dense = counts.max() > style.MANY
     panels = []
@@ -87,7 +83,8 @@ def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
             captions.sentence(*(f"{form.name}: {form.remarks}" for form in forms if form.estimable and form.remarks)),
             "fixed",
         ],
-        n=n, estimates=[*forms, *filter(None, pearson.values())],
+        n=captions.counts(analyses.runs[analyses.runs["run_id"].isin(data["run_id"])], context.repeats),
+        estimates=[*forms, *filter(None, pearson.values())],
         missing=f"{missing} of {scores} {agreeing(missing, 'are')} missing, not zero" if missing else "",
     )  # fmt: skip
 

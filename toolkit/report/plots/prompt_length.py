@@ -144,10 +144,8 @@ def _draw_quality(data: pd.DataFrame, context: About, *, crowded: bool) -> tuple
     means, models, bases = (marks[marks["kind"] == kind] for kind in ("mean", "model", "base"))
     styles = context.styles(models["name"])
     several = len(styles) > 1
-    # A long name takes a line of the legend for itself.
-    stacked = several or any(len(name) > 14 for name in styles)
-    columns = 2 if not stacked or len(styles) > style.CROWD else 1
-    lines = -(-len(styles) // columns) if stacked else 0
+    columns = 1 if 1 < len(styles) <= style.CROWD else 2
+    lines = -(-len(styles) // columns) if several else 0
     width = style.COLUMN_MM if len(styles) <= style.CROWD else style.PAGE_MM
     figure = style.new_figure(width, 70 + 4 * lines)
     axes = figure.subplots()

@@ -106,7 +106,6 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     figure, cut = _draw_means(visible, context, text, lines)
     compared, has_ties = len(sizes) > 0, data["tie"].any()
     words = {
-        **dict.fromkeys(("chance", "majority"), ""),
         **{name: f"{value:.2f}" for name, value in lines.items()},
         "most": _MOST,
         "count": len(sizes),
