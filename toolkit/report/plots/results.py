@@ -71,8 +71,8 @@ def _panel(axes: Axes, estimated: pd.DataFrame, styles: dict[str, style.ModelSty
     for model, look, shift in style.side_by_side(styles, -0.6 / len(styles)):
         marks = estimated[estimated["model"] == model]
         style.forest(axes, marks, [names.index(name) + shift for name in marks["result"]], look)
-    style.row_axis(axes, list(style.shortened(names, 48).values()))
-    axes.tick_params(axis="y", length=None)
+    axes.set_yticks(range(len(names)), list(style.shortened(names, 48).values()))
+    axes.set_ylim(-0.6, len(names) - 0.4)
     axes.grid(visible=True, axis="x", linewidth=0.4)
     ends = estimated[["estimate", "low", "high"]].agg(["min", "max"])
     if estimated["unit"].str.startswith("share").all() and ends.min().min() >= 0 and ends.max().max() <= 1:
