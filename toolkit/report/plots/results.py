@@ -172,12 +172,12 @@ def pair_strengths(analyses: Analyses, context: About) -> FigureWithCaption:
 
 def position_bias(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw how often each judge prefers the reply that it is shown first, beside one half."""
-    return _shares("position_bias", analyses.compare_pairs().judges, 0.5, context)
+    return _shares("position_bias", "judge", analyses.compare_pairs().judges, 0.5, context)
 
 
 def hallucination_shares(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw how many replies each judge calls hallucinations, of all, of each model, and at each prompt length."""
-    return _shares("hallucination_shares", analyses.hallucination().shares, 0.0, context)
+    return _shares("hallucination_shares", "yes", analyses.hallucination().shares, 0.0, context)
 
 
 def own_analysis(analyses: Analyses, context: About, name: str) -> FigureWithCaption:
@@ -188,10 +188,10 @@ def own_analysis(analyses: Analyses, context: About, name: str) -> FigureWithCap
     return _figure(name, getattr(result, "notes", ()), parts, names, 0.0, context)
 
 
-def _shares(name: str, shares: Sequence[Estimate], at: float, context: About) -> FigureWithCaption:
+def _shares(name: str, part: str, shares: Sequence[Estimate], at: float, context: About) -> FigureWithCaption:
     titles = [", ".join(map(context.judge, share.facets.values())) for share in shares]
     names = dict(zip(map(_name, shares), style.shortened(titles, 44).values(), strict=True))
-    return _figure(name, (), [("share", share) for share in shares], names, at, context)
+    return _figure(name, (), [(part, share) for share in shares], names, at, context)
 
 
 def _name(estimate: Estimate) -> str:
