@@ -304,7 +304,7 @@ def test_an_import_that_was_killed_half_way_is_completed_by_the_same_command(stu
         (LONG, "{0},anna,clarity,4,5", "line 2: has 5 cells where the header has 4; write 4.5"),
         (LONG, "{0},anna,clarity,٤", "'٤' is not a number"),
         (LONG, "{0},,clarity,4", "line 2, column rater: rater '': give up to 64 letters"),
-        (LONG, "{0},anna,clarity,4\n{0},Anna,clarity,4", "line 3, column rater: 'Anna' and 'anna' would be two"),
+        (LONG, "{0},anna,clarity,4\n{0},Anna,clarity,4", "line 3, column rater: rater 'Anna': 'anna' has rated here"),
         (LONG, "{0},anna,clarity,4\n{0},anna,clarity,3", "line 3, column score: anna gave clarity of this run 4"),
         (WIDE, "{0},anna,4\n{0},anna,3", "line 3, column clarity: anna gave clarity of this run 4"),
         ("run_id,rater,clarty", "{0},anna,4", "line 1: the column 'clarty' is unknown"),

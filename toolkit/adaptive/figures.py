@@ -51,23 +51,16 @@ def adaptive_benchmark(benchmark: Result, about: About) -> FigureWithCaption:
     results = [e for estimates in benchmark.results.values() for e in estimates if e.statistic in _PANELS]
     costs = style.rows_of(data[data["panel"] == "cost over the baseline"])
     by_design = "; ".join(f"{row.design} {row.estimate:.3g}" for row in costs)
-    ratios = f"Cost over {designs[0]}: {by_design}."
+    words = {
+        "first": designs[0],
+        "width": benchmark.target_width,
+        "top": _TOP,
+        "ratios": by_design,
+        "how": True,
+    }
     data = pd.concat([data, curves], ignore_index=True)
-    return about.figure(
-        NAME, figure, data,
-        f"Three panels, one row a design, and curves of the width over what was paid. {ratios}",
-        f"Adaptive against static benchmarking: (a) cost over that of {designs[0]} until the widest interval of a "
-        f"difference of two models is {benchmark.target_width:g} score points wide; (b) share of the differences on "
-        f"the full bank that the intervals hold then; (c) error of the means at the cost of {designs[0]}; (d) the "
-        "widest interval by what was paid.",
-        [f"The axis of (d) ends at {_TOP:g} times the width at which asking stops (dotted)"],
-        [
-            f"(a) is the median of the ratio to {designs[0]} with the same seed. (b) is a mean, and 95% is dashed. (c) "
-            f"is the root mean square error at the median cost of {designs[0]}. (d) is the median of the seeds after "
-            "as many bases, with the middle half of them shaded.",
-            ratios,
-            captions.notes_words(benchmark.notes),
-        ],
+    return about.worded(
+        NAME, figure, data, words, (), ["how", "ratios", captions.notes_words(benchmark.notes)],
         n={"seeds": int(benchmark.trials["seed"].nunique())}, estimates=results,
     )  # fmt: skip
 

@@ -42,7 +42,7 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
         "power": _power(pilot or study, primary),
         "changes": decisions.sentences(),
     }
-    text = templates().get_template("registration.jinja").render(values)
+    text = templates().get_template("thesis/registration.jinja").render(values)
     page = readable(text).encode()
     path = write_own(out or study.output / REGISTRATION, page, page.splitlines()[0])
     fields = {

@@ -17,7 +17,6 @@ from toolkit.words import counted
 
 NAME = "hallucination_judges"
 RATES = ("accuracy", "sensitivity", "specificity")  # one panel each
-_COLUMNS = ("row", "judge", "model", "mode", "rate", "estimate", "low", "high", "items", "missing")
 _LINES: tuple[Literal["--", ":"], ...] = ("--", ":")
 _ROW_MM = 6.0
 
@@ -32,7 +31,8 @@ def hallucination_figure(
             (decider.label, decider.judge, decider.model, decider.mode, rate, decider.found.rate(rate))
             for decider, rate in product(everyone, RATES)
         ),
-        _COLUMNS,
+        ("row", "judge", "model", "mode", "rate"),
+        ("items", "missing"),
         every=True,
     )
     n = {
@@ -51,13 +51,8 @@ def hallucination_figure(
         replace(decider.found.rate(rate), name=f"{rate} of {decider.label}", missing=0)
         for decider, rate in product(deciders, RATES)
     ]
-    values = "; ".join(f"{row.row}, {row.rate}: {row.estimate:.2f}" for row in style.rows_of(estimated))
-    beside = "; grey lines: baselines that read nothing, on the same items" if baselines else ""
-    return context.figure(
-        NAME, figure, data, f"Marks with intervals in three panels: {values}.",
-        "Hallucination judges on a labelled set: accuracy, share of hallucinations found (sensitivity) and share of "
-        f"true answers passed (specificity){beside}.",
-        [captions.UNCORRECTED],
+    return context.worded(
+        NAME, figure, data, {"beside": baselines}, [captions.UNCORRECTED],
         estimates=estimates, counts=f"{captions.n_words(n)}, k = {k}", missing=undecided_words(deciders),
     )  # fmt: skip
 

@@ -5,7 +5,7 @@ Scores are toggle buttons: a slider at rest looks like a 0. All text of models i
 
 import html
 from collections.abc import Callable, Sequence
-from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -17,30 +17,28 @@ from toolkit.people.rating import Reply, Round, end_round, next_reply, rate, thr
 from toolkit.plan import Plan
 from toolkit.report.show import plain_text
 from toolkit.store.connection import Store
-from toolkit.words import counted, scale_words
+from toolkit.words import counted, scale_words, template
 
 NO_SCORE = "–"
 MOST_BUTTONS = 21
 """Of one dimension; longer scales are lists."""
 _STYLE = f"<style>{Path(__file__).with_name('desk.css').read_text('utf-8')}</style>"
-_HIGH = "max(26em, 100vh - 26em)"
-_WIDE = widgets.Layout(width="auto")
+_WIDE = {"width": "auto"}
+_WRAPPED = {"flex_flow": "row wrap"}
 
 
 def typed_scores(text: str, rubric: Rubric) -> tuple[float | None, ...]:
     """Return the scores of a typed line, in the order of the dimensions."""
-    steps, names = rubric.steps, rubric.names
-    words = text.split()
-    values: dict[str, float | None] = {f"{step:g}": step for step in steps}
-    values |= {f"{step:.1f}": step for step in steps if round(step, 1) == step} | {"-": None, NO_SCORE: None}
-    wrong = next((word for word in words if word not in values), None)
-    if wrong is not None:
+    steps, words, count = rubric.steps, text.split(), len(rubric.names)
+    values: dict[str, float | None] = {"-": None, NO_SCORE: None}
+    values |= {text: step for step in steps for text in (f"{step:g}", f"{step:.1f}") if float(text) == step}
+    if wrong := [word for word in words if word not in values]:
         raise InputError(
-            f"{wrong!r} is no score: write {scale_words(rubric.scale)} in steps of {rubric.distance:g} like "
+            f"{wrong[0]!r} is no score: write {scale_words(rubric.scale)} in steps of {rubric.distance:g} like "
             f"{steps[-2]:g}, or - for none"
         )
-    if len(words) != len(names):
-        raise InputError(f"these are {len(words)} scores; write {len(names)}, with spaces between")
+    if len(words) != count:
+        raise InputError(f"these are {len(words)} scores; write {count}, with spaces between")
     return tuple(values[word] for word in words)
 
 
@@ -53,21 +51,17 @@ class Desk:
         self.reply: Reply | None = None
         self._pending: str | None = None  # action of a button that must be pressed again
         rubric = plan.rubric
-        options = _options(rubric.steps)
-        if len(rubric.steps) <= MOST_BUTTONS:
-            style = {"button_width": "2.6em"}
-            buttons = partial(widgets.ToggleButtons, options=options, index=0, style=style)
-        else:
-            buttons = partial(widgets.Dropdown, options=options, index=0)
-        self.scores = {name: buttons() for name in rubric.names}
+        kind, look = widgets.ToggleButtons, {"style": {"button_width": "2.6em"}}
+        if len(rubric.steps) > MOST_BUTTONS:
+            kind, look = widgets.Dropdown, {}
+        self.scores = {name: kind(options=_options(rubric.steps), index=0, **look) for name in rubric.names}
+        example = zip(rubric.names, cycle(rubric.steps[:0:-1]), strict=False)
         self.typed = widgets.Text(
-            placeholder=" ".join(
-                f"{step:g}" for step in (rubric.steps[:0:-1] * len(self.scores))[: len(self.scores)]
-            ),
+            placeholder=" ".join(f"{step:g}" for _, step in example),
             description="Type all:",
             continuous_update=False,
             tooltip="All scores in the order below, with spaces between; - for none. Then Tab, and Enter saves.",
-            layout=widgets.Layout(width="20em"),
+            layout={"width": "20em"},
         )
         self.reasons = widgets.Textarea(
             placeholder="Why these scores? (optional)",
@@ -84,45 +78,40 @@ class Desk:
         history = "None of its ratings counts any more; all stay in the history."
         self.throw = self._button("Throw round away", self._throw, tooltip=history)
         self.status, self.header, self.texts = (widgets.HTML() for _ in range(3))
-        self.bar = widgets.IntProgress(
-            min=0, max=max(1, len(round_.replies)), layout=widgets.Layout(width="auto", height="10px")
-        )
+        self.bar = widgets.IntProgress(max=max(1, len(round_.replies)), layout={**_WIDE, "height": "10px"})
         rows = [_row(dimension, self.scores[dimension.name]) for dimension in rubric.dimensions]
-        wrapped = widgets.Layout(flex_flow="row wrap")
         # Texts beside scores, so that both fit on a laptop's screen: each text scrolls in its own box.
-        read = widgets.VBox([self.texts, self.reasons], layout=widgets.Layout(flex="1 1 24em", min_width="0"))
-        scores = widgets.VBox(rows, layout=widgets.Layout(flex="0 1 34em", min_width="0"))
+        read = widgets.VBox([self.texts, self.reasons], layout={"flex": "1 1 24em", "min_width": "0"})
+        scores = widgets.VBox(rows, layout={"flex": "0 1 34em", "min_width": "0"})
+        tools = [self.typed, self.save, self.skip, self.back, self.end, self.throw]
         self._form = (
-            widgets.HBox([self.typed, self.save, self.skip, self.back, self.end, self.throw], layout=wrapped),
+            widgets.HBox(tools, layout=_WRAPPED),
             self.status,
-            widgets.HBox([read, scores], layout=widgets.Layout(flex_flow="row wrap", grid_gap="0 1.5em")),
+            widgets.HBox([read, scores], layout={**_WRAPPED, "grid_gap": "0 1.5em"}),
         )
-        self.box = widgets.VBox(layout=widgets.Layout(width="100%")).add_class("toolkit-desk")
+        self.box = widgets.VBox(layout={"width": "100%"}).add_class("toolkit-desk")
         self.typed.observe(self._guarded(self._take_typed), "value")
         self._show(next_reply(round_))
 
     def _button(self, name: str, action: Callable[[], None], **look: str) -> widgets.Button:
-        button = widgets.Button(description=name, layout=widgets.Layout(width="auto"), **look)
+        button = widgets.Button(description=name, layout=_WIDE, **look)
         button.on_click(self._guarded(action))
         return button
 
     def _show(self, reply: Reply | None) -> None:
         self.reply, self._pending = reply, None
-        self.header.value = _STYLE + _progress_line(self.round, reply)
+        self.header.value = _STYLE + _html().progress(self.round, reply)
         self.bar.value = self.round.rated
         self._say("")
         before = self.round.ratings.get(reply.run_id) if reply else None
         for name, buttons in self.scores.items():
-            _press(buttons, self.plan.rubric.steps, before.scores.get(name) if before else None)
+            self._press(buttons, before.scores.get(name) if before else None)
         self.reasons.value = (before.reasons or "") if before else ""
         self.typed.value = ""
         if reply is None:
             self.box.children = (self.header, self.bar, self.back, self.status)
             return
-        # The rest of the window, less what JupyterLab and the desk have above and below; the task has its smaller part.
-        boxes = _text_box("The task", reply.task, f"calc(0.4 * {_HIGH})") + _text_box("The reply", reply.text)
-        style = f"display: flex; flex-direction: column; max-height: {_HIGH}"
-        self.texts.value = f"<div style='{style}'>{boxes}</div>"
+        self.texts.value = _html().texts(plain_text(reply.task), plain_text(reply.text))
         self.box.children = (self.header, self.bar, *self._form)
         self.typed.focus()  # the next reply can be scored without a mouse
 
@@ -180,10 +169,16 @@ class Desk:
 
     def _take_typed(self) -> None:
         if self.typed.value.strip():
-            rubric = self.plan.rubric
-            for name, score in zip(rubric.names, typed_scores(self.typed.value, rubric), strict=True):
-                _press(self.scores[name], rubric.steps, score)
+            typed = typed_scores(self.typed.value, self.plan.rubric)
+            for buttons, score in zip(self.scores.values(), typed, strict=True):
+                self._press(buttons, score)
             self._say("")
+
+    def _press(self, buttons: Any, score: float | None) -> None:
+        options = _options(self.plan.rubric.steps, score)
+        if tuple(buttons.options) != options:
+            buttons.options = options
+        buttons.index = [value for _, value in options].index(score)
 
     def _say(self, text: str) -> None:
         """Show a message, which screen readers announce."""
@@ -205,42 +200,16 @@ class Desk:
         return callback
 
 
-def _options(scores: Sequence[float], score: float | None = None) -> tuple[tuple[str, float | None], ...]:
+def _options(steps: Sequence[float], score: float | None = None) -> tuple[tuple[str, float | None], ...]:
     """Return the options: every step of the rubric, and a score between two of them that came from a file."""
-    steps = sorted({*scores, *(() if score is None else (score,))})
-    return ((NO_SCORE, None), *((f"{step:g}", step) for step in steps))
-
-
-def _press(buttons: Any, steps: Sequence[float], score: float | None) -> None:
-    options = _options(steps, score)
-    if tuple(buttons.options) != options:
-        buttons.options = options
-    buttons.index = [value for _, value in options].index(score)
+    scores = sorted({*steps, steps[0] if score is None else score})
+    return ((NO_SCORE, None), *((f"{step:g}", step) for step in scores))
 
 
 def _row(dimension: Dimension, buttons: widgets.Widget) -> widgets.VBox:
-    scores = sorted(dimension.anchors.items())
-    anchors = " · ".join(f"<b>{score:g}</b> {html.escape(text)}" for score, text in scores)
-    title = f"<b>{html.escape(dimension.title)}</b>: {html.escape(dimension.question)}"
-    text = f"{title} <small>{anchors}</small>" if anchors else title
-    return widgets.VBox([widgets.HTML(f"<div class='toolkit-dimension'>{text}</div>"), buttons])
+    return widgets.VBox([widgets.HTML(_html().dimension(dimension)), buttons])
 
 
-def _text_box(title: str, text: str, high: str = "none") -> str:
-    return (
-        f"<b>{title}</b>"
-        # JupyterLab would use the arrow keys to change the cell.
-        f'<pre dir="auto" tabindex="0" data-lm-suppress-shortcuts="true" role="region" aria-label="{title}" '
-        f'class="toolkit-text" style="max-height: {high}">{html.escape(plain_text(text))}</pre>'
-    )
-
-
-def _progress_line(round_: Round, reply: Reply | None) -> str:
-    total, unseen = len(round_.replies), len(round_.replies) - len(round_.ratings)
-    counts = f"{round_.rated} of {total} rated"
-    if round_.unfinished:
-        counts += f", {round_.unfinished} unfinished"
-    if reply is None:
-        return f"<b>The round of {html.escape(round_.rater)} is finished:</b> {counts}."
-    position = round_.replies.index(reply) + 1
-    return f"<b>Reply {position} of {total}</b> · {counts}, {unseen} not seen yet · rater {html.escape(round_.rater)}"
+def _html() -> Any:
+    """Return the macros of ``desk.jinja``."""
+    return template("people", "desk.jinja").module

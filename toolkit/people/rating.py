@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Literal
 
 from toolkit.errors import InputError
 from toolkit.plan import Plan, PlannedRun
@@ -92,18 +92,17 @@ def why_not(run: StoredRun) -> str | None:
     return f"is excluded from judging ({run.excluded} reply)" if run.excluded else None
 
 
-def checked_rater(store: Store, study: str, rater: str) -> str:
+def checked_rater(known: Iterable[str], rater: str) -> str:
     """Return the name of a rater as it is seen, with single spaces, so that equal looks are one rater."""
     name = " ".join(visible_name(rater).split())
     if not _RATER.fullmatch(name):
         raise InputError(
             f"rater {rater!r}: give up to 64 letters, digits, spaces and . _ @ -, with a letter or digit at both ends"
         )
-    for rater_name in known_raters(store, study):
-        if rater_name != name and rater_name.casefold() == name.casefold():
-            raise InputError(
-                f"rater {name!r}: {rater_name!r} has rated here; write it the same way, or take another name"
-            )
+    if alike := [other for other in known if other != name and other.casefold() == name.casefold()]:
+        raise InputError(
+            f"rater {name!r}: {alike[0]!r} has rated here; write it the same way, or take another name"
+        )
     return name
 
 
@@ -116,7 +115,7 @@ def open_round(
     replies that came later go to its end.
     """
     study, rubric_hash = plan.study.name, plan.rubric.digest
-    rater = checked_rater(store, study, rater)
+    rater = checked_rater(known_raters(store, study), rater)
     seed = plan.study.seed if seed is None else seed
     if size is not None and size < 1:
         raise InputError(f"size: {size} replies are no round; give 1 or more, or leave it out for all")
@@ -185,8 +184,7 @@ def rate(
     checked = {name: score for name, score in values.items() if score is not None}
     if not checked and not reasons.strip():
         raise InputError("rating: nothing is scored yet; give at least one score, or skip the reply")
-    key = (plan.study.name, round_.rater, reply.run_id, reply.blob_id, plan.rubric.name, plan.rubric.digest)
-    rating = Rating(*key, checked, reasons.strip() or None, scheme=scheme)
+    rating = rating_of(plan, round_.rater, reply.run_id, reply.blob_id, checked, reasons.strip() or None)
     if round_.unkept is not None:
         order_key = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
         at_once(keep_order, store, *order_key, *round_.unkept)
@@ -194,6 +192,21 @@ def rate(
     if before is None or not before.equals(rating):
         at_once(keep_ratings, store, [rating])
     return replace(round_, ratings=dict(round_.ratings) | {reply.run_id: rating}, unkept=None)
+
+
+def rating_of(
+    plan: Plan,
+    rater: str,
+    run_id: str,
+    blob_id: str,
+    scores: Mapping[str, float],
+    reasons: str | None,
+    source: Literal["desk", "file"] = "desk",
+) -> Rating:
+    """Return a rating by the rubric of the study."""
+    rubric = plan.rubric
+    key = (plan.study.name, rater, run_id, blob_id, rubric.name, rubric.digest)
+    return Rating(*key, scores, reasons, source, scheme=rubric.scheme)
 
 
 def _extended(

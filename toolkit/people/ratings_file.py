@@ -8,11 +8,11 @@ from typing import NoReturn
 
 from toolkit.errors import InputError
 from toolkit.files.tables import MISSING, read_texts
-from toolkit.people.rating import at_once, checked_rater, rateable_replies, why_not
+from toolkit.people.rating import at_once, checked_rater, rateable_replies, rating_of, why_not
 from toolkit.plan import Plan
 from toolkit.scoring import Scheme
 from toolkit.store.connection import Store
-from toolkit.store.ratings import Rating, keep_judgements, keep_ratings, newest_ratings
+from toolkit.store.ratings import keep_judgements, keep_ratings, known_raters, newest_ratings
 from toolkit.store.records import stored_runs
 from toolkit.words import Summary, choices, template
 
@@ -31,6 +31,10 @@ class _Line:
     file: Path
     number: int
     cells: Mapping[str, str]
+
+    def column(self, dimension: str) -> str:
+        """Return the column that has the score of a dimension."""
+        return "score" if "score" in self.cells else dimension
 
     def refuse(self, column: str, problem: str) -> NoReturn:
         raise InputError(f"{self.file}, line {self.number}, column {column}: {problem}")
@@ -51,13 +55,12 @@ def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None
     entries, empty = _gathered(plan, store, lines, rater, blobs)
     stored = newest_ratings(store, blobs, plan.rubric.digest)
     ratings = []
-    for (name, run_id), (given_scores, given_reasons) in entries.items():
+    for (name, run_id), (given, texts) in entries.items():
         before = stored.get((name, run_id))
-        merged = dict(before.scores if before else {}) | given_scores
+        merged = {**(before.scores if before else {}), **given}
         scores: dict[str, float] = {part: merged[part] for part in scheme.names if part in merged}
-        reasons = "\n".join(given_reasons) or (before.reasons if before else None)
-        key = (plan.study.name, name, run_id, blobs[run_id], plan.rubric.name, plan.rubric.digest)
-        ratings.append(Rating(*key, scores, reasons, source="file", scheme=scheme))
+        reasons = "\n".join(texts) or (before.reasons if before else None)
+        ratings.append(rating_of(plan, name, run_id, blobs[run_id], scores, reasons, source="file"))
     earlier = [(rating, stored.get((rating.rater, rating.run_id))) for rating in ratings]
     new = [rating for rating, before in earlier if before is None]
     changed = [rating for rating, before in earlier if before is not None and not before.equals(rating)]
@@ -81,11 +84,12 @@ def _gathered(
     """Return scores and reasons by rater and run, and the number of empty lines."""
     study = plan.study.name
     refused = {run.run_id: why_not(run) for run in stored_runs(store, study, plan.call_ids).values()}
-    names: dict[str, str] = {}
+    known = {*known_raters(store, study)}
+    alone = rater and checked_rater(known, rater)
     entries: _Entries = {}
     empty = 0
     for line in lines:
-        name = _line_rater(line, rater, names, store, study)
+        name = alone or _line_rater(line, known)
         run_id = line.cells["run_id"]
         if not run_id:
             line.refuse("run_id", "is empty; every rating needs its run")
@@ -102,9 +106,7 @@ def _gathered(
         for dimension, score in scores.items():
             if earlier.setdefault(dimension, score) != score:
                 problem = f"{name} gave {dimension} of this run {earlier[dimension]:g} further up"
-                line.refuse(
-                    "score" if "score" in line.cells else dimension, f"{problem}; keep one of the two"
-                )
+                line.refuse(line.column(dimension), f"{problem}; keep one of the two")
         if reasons and reasons not in texts:
             texts.append(reasons)
     return entries, empty
@@ -127,34 +129,26 @@ def _check_header(file: Path, columns: tuple[str, ...], rater: str | None, schem
         raise InputError(f"{file}, line 1: {problem}")
 
 
-def _line_rater(line: _Line, rater: str | None, names: dict[str, str], store: Store, study: str) -> str:
-    """Return the checked name of the rater of a line; each name is checked once."""
-    written = line.cells["rater"] if rater is None else rater
-    if written not in names:
-        try:
-            name = checked_rater(store, study, written)
-        except InputError as error:
-            if rater is not None:
-                raise
-            line.refuse("rater", str(error))
-        for spelling in names.values():
-            if spelling != name and spelling.casefold() == name.casefold():
-                problem = f"{name!r} and {spelling!r} would be two raters; write both the same way"
-                line.refuse("rater", problem)
-        names[written] = name
-    return names[written]
+def _line_rater(line: _Line, known: set[str]) -> str:
+    """Return the checked name of the rater of a line, which is known from there on."""
+    try:
+        name = checked_rater(known, line.cells["rater"])
+    except InputError as error:
+        line.refuse("rater", str(error))
+    known.add(name)
+    return name
 
 
 def _scores(line: _Line, scheme: Scheme) -> dict[str, float]:
-    if "score" not in line.cells:
-        named = {name: _score(line, name, scheme) for name in scheme.names}
-    else:
-        dimension = line.cells["dimension"]
-        named = {dimension: _score(line, "score", scheme)}
-        if dimension not in scheme.names and (dimension or named[dimension] is not None):
+    scores = {}
+    for dimension in (line.cells["dimension"],) if "score" in line.cells else scheme.names:
+        score = _score(line, line.column(dimension), scheme)
+        if dimension not in scheme.names and (dimension or score is not None):
             allowed = choices(dimension, scheme.names, "the rubric has")
             line.refuse("dimension", f"{dimension!r} is unknown; {allowed}")
-    return {name: score for name, score in named.items() if score is not None}
+        if score is not None:
+            scores[dimension] = score
+    return scores
 
 
 def _score(line: _Line, column: str, scheme: Scheme) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.report.escape import MISSING, caption_latex, escape, escape_breaking, label_of, readable
+from toolkit.report.escape import MISSING, escape_breaking, label_of, latex_macro, readable
 from toolkit.stats.result import Estimate
 from toolkit.words import joined
 
@@ -19,8 +19,6 @@ _SIZES = ((r"\footnotesize", 98), (r"\scriptsize", 112), (r"\tiny", 140))
 """Sizes of type, and how many characters a line of 160 mm takes in each."""
 _LONGEST = 45  # lines of caption and rows that one page takes
 _CAPTION_LINE = 85
-_LONG_HEAD = r"\multicolumn{%d}{@{}l}{\tablename\ \thetable{}, continued} \\"
-_LONG_FOOT = r"\multicolumn{%d}{r@{}}{continued on the next page} \\"
 _NARROWEST = 14  # characters that a column of text has at least: no piece of a broken word is longer
 _GAP = 3  # characters that the space between two columns takes
 
@@ -50,13 +48,7 @@ class Paragraph:
 
     def latex(self) -> str:
         r"""Return the paragraph with ``\cite`` of each reference."""
-        lines = [rf"\paragraph{{{escape_breaking(self.heading)}.}}"] if self.heading else []
-        for sentence in self.sentences:
-            cites = rf"~\cite{{{','.join(sentence.cite)}}}" if sentence.cite else ""
-            lines.append(f"{escape_breaking(sentence.text)}{cites}.")
-        if self.shown:
-            lines.append(f"See {joined([reference for _, reference in self.shown])}.")
-        return "\n".join(lines)
+        return latex_macro("paragraph")(self).strip()
 
     @property
     def see(self) -> str:
@@ -84,15 +76,7 @@ class Picture:
     def latex(self, study: str) -> str:
         r"""Return the environment of the figure, which takes up its PDF."""
         environment = "figure*" if self.wide else "figure"
-        lines = [
-            rf"\begin{{{environment}}}[htbp]",
-            r"  \centering",
-            rf"  \bundlefigure{{{self.name}.pdf}}{{{escape(self.alt_text)}}}",
-            f"  {caption_latex(self.caption)}",
-            rf"  \label{{fig:{label_of(self.name, study)}}}",
-            rf"\end{{{environment}}}",
-        ]
-        return "\n".join(lines) + "\n"
+        return latex_macro("picture")(self, environment, label_of(self.name, study))
 
 
 @dataclass(frozen=True)
@@ -139,27 +123,8 @@ class Grid:
     def latex(self, study: str = "") -> str:
         r"""Return the table for the packages booktabs, array and longtable, the study in its label."""
         font, columns = self._fitted()
-        caption = caption_latex(self.caption)
-        label = rf"\label{{tab:{label_of(self.label, study)}}}"
-        spec = "".join(column.spec for column in columns)
-        head = [r"    \toprule", f"    {_row(column.head for column in columns)}", r"    \midrule"]
-        rows = [f"    {_row(cells)}" for cells in zip(*(column.cells for column in columns), strict=True)]
-        for row in self.panels or ():
-            rows[row] = f"    \\midrule\n{rows[row]}*\n    \\midrule"
-        if not self.is_long:
-            rows += [r"    \bottomrule", r"  \end{tabular}", r"\end{table}"]
-            begin = [r"\begin{table}[htbp]", r"  \centering", f"  {caption}", f"  {label}", f"  {font}"]
-            return "\n".join([*begin, rf"  \begin{{tabular}}{{{spec}}}", *head, *rows, ""])
-        begin = [
-            rf"\begingroup\setlength{{\LTcapwidth}}{{\linewidth}}{font}",
-            rf"\begin{{longtable}}{{{spec}}}",
-        ]
-        first = [f"    {caption}", rf"    {label} \\", *head, r"    \endfirsthead"]
-        again = head if not self.panels else head[:1]  # the head of the first panel is not that of the others
-        following = [f"    {_LONG_HEAD % len(columns)}", *again, r"    \endhead"]
-        feet = [r"    \midrule", f"    {_LONG_FOOT % len(columns)}", r"    \endfoot", r"    \bottomrule"]
-        end = [r"\end{longtable}", r"\endgroup", ""]
-        return "\n".join([*begin, *first, *following, *feet, r"    \endlastfoot", *rows, *end])
+        rows = zip(*(column.cells for column in columns), strict=True)
+        return latex_macro("grid")(self, font, columns, list(rows), label_of(self.label, study))
 
 
 Block = Heading | Paragraph | Bullets | Picture | Grid
@@ -175,10 +140,6 @@ class Shown:
     estimates: Sequence[Estimate]
     columns: frozenset[str]
     notes: str = ""
-
-
-def _row(cells: Iterable[str]) -> str:
-    return " & ".join(cells) + r" \\"
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,12 @@ UNCORRECTED = "The intervals are not corrected for their number"
 NO_INTERVALS = "no intervals"
 
 
+def text_of(name: str, variant: str = "") -> dict[str, str]:
+    """Return the sentences of a figure, or of an analysis of one's own; those of a variant replace its own."""
+    own = TEXTS["own"] if name in WORDS else {}
+    return {**TEXTS.get(name, own), **TEXTS.get(variant, {})}
+
+
 @dataclass(frozen=True)
 class Context:
     """What the captions of one study share: source, what is missing, lengths, and ends of caption and notes."""
@@ -161,8 +167,7 @@ def ways_words(estimates: Iterable[Estimate]) -> str:
 
 def not_estimable_words(estimates: Iterable[Estimate]) -> str:
     """Say which estimates there are none of, and why."""
-    reasons = by_key((estimate.reason, estimate.name) for estimate in estimates if not estimate.estimable)
-    return f"Not estimable: {_by_reason(reasons)}." if reasons else ""
+    return _by_reason("Not estimable", (e for e in estimates if not e.estimable))
 
 
 def missing_before(estimates: Iterable[Estimate]) -> str:
@@ -173,10 +178,8 @@ def missing_before(estimates: Iterable[Estimate]) -> str:
 
 def no_interval_words(estimates: Iterable[Estimate]) -> str:
     """Say which estimates have no interval and why, each reason once."""
-    reasons = by_key(
-        (e.reason, e.name) for e in estimates if e.estimable and (e.low is None or e.high is None)
-    )
-    return f"Without an interval: {_by_reason(reasons)}." if reasons else ""
+    bare = (e for e in estimates if e.estimable and (e.low is None or e.high is None))
+    return _by_reason("Without an interval", bare)
 
 
 def tests_words(estimates: Iterable[Estimate]) -> str:
@@ -234,11 +237,11 @@ def unpaired_words(differences: Iterable[Estimate], lack: str = "at one of the t
     return f"{bases} no score {lack} and cannot be paired" if most else ""
 
 
-def _by_reason(reasons: Mapping[str, Iterable[str]]) -> str:
+def _by_reason(lead: str, estimates: Iterable[Estimate]) -> str:
     """Return the first few names of each reason and how many more there are: a caption has to fit its page."""
-    return "; ".join(
-        f"{_few(names)} ({reason})" if reason else _few(names) for reason, names in reasons.items()
-    )
+    reasons = by_key((e.reason, e.name) for e in estimates).items()
+    parts = (_few(names) + (reason and f" ({reason})") for reason, names in reasons)
+    return f"{lead}: {'; '.join(parts)}." if reasons else ""
 
 
 def _few(names: Iterable[str]) -> str:

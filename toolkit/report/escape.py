@@ -2,13 +2,17 @@
 
 import re
 import string
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from importlib.resources import files
+from typing import cast
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from toolkit.files.reading import read_toml
-from toolkit.words import DIMENSIONS, LENGTH_BINS, SCENARIOS, visible_name
+from toolkit.words import DIMENSIONS, LENGTH_BINS, SCENARIOS, joined, visible_name
 
 
 def data_file(name: str) -> dict[str, dict[str, str]]:
@@ -125,3 +129,33 @@ def _replacement(match: re.Match[str]) -> str:
 
 def _plain(text: object) -> str:
     return readable(" ".join(visible_name(str(text)).split()))  # text of others
+
+
+@cache
+def latex_templates() -> Environment:
+    """Return the templates of LaTeX; their tags are none that TeX knows."""
+    environment = Environment(
+        loader=PackageLoader("toolkit", ""),
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters |= {
+        "breaking": escape_breaking, "caption": caption_latex, "joined": joined, "latex": escape,
+    }  # fmt: skip
+    return environment
+
+
+@cache
+def latex_macro(part: str) -> Callable[..., str]:
+    """Return a macro of ``blocks.jinja``."""
+    return cast(
+        Callable[..., str], getattr(latex_templates().get_template("report/blocks.jinja").module, part)
+    )

@@ -19,11 +19,11 @@ from toolkit.report import captions
 from toolkit.report.blocks import Grid, Picture, Shown
 from toolkit.report.escape import readable
 from toolkit.report.show import PNG_DPI, Files, picture_html, plain_text
-from toolkit.report.style import ModelStyle, is_wide, message_figure, model_styles, thesis_style
+from toolkit.report.style import ModelStyle, is_wide, message_figure, model_styles, thesis_style, values_of
 from toolkit.report.tables import Table
 from toolkit.stats import WORDS
 from toolkit.stats.result import Estimate
-from toolkit.words import SCALE, agreeing, choices, counted
+from toolkit.words import SCALE, agreeing, choices, counted, scale_words
 
 if TYPE_CHECKING:
     from toolkit.analyses.answers import Analyses
@@ -33,10 +33,6 @@ PICTURES = ("pdf", "svg", "png")
 NOTES = ".notes.txt"
 SUFFIXES = (*(f".{kind}" for kind in PICTURES), ".csv", ".txt", NOTES)
 """Files of a figure: the picture, the data that it draws, its caption, and its notes where there are any."""
-
-
-class NothingToDraw(Exception):
-    """Why a study cannot give a figure."""
 
 
 @dataclass(frozen=True)
@@ -75,30 +71,6 @@ class About(captions.Context):
     money: str = ""
     judges: Mapping[str, str] = field(default_factory=dict)
 
-    def figure(
-        self,
-        name: str,
-        figure: Figure,
-        data: pd.DataFrame,
-        alt_text: str,
-        lead: str,
-        note: Iterable[object] = (),
-        notes: Iterable[object] = (),
-        *,
-        estimates: Sequence[Estimate] = (),
-        n: Mapping[str, int] | None = None,
-        counts: str = "",
-        missing: str | None = None,
-        also: Iterable[object] = (),
-    ) -> FigureWithCaption:
-        """Return a figure with caption and notes; n and what is missing are the study's by default."""
-        n = self.n if n is None else n
-        missing = self.missing if missing is None else missing
-        intervals = captions.interval_words(estimates) if estimates else captions.NO_INTERVALS
-        basis = [counts or captions.n_words(n), intervals, missing, *also]
-        caption, remarks = self.compose(lead, basis, note, notes, estimates)
-        return FigureWithCaption(name, figure, caption, alt_text, data, n, estimates=estimates, notes=remarks)
-
     def worded(
         self,
         name: str,
@@ -107,12 +79,40 @@ class About(captions.Context):
         words: Mapping[str, object],
         note: Iterable[object] = (),
         notes: Iterable[object] = (),
-        **more: Any,
+        *,
+        variant: str = "",
+        estimates: Sequence[Estimate] = (),
+        n: Mapping[str, int] | None = None,
+        counts: str = "",
+        missing: str | None = None,
+        also: Iterable[object] = (),
     ) -> FigureWithCaption:
-        """Return a figure with the sentences of the table of words, in whose braces ``words`` stand."""
-        text, known = captions.TEXTS.get(name, captions.TEXTS["own"]), {**WORDS.get(name, {}), **words}
+        """Return a figure with caption and notes; n and what is missing are the study's by default.
+
+        ``words`` stand in the braces of the sentences of its table. One with a clause of its name in the table stands
+        for that clause, which is empty where the word is. Names of clauses stand for them in ``note`` and ``notes``.
+        """
+        text = captions.text_of(name, variant)
+        known: dict[str, Any] = dict.fromkeys(text, "") | dict(WORDS.get(name, {}))
+        known |= {"scale": scale_words(self.scale), "lengths": self.lengths}
+        if "value" in text:
+            known["values"] = values_of(data, text["value"])
+        for key, word in words.items():
+            if key in text:
+                word = text[key].format(**known | {key: word}) if word else ""
+            known[key] = word
         alt_text, lead, first = (text.get(part, "").format(**known) for part in ("alt", "seen", "note"))
-        return self.figure(name, figure, data, alt_text, lead, [first, *note], notes, **more)
+        after, more = ([known.get(str(part), part) for part in parts] for parts in (note, notes))
+        n = self.n if n is None else n
+        intervals = captions.interval_words(estimates) if estimates else captions.NO_INTERVALS
+        basis = [
+            counts or captions.n_words(n),
+            intervals,
+            self.missing if missing is None else missing,
+            *also,
+        ]
+        caption, remarks = self.compose(lead, basis, [first, *after], more, estimates)
+        return FigureWithCaption(name, figure, caption, alt_text, data, n, estimates=estimates, notes=remarks)
 
     def nothing_drawn(self, name: str, reason: str, lead: str, *, left_out: str = "") -> FigureWithCaption:
         """Return the figure that says why there is nothing to draw."""

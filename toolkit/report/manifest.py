@@ -100,16 +100,10 @@ def write_manifest(folder: Path, facts: Mapping[str, Any], files: Iterable[Path]
     """Write what a bundle was made from and the SHA-256 of its files; unchanged files of an earlier one go."""
     sums = {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
     path = folder / MANIFEST
-    if path.is_file():
-        for name, sha256 in read_sums(path).items():
-            obsolete = _inside(folder, name)
-            if (
-                name not in sums
-                and obsolete is not None
-                and obsolete.is_file()
-                and sha256_of(obsolete) == sha256
-            ):
-                obsolete.unlink()
+    for name, sha256 in read_sums(path).items() if path.is_file() else ():
+        obsolete = _inside(folder, name)
+        if name not in sums and obsolete and obsolete.is_file() and sha256_of(obsolete) == sha256:
+            obsolete.unlink()
     text = json.dumps(
         sealed({**facts, "files": sums}), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False
     )

@@ -15,7 +15,6 @@ from toolkit.report import captions
 from toolkit.report.figure import (
     About,
     FigureWithCaption,
-    NothingToDraw,
     save_all,
     save_figure,
     save_table,
@@ -30,7 +29,7 @@ from toolkit.report.plots.results import (
     position_bias,
 )
 from toolkit.report.show import LEFT_OUT, Files, reason_left_out
-from toolkit.report.style import thesis_style
+from toolkit.report.style import NothingToDraw, thesis_style
 from toolkit.report.tables import Table, estimates_table, judges_table, length_table, reliability_table
 from toolkit.runs.progress import Progress
 from toolkit.stats import WORDS

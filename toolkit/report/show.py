@@ -152,8 +152,7 @@ class Files(list[Path]):
     ) -> None:
         """Hold the paths, and what they show."""
         super().__init__(paths)
-        self.shown: list[Shown] = list(getattr(paths, "shown", shown))
-        self.left_out: dict[str, str] = dict(getattr(paths, "left_out", left_out or {}))
+        self.shown, self.left_out = [*shown], dict(left_out or {})
 
     def __iadd__(self, other: Iterable[Path]) -> Files:  # type: ignore[override,misc]
         """Add other paths, and what they show."""
@@ -207,16 +206,9 @@ def result(table: pd.DataFrame | Result) -> None:
     display({RESULT_TYPE: rows, "text/plain": str(table), "text/html": html}, raw=True)
 
 
-_CALLS = {
-    "ask": ("estimate", "run", "status"),
-    "look": ("runs", "judgements", "dimensions", "view", "reply", "prompt", "dictionary"),
-    "conclude": ("length", "compare_models", "reliability", "generalizability", "pareto", "missing", "power"),
-    "write": ("figures", "statistics", "bundle", "manifest"),
-}
-
-
 def study_html(title: str, status: Mapping[str, Any], *, judged: bool) -> str:
     """Return how far a study is, what it cost, what to call next, and what else there is to call."""
+    from toolkit.report.escape import TERMS
     from toolkit.runs.status import status_sentence
 
     runs, judgements = status["runs"], status["judgements"]
@@ -226,8 +218,8 @@ def study_html(title: str, status: Mapping[str, Any], *, judged: bool) -> str:
         is_complete = is_complete and votes["answered"] > 0
         results = results if judged else ".compare_pairs()"
     call = results if is_complete else ".run()" if runs["succeeded"] else ".estimate(), then .run()"
-    groups = _CALLS if judged else {group: calls for group, calls in _CALLS.items() if group != "conclude"}
-    calls = [f"{group}: {', '.join(f'.{name}()' for name in names)}" for group, names in groups.items()]
+    groups = TERMS["calls"].items()
+    calls = [f"{group}: {names}" for group, names in groups if judged or group != "conclude"]
     return lines_html([title, status_sentence(status), f"next: {call}", *calls])
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 from matplotlib import rc_context, rc_params_from_file, style
 from matplotlib.artist import Artist
@@ -39,6 +40,8 @@ CROWD = 3  # more models than this need a page's width where they share one pane
 _CLOSE = 8  # letters beside one another that are too few to read a name by
 GREY = "#8C8C8C"
 """Everything that is context and not the finding."""
+SHADE: dict[str, Any] = {"color": GREY, "alpha": 0.22, "linewidth": 0, "zorder": 0}
+"""A band of what counts as equal."""
 INK = "#000000"
 FONT_PT = 9.0
 _WIDTHS = (120.0, 250.0)
@@ -55,6 +58,10 @@ LINES: tuple[Line, ...] = ("-", "--", "-.", ":")
 _STYLE = Path(__file__).with_name("thesis.mplstyle")
 _LOOK = rc_params_from_file(_STYLE, use_default_template=False)
 _RC: dict[str, Any] = {str(name): value for name, value in _LOOK.items()}
+
+
+class NothingToDraw(Exception):
+    """Why a study cannot give a figure."""
 
 
 @dataclass(frozen=True)
@@ -81,15 +88,13 @@ def thesis_style() -> Iterator[None]:
 @contextmanager
 def sized(width: float | None = None, font: float | None = None) -> Iterator[None]:
     """Draw for a page whose text is ``width`` mm wide, in type of ``font`` pt; a column stays its share of the page."""
-    size = (PAGE_MM if width is None else width, FONT_PT if font is None else font)
-    widths = (math.ceil(_WIDTHS[0] * size[1] / FONT_PT), _WIDTHS[1])
-    for value, (least, most), label in (
-        (size[1], _FONTS, "font in pt"),
-        (size[0], widths, f"width in mm for type of {size[1]:g} pt"),
-    ):
+    page, points = PAGE_MM if width is None else width, FONT_PT if font is None else font
+    widths = (math.ceil(_WIDTHS[0] * points / FONT_PT), _WIDTHS[1])
+    label = f"width in mm for type of {points:g} pt"
+    for value, (least, most), name in ((points, _FONTS, "font in pt"), (page, widths, label)):
         if not least <= value <= most:
-            raise InputError(f"figures: {label} is {value:g}; give {least:g} to {most:g}")
-    token = _SIZE.set(size)
+            raise InputError(f"figures: {name} is {value:g}; give {least:g} to {most:g}")
+    token = _SIZE.set((page, points))
     try:
         yield
     finally:
@@ -175,29 +180,22 @@ def log_axis(axes: Axes, smallest: float, largest: float) -> None:
 def cut_axis(
     axes: Axes,
     scale: tuple[float, float],
-    values: Iterable[float],
+    values: Any,
     pad: float | None = None,
     *,
     which: str = "y",
 ) -> str:
     """Show the part of the scale that values take (and ``pad``), with marks where it is cut; return words on that."""
     pad = (scale[1] - scale[0]) / 20 if pad is None else pad
-    numbers = [value for value in values if pd.notna(value)]
-    ends = (max(scale[0], min(numbers) - pad), min(scale[1], max(numbers) + pad))
+    numbers = np.asarray(values, dtype=float)
+    ends = (max(scale[0], np.nanmin(numbers) - pad), min(scale[1], np.nanmax(numbers) + pad))
     axes.set(**{f"{which}lim": ends})
     way = [(-1, -0.5), (1, 0.5)] if which == "y" else [(-0.5, -1), (0.5, 1)]
     for far, end, limit in zip((0, 1), ends, scale, strict=True):
         if end != limit:
-            at = ([0], [far]) if which == "y" else ([far], [0])
-            axes.plot(
-                *at,
-                color=INK,
-                linestyle="none",
-                marker=way,
-                markersize=8,
-                clip_on=False,
-                transform=axes.transAxes,
-            )
+            x, y = (0, far) if which == "y" else (far, 0)
+            look: dict[str, Any] = {"color": INK, "markersize": 8, "linestyle": "none", "clip_on": False}
+            axes.plot(x, y, marker=way, transform=axes.transAxes, **look)
     part = "{:.2g} to {:.2g} of the scale from {:g} to {:g}".format(*ends, *scale)
     return f"the score axis is cut (slanted marks): it shows {part}" if ends != scale else ""
 
@@ -223,18 +221,28 @@ def density(
     )  # fmt: skip
 
 
+def scatter(axes: Axes, x: pd.Series, y: pd.Series, look: ModelStyle, size: float, alpha: float) -> None:
+    """Draw the answers of a model, those at the ends of an axis whole."""
+    more: dict[str, Any] = {"markersize": size, "alpha": alpha, "markeredgewidth": 0, "clip_on": False}
+    if len(x):  # a line without a point would leave no room to the panels
+        axes.plot(x, y, look.marker, color=look.color, zorder=2, **more)
+
+
+def side_by_side(looks: Mapping[str, ModelStyle], step: float) -> Iterator[tuple[str, ModelStyle, float]]:
+    """Give what shares a place, each with its look and how far it stands from the middle of all."""
+    for number, (name, look) in enumerate(looks.items()):
+        yield name, look, (number - (len(looks) - 1) / 2) * step
+
+
+def row_height(rows: int, around: float, most: float, least: float) -> float:
+    """Return the height of a row in mm: many stand closer, so that the figure keeps its type on one page."""
+    return min(most, max(least, (PAGE_HIGH_MM - around) / rows))
+
+
 def threshold(axes: Axes, at: float, label: str) -> None:
     """Name a line above the panel."""
-    axes.text(
-        at,
-        1.01,
-        label,
-        transform=axes.get_xaxis_transform(),
-        color=INK,
-        fontsize="small",
-        ha="center",
-        va="bottom",
-    )
+    look: dict[str, Any] = {"color": INK, "fontsize": "small", "ha": "center", "va": "bottom"}
+    axes.text(at, 1.01, label, transform=axes.get_xaxis_transform(), **look)
 
 
 def grid(
@@ -291,6 +299,22 @@ def forest(
             )  # fmt: skip
 
 
+def arrow(axes: Axes, end: float, up: float, text: str, color: str, **look: Any) -> None:
+    """Draw the end of an interval that goes on beyond the left or right end of the axis, to the number above it."""
+    side = "left" if end <= 0 else "right"
+    axes.plot(end, up, color=color, marker="<" if end <= 0 else ">", markersize=4, clip_on=False, zorder=3)
+    axes.annotate(
+        text, (end, up), (0, 2), textcoords="offset points", color=color, ha=side, va="bottom", **look
+    )
+
+
+def bars(axes: Axes, values: Iterable[float], height: float) -> None:
+    """Draw values as bars from the bottom."""
+    widths = list(values)
+    look: dict[str, Any] = {"color": GREY, "edgecolor": INK, "linewidth": 0.6}
+    axes.barh(range(len(widths)), widths, height=height, zorder=1, **look)
+
+
 def beside(axes: Axes, up: float, text: str, x: float = 1.02, **more: Any) -> None:
     """Write beside a row; ``x`` is a share of the width of the panel."""
     look = {"color": INK, "va": "center" if "\n" in text else "center_baseline", "linespacing": 1.05, **more}
@@ -300,30 +324,27 @@ def beside(axes: Axes, up: float, text: str, x: float = 1.02, **more: Any) -> No
 def forest_panel(
     axes: Axes,
     rows: pd.DataFrame,
-    names: Iterable[str],
-    label: str,
+    label: str = "",
     *,
-    looks: Sequence[ModelStyle] | None = None,
+    looks: Sequence[ModelStyle] = (),
     at: float | None = 0.0,
-    texts: Sequence[str] | None = None,
     digits: int = 2,
-    hollow: Sequence[bool] | None = None,
 ) -> None:
-    """Draw rows from the top, each with its name, mark, interval and numbers, and a grey line ``at`` what matters."""
+    """Draw rows from the top, and a grey line ``at`` what matters.
+
+    Beside each stands its ``label``, and its ``text``, by default its numbers; ``hollow`` ones are drawn so.
+    """
     if at is not None:
         axes.axvline(at, color=GREY, linewidth=0.8, zorder=0)
-    for down, row in enumerate(rows_of(rows)):
+    looks = looks or [PLAIN] * len(rows)
+    for down, (row, look) in enumerate(zip(rows_of(rows), looks, strict=True)):
         up = len(rows) - 1 - down
-        forest(axes, rows.iloc[[down]], [up], looks[down] if looks else PLAIN, width=1.6)
-        if texts:
-            text = texts[down]
-        else:
-            estimable = pd.notna(row.estimate)
-            text = interval(row, partial(decimals, digits=digits)) if estimable else "not estimable"
-        beside(axes, up, text)
-        if hollow is not None and hollow[down]:
+        forest(axes, rows.iloc[[down]], [up], look, width=1.6)
+        numbers = interval(row, partial(decimals, digits=digits))
+        beside(axes, up, getattr(row, "text", numbers))
+        if getattr(row, "hollow", False):
             axes.plot([row.estimate], [up], "o", color="white", markeredgecolor=INK, markersize=5, zorder=4)
-    row_axis(axes, list(names)[::-1])
+    row_axis(axes, list(rows["label"])[::-1])
     axes.spines["left"].set_visible(False)
     axes.set_xlabel(label)
 
@@ -337,14 +358,12 @@ def row_axis(axes: Axes, labels: Sequence[str], ends: tuple[float, float] | None
 
 def column_axis(axes: Axes, names: Sequence[str], ends: Sequence[str]) -> None:
     """Name the columns of a panel as wide as 42 letters: in some three lines, or upright where they are many."""
-    letters_a_column = 42 // len(names)
-    labels = shortened(names, 22 if letters_a_column < _CLOSE else 3 * letters_a_column)
-    lines = [
-        labels[name] if letters_a_column < _CLOSE else textwrap.fill(labels[name], _letters(letters_a_column))
-        for name in names
-    ]
-    ticks = [f"{line}\n{end}" for line, end in zip(lines, ends, strict=True)]
-    axes.set_xticks(range(len(names)), ticks, rotation=90 if letters_a_column < _CLOSE else 0)
+    letters = 42 // len(names)
+    is_upright = letters < _CLOSE
+    labels = shortened(names, 22 if is_upright else 3 * letters)
+    width = _letters(22 if is_upright else letters)
+    ticks = [f"{textwrap.fill(labels[name], width)}\n{end}" for name, end in zip(names, ends, strict=True)]
+    axes.set_xticks(range(len(names)), ticks, rotation=90 if is_upright else 0)
 
 
 def legend(
@@ -427,6 +446,8 @@ def decimals(value: float, digits: int = 2, *, sign: bool = False) -> str:
 
 def interval(result: Any, printed: Callable[[float], str] = decimals) -> str:
     """Return an estimate, or a row of one, with its interval, where it has one, as a figure prints them."""
+    if pd.isna(result.estimate):
+        return "not estimable"
     value = printed(result.estimate)
     if pd.isna(result.low) or pd.isna(result.high):
         return value
@@ -442,24 +463,34 @@ def _line(name: str) -> str:
     return "".join(c if font.get_char_index(ord(c)) else f"[U+{ord(c):04X}]" for c in line)
 
 
-def data_of(parts: Iterable[tuple[Any, ...]], columns: Sequence[str], *, every: bool = False) -> pd.DataFrame:
-    """Return the data of a figure: keys, fields and counts of each estimate that there is, or of ``every`` one."""
+def data_of(
+    parts: Iterable[tuple[Any, ...]],
+    keys: Sequence[str],
+    more: Sequence[str] = (),
+    *,
+    every: bool = False,
+    nothing: str = "",
+) -> pd.DataFrame:
+    """Return the data of a figure: keys, ends, fields and counts of each estimate there is, or of ``every`` one.
+
+    Where there is none, ``nothing`` says why there is nothing to draw.
+    """
+    columns = [*keys, "estimate", "low", "high", *more]
     rows = [
-        (*keys, *(getattr(e, name, e.n.get(name)) for name in columns[len(keys) :]))
-        for *keys, e in parts
+        (*names, *(getattr(e, name, e.n.get(name)) for name in columns[len(names) :]))
+        for *names, e in parts
         if every or e.estimable
     ]
+    if nothing and not rows:
+        raise NothingToDraw(nothing)
     numbers = dict.fromkeys({"estimate", "low", "high", "p_value"}.intersection(columns), "float64")
-    return pd.DataFrame(rows, columns=list(columns)).astype(numbers)
+    return pd.DataFrame(rows, columns=columns).astype(numbers)
 
 
-def _named(row: Any) -> str:
-    return f"{row.name}: {decimals(row.estimate)}"
-
-
-def values_of(data: pd.DataFrame, written: Callable[[Any], str] = _named) -> str:
-    """Return what is written of each row, by default its name and estimate, for those who do not see the figure."""
-    return "; ".join(map(written, rows_of(data)))
+def values_of(data: pd.DataFrame, text: str) -> str:
+    """Return a text filled in for each row that has an estimate, for those who do not see the figure."""
+    present = data[data["estimate"].notna()] if "estimate" in data else data
+    return "; ".join(text.format(row=row) for row in rows_of(present))
 
 
 def rows_of(frame: pd.DataFrame) -> Iterator[Any]:

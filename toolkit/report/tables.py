@@ -162,12 +162,8 @@ def _panels(cells: Iterable[_Cell]) -> list[Panel]:
 def _column(name: str, estimates: Sequence[Estimate | None]) -> list[str]:
     """Return the head of a column and its cells: estimate, interval and P value."""
     levels = {e.confidence for e in estimates if e is not None and e.low is not None}
-    head = (
-        f"{name} [{level_words(levels.pop())} interval]"
-        if len(levels - {CONFIDENCE}) == len(levels) == 1
-        else name
-    )
-    cells = [head]
+    level = f" [{level_words(levels.pop())} interval]" if len(levels) == 1 and levels != {CONFIDENCE} else ""
+    cells = [name + level]
     for e in estimates:
         p = None if e is None else e.p_value
         tested = "" if p is None else ", p < 0.001" if p < 0.001 else f", p = {p:.3f}"
@@ -212,13 +208,9 @@ def with_interval(estimate: Estimate) -> str:
         return ""
     numbers = (value,) if low is None or high is None else (value, low, high)
     size = abs(value)
-    digits = (
-        0
-        if estimate.unit in ("judgements", "tokens") or size >= _LARGE
-        else 3
-        if " per " in estimate.unit
-        else 2
-    )
+    digits = 3 if " per " in estimate.unit else 2
+    if estimate.unit in ("judgements", "tokens") or size >= _LARGE:
+        digits = 0
     if _NOISE < size < (0.1 if estimate.unit == "AUD" else 0.5 * 10**-digits):
         # What is not nothing does not print as nothing, and of money two digits count.
         digits = (estimate.unit == "AUD") - math.floor(math.log10(size))

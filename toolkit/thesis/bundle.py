@@ -1,20 +1,21 @@
 """The thesis bundle: one folder with figures, tables, methods, references and a document for LaTeX, or for Word."""
 
-import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from toolkit.errors import InputError
 from toolkit.files.tables import csv_bytes
 from toolkit.files.writing import write_atomically
 from toolkit.report.blocks import Block, Bullets, Grid, Heading, Paragraph, Picture, Shown
-from toolkit.report.escape import escape_breaking, label_of, readable
+from toolkit.report.escape import escape_breaking, label_of, latex_templates, readable
 from toolkit.report.manifest import DOCUMENT, claim_folder, write_manifest
 from toolkit.report.show import Files, plain_text
 from toolkit.report.style import COLUMN_MM, PAGE_MM
@@ -80,7 +81,7 @@ def write_bundle(
         "references.bib": bibliography(cited),
         "all_references.bib": bibliography(known_references()),
         f"{DOCUMENT}.tex": templates()
-        .get_template("bundle.jinja")
+        .get_template("thesis/bundle.jinja")
         .render(kind=kind, study=escape_breaking(study), has_statistics=bool(appendix), left_out=absent),
     }
     if appendix:
@@ -99,22 +100,8 @@ def write_bundle(
 
 def _inputs(numbered: Sequence[tuple[Shown, Numbered]]) -> str:
     r"""Return what takes up each file, then the notes; tables that float come out before one that goes over pages."""
-    lines: list[str] = []
-    for shown, _ in numbered:
-        path = f"{shown.folder}/{shown.name}.tex"
-        if isinstance(shown.block, Picture):
-            lines.append(rf"\input{{\bundlehome {path}}}")
-        elif shown.block.is_long:
-            # A longtable stands where it is, and would overtake floats that have smaller numbers.
-            lines += [r"\clearpage"] * bool(lines) + [rf"\bundlelong{{{path}}}"]
-        else:
-            lines.append(rf"\bundletable{{{path}}}")
-    lines = [r"\begingroup\bundlehere", *lines, r"\endgroup"]
-    notes = [rf"\item[{ref}] {escape_breaking(shown.notes)}" for shown, (_, ref) in numbered if shown.notes]
-    if notes:  # after figures that float
-        head = rf"\clearpage\paragraph{{{NOTES}}}\mbox{{}}"
-        lines += [head, r"\begin{description}\small", *notes, r"\end{description}"]
-    return "".join(f"{line}\n" for line in lines)
+    page = latex_templates().get_template("thesis/inputs.jinja")
+    return page.render(numbered=numbered, notes=[pair for pair in numbered if pair[0].notes], title=NOTES)
 
 
 def _numbered(parts: Iterable[Shown], study: str) -> Iterator[tuple[Shown, Numbered]]:
@@ -129,11 +116,10 @@ def _numbered(parts: Iterable[Shown], study: str) -> Iterator[tuple[Shown, Numbe
 
 FORMATS = ("latex", "docx")
 """Formats of a bundle: a document for Word stands beside that of LaTeX."""
-_VERSION = [1, 23]  # of pandoc's document types
+_MARKDOWN = "markdown-auto_identifiers-smart"
+_WIDE = ("--wrap=none", "--columns=1000000")  # no table is fitted to a line of the source
 _EPOCH = "315532800"  # 1980, the first year of a zip: the same document is the same bytes
-_NO_ATTRIBUTES = ["", [], []]
-
-Node = dict[str, Any]
+_SIGN = re.compile(r"[!-/:-@\[-`{-~]")  # text of others: each sign that Markdown may take for markup
 
 
 def check_format(name: str) -> None:
@@ -153,97 +139,29 @@ def write_document(folder: Path, title: str, blocks: Sequence[Block], study: str
     """Write ``bundle.docx`` into the folder of a bundle; its pictures and references stand there."""
     import pypandoc
 
-    references = _node("Header", [1, _NO_ATTRIBUTES, _inlines("References")])
-    meta = {"title": _node("MetaInlines", _inlines(title))}
-    parts = [*_nodes(blocks, study), references]
-    text = json.dumps({"pandoc-api-version": _VERSION, "meta": meta, "blocks": parts})
-    options = ["--citeproc", "--bibliography=references.bib", "--wrap=none"]
+    parts = [(type(block).__name__, block) for block in blocks]
+    words = {"md": _markdown, "label": partial(label_of, study=study), "narrow": COLUMN_MM / PAGE_MM}
+    text = latex_templates().get_template("thesis/document.jinja").render(words, parts=parts)
+    options = [
+        "--citeproc",
+        "--bibliography=references.bib",
+        f"--metadata=title:{plain_text(readable(title))}",
+    ]
     path = folder / "bundle.docx"
-    with _at_the_epoch():
+    with patch.dict(os.environ, SOURCE_DATE_EPOCH=_EPOCH):
         # In the folder, so that the document names no path of this machine.
         pypandoc.convert_text(
-            text, "docx", format="json", outputfile=path.name, extra_args=options, cworkdir=str(folder)
+            text,
+            "docx",
+            format=_MARKDOWN,
+            outputfile=path.name,
+            extra_args=[*options, *_WIDE],
+            cworkdir=str(folder),
         )
     return path
 
 
-def _node(kind: str, content: Any) -> Node:
-    return {"t": kind, "c": content}
-
-
-def _inlines(text: str) -> list[Node]:
-    """Return text as pandoc has it: names of models and study files come alive as nothing."""
-    words = plain_text(readable(text)).replace("'", "’").split()  # text of others
-    nodes = [node for word in words for node in (_node("Str", word), {"t": "Space"})]
-    return nodes[:-1]
-
-
-def _plain(text: str) -> list[Node]:
-    return [_node("Plain", _inlines(text))]
-
-
-def _nodes(blocks: Sequence[Block], study: str) -> Iterator[Node]:
-    """Yield what pandoc makes of each block; figures and tables have their number in their caption."""
-    figures = tables = 0
-    for block in blocks:
-        match block:
-            case Heading(text):
-                yield _node("Header", [1, _NO_ATTRIBUTES, _inlines(text)])
-            case Paragraph(sentences, heading, shown):
-                yield from [_node("Header", [4, _NO_ATTRIBUTES, _inlines(f"{heading}.")])] if heading else ()
-                inlines = [node for sentence in sentences for node in _sentence(sentence.text, sentence.cite)]
-                yield _node("Para", [*inlines, *_inlines(block.see)] if shown else inlines[:-1])
-            case Bullets(lead, items):
-                yield _node("Para", _inlines(lead))
-                yield _node("BulletList", [_plain(item) for item in items])
-            case Picture():
-                figures += 1
-                yield _picture(block, f"Figure {figures}. {block.caption}", study)
-            case Grid():
-                tables += 1
-                yield _table(block, f"Table {tables}. {block.caption}")
-
-
-def _sentence(text: str, keys: Sequence[str]) -> list[Node]:
-    citation = {"citationPrefix": [], "citationSuffix": [], "citationNoteNum": 0, "citationHash": 0}
-    citations = [{"citationId": key, "citationMode": {"t": "NormalCitation"}, **citation} for key in keys]
-    cite = [{"t": "Space"}, _node("Cite", [citations, []])] if keys else []
-    return [*_inlines(text), *cite, _node("Str", "."), {"t": "Space"}]
-
-
-def _picture(picture: Picture, caption: str, study: str) -> Node:
-    """Return a figure with its alt text."""
-    width = "100%" if picture.wide else f"{COLUMN_MM / PAGE_MM:.0%}"
-    attributes = ["", [], [["width", width]]]
-    image = _node("Image", [attributes, _inlines(picture.alt_text), [f"figures/{picture.name}.png", ""]])
-    label = [f"fig:{label_of(picture.name, study)}", [], []]
-    return _node("Figure", [label, [None, _plain(caption)], [_node("Plain", [image])]])
-
-
-def _table(grid: Grid, caption: str) -> Node:
-    """Return a table; heads of panels are bold, or they would pass for rows."""
-    cell, rows = [_NO_ATTRIBUTES, {"t": "AlignDefault"}, 1, 1], []
-    for number, texts in enumerate(grid.rows(), start=-1):
-        is_head = number in (grid.panels or ())
-        inlines = (
-            [_node("Strong", _inlines(text))] if is_head and text else _inlines(text) for text in texts
-        )
-        rows.append([_NO_ATTRIBUTES, [[*cell, [_node("Plain", inline)]] for inline in inlines]])
-    head, *body = rows
-    columns = [[{"t": "AlignDefault"}, {"t": "ColWidthDefault"}] for _ in grid.frame]
-    bodies = [[_NO_ATTRIBUTES, 0, [], body]]
-    parts = [[None, _plain(caption)], columns, [_NO_ATTRIBUTES, [head]], bodies, [_NO_ATTRIBUTES, []]]
-    return _node("Table", [_NO_ATTRIBUTES, *parts])
-
-
-@contextmanager
-def _at_the_epoch() -> Iterator[None]:
-    before = os.environ.get("SOURCE_DATE_EPOCH")
-    os.environ["SOURCE_DATE_EPOCH"] = _EPOCH
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["SOURCE_DATE_EPOCH"]
-        else:
-            os.environ["SOURCE_DATE_EPOCH"] = before
+def _markdown(text: str) -> str:
+    """Return text as Markdown that prints it: names of models and study files come alive as nothing."""
+    line = " ".join(plain_text(readable(text)).replace("'", "’").split())  # text of others
+    return _SIGN.sub(r"\\\g<0>", line)

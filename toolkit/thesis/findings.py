@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
-from itertools import combinations
+from itertools import combinations, starmap
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -57,10 +57,10 @@ TEXTS: Mapping[str, Any] = data_file("findings.toml") | {
 class Statement:
     """One sentence, without its full stop, about a question, and the estimate and verdict that it states."""
 
-    question: str
     text: str
     estimate: Estimate | None = None
     verdict: str = ""
+    question: str = ""
 
     @property
     def sentence(self) -> str:
@@ -123,11 +123,17 @@ def findings_lines(section: Iterable[Paragraph]) -> list[str]:
     return lines
 
 
+def _on(question: str, statements: Iterable[Statement]) -> Iterator[Statement]:
+    """Yield statements on a question, but for those that are on another one."""
+    for statement in statements:
+        yield statement if statement.question else replace(statement, question=question)
+
+
 def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] = ()) -> Iterator[Statement]:
     """Yield what scores say, question by question: those in ``only``, or all but what such scores are not about."""
     # What prompt lengths tell of the judges is told by these where lengths are not spoken of.
     silent = {} if not only or "length" in only else {"length": "not asked"}
-    parts: dict[str, Callable[[Analyses, str], Iterator[Statement]]] = {
+    parts: dict[str, Callable[[Analyses], Iterator[Statement]]] = {
         "length": partial(_length, reasons=reasons),
         "length_and_information": _information,
         "accuracy": _accuracy,
@@ -138,7 +144,7 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
         "reliability": partial(_judges, reasons={**reasons, **silent}),
         "judge_weighting": _weighting,
         "calibration": _people,
-        "hallucination": _hallucination,
+        "hallucination": partial(_numbers, name="hallucination"),
         "missing": _missing,
     }
     parts |= {name: partial(_numbers, name=name) for name in OWN}
@@ -160,9 +166,10 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
         try:
             if name in reasons:
                 raise NotAnswerable(titles[name], reasons[name])
-            yield from parts[name](analyses, titles[name])
+            yield from _on(titles[name], parts[name](analyses))
         except NotAnswerable as error:
-            yield Statement(titles[name], TEXTS["not_answered"].format(reason=error.why), None, NOT_ANSWERED)
+            text = TEXTS["not_answered"].format(reason=error.why)
+            yield Statement(text, None, NOT_ANSWERED, titles[name])
 
 
 def verdict_of(number: Estimate, equivalence: Estimate | None = None, reference: float = 0.0) -> str:
@@ -234,7 +241,6 @@ def _turned(number: Estimate) -> Estimate:
 
 
 def _compared(
-    question: str,
     first: str,
     second: str,
     number: Estimate,
@@ -250,7 +256,7 @@ def _compared(
     names = {"lead": lead, "first": first, "second": second, "unit": unit}
     if verdict == NOT_ANSWERED:
         text = texts["not_estimable"].format(**names, reason=number.why_no_number)
-        return Statement(question, text + end, number, verdict)
+        return Statement(text + end, number, verdict)
     form, size = "less", number  # a size whose interval runs below 0 is read wrongly
     if verdict == DIFFERENT:
         is_higher = number.low is not None if number.estimate is None else number.estimate >= 0
@@ -263,12 +269,10 @@ def _compared(
         tested = "" if equivalence is None else _p_value(equivalence)
         reading = TEXTS["verdicts"][verdict].format(margin=margin, p_value=tested)
     text = texts[form].format(**names, amount=amount, interval=_interval(size), verdict=reading)
-    return Statement(question, text + end, number, verdict)
+    return Statement(text + end, number, verdict)
 
 
-def _stated(
-    question: str, lead: str, number: Estimate, reference: float | None = None, end: str = ""
-) -> Statement:
+def _stated(lead: str, number: Estimate, reference: float | None = None, end: str = "") -> Statement:
     """Return a sentence that ends in a number, and whether it differs from the value that matters."""
     verdict = words = ""
     if reference is not None and number.estimate is not None:
@@ -276,10 +280,10 @@ def _stated(
         words = f": {_undecided(number, reference, 'reference')}"
         if verdict == DIFFERENT:
             words = TEXTS["verdicts"]["different from"].format(reference=reference)
-    return Statement(question, f"{lead} {_value(number, reference or 0.0)}{words}{end}", number, verdict)
+    return Statement(f"{lead} {_value(number, reference or 0.0)}{words}{end}", number, verdict)
 
 
-def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+def _length(analyses: Analyses, reasons: Reasons) -> Iterator[Statement]:
     """Yield the contrasts, how reliable the scores are that they rest on, what people make of them, and the cost."""
     compared, texts, names = analyses.length(), TEXTS["length"], TEXTS["prompts"]
     within = texts["within"].format(scale=scale_words(analyses.scale))
@@ -287,7 +291,6 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     contrasts = zip(CONTRASTS, compared.contrasts, strict=True)
     for (longer, shorter), number in sorted(contrasts, key=lambda pair: pair[1].role != "confirmatory"):
         yield _compared(
-            question,
             names[longer],
             names[shorter],
             number,
@@ -298,7 +301,7 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
         )
         within = ""
     if uneven := captions.uneven_words(compared.contrasts):
-        yield Statement(question, captions.capital(uneven))
+        yield Statement(captions.capital(uneven))
     if tested := [number for number in compared.by_model if number.p_value is not None]:
         least = min(tested, key=lambda number: number.p_value or 0.0)
         counts = {"distinct": sum(verdict_of(number) == DIFFERENT for number in tested), "tests": len(tested)}
@@ -311,15 +314,15 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
             if number.name == contrast
         ]
         end = texts["each"].format(contrast=contrast, values=joined(values))
-        yield _stated(question, lead, least, 0, end)
+        yield _stated(lead, least, 0, end)
     if "reliability" not in reasons:
         scored = analyses.judgements[~analyses.judgements["failed"].astype(bool)]
         judges = counted(int(scored["judge"].nunique()), "judges")
-        yield _reliability(analyses, question, "ICC(A,k)", texts["judges"].format(judges=judges))
+        yield _reliability(analyses, "ICC(A,k)", texts["judges"].format(judges=judges))
     longer, shorter = CONTRASTS[0]
     for mean in () if "calibration" in reasons else analyses.calibration().differences:
         if mean.calibrated.facets.get("length_bin") == f"{longer} - {shorter}":
-            yield _compared(question, names[longer], names[shorter], mean.calibrated, lead=texts["people"])
+            yield _compared(names[longer], names[shorter], mean.calibrated, lead=texts["people"])
     cost = cost_column(analyses.runs)
     if "pareto" in reasons or analyses.runs[cost].isna().all():
         return
@@ -328,7 +331,7 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
         by_step = captions.by_key(amounts).items()
         steps = [texts["step"].format(step=step, prices=joined(parts)) for step, parts in by_step]
         text = texts["price"].format(unit=prices[0].unit, steps="; ".join(steps))
-        yield Statement(question, text, prices[0])
+        yield Statement(text, prices[0])
 
 
 def _at_ends(analyses: Analyses, column: str, *names: str) -> str:
@@ -357,7 +360,7 @@ def _price(price: Estimate, times: float = 1.0) -> str:
     return f"{_money(times * price.estimate)} {ends}"
 
 
-def _reliability(analyses: Analyses, question: str, form: str, lead: str) -> Statement:
+def _reliability(analyses: Analyses, form: str, lead: str) -> Statement:
     reliability, score = analyses.reliability(), analyses.score
     number = next(item for item in reliability.icc[score] if item.name == form)
     end = f", {number.note}" if number.note else ""
@@ -365,40 +368,37 @@ def _reliability(analyses: Analyses, question: str, form: str, lead: str) -> Sta
         if same.name == form + THESE_JUDGES and same.low is not None and number.low is not None:
             low, high = _rounded(same.low, same.high)
             end += TEXTS["reliability"]["these"].format(low=low, high=high)
-    return _stated(question, f"{lead}, {form}, is", number, end=end)
+    return _stated(f"{lead}, {form}, is", number, end=end)
 
 
-def _information(analyses: Analyses, question: str) -> Iterator[Statement]:
+def _information(analyses: Analyses) -> Iterator[Statement]:
     parted, names = analyses.length_and_information(), TEXTS["prompts"]
     for lead, pairs in (("length", LENGTH_PAIRS), ("information", INFORMATION_PAIRS)):
         for (more, less, _), number in list(zip(pairs, getattr(parted, lead), strict=True))[:2]:
-            yield _compared(
-                question, names[more], names[less], number, lead=TEXTS["length_and_information"][lead]
-            )
+            yield _compared(names[more], names[less], number, lead=TEXTS["length_and_information"][lead])
     if uneven := captions.uneven_words((*parted.length, *parted.information)):
-        yield Statement(question, captions.capital(uneven))
+        yield Statement(captions.capital(uneven))
 
 
-def _models(analyses: Analyses, question: str) -> Iterator[Statement]:
+def _models(analyses: Analyses) -> Iterator[Statement]:
     compared = analyses.compare_models()
     rate = compared.models[0][1].unit == RATE_UNIT
     words = ("share of right answers", "") if rate else ("mean", " points")
     within = TEXTS["compare_models"]["prompts"]
     ranks = {name: -mean.estimate for name, mean in compared.models if mean.estimate is not None}
     ends = (lambda best, worst: "") if rate else partial(_at_ends, analyses, "model")
-    yield from _ranked(question, compared.models, compared.differences, words, within, ranks, ends)
+    yield from _ranked(compared.models, compared.differences, words, within, ranks, ends)
 
 
-def _front(analyses: Analyses, question: str) -> Iterator[Statement]:
+def _front(analyses: Analyses) -> Iterator[Statement]:
     points = analyses.pareto(cost=cost_column(analyses.runs)).points
     if front := [point for point in points if point.on_front]:
         costs = [f"{point.cost.facets['point']} ({_money(point.cost.estimate)})" for point in front]
         unit = f"{front[0].cost.unit} a run"
-        yield Statement(question, TEXTS["compare_models"]["front"].format(unit=unit, points=joined(costs)))
+        yield Statement(TEXTS["compare_models"]["front"].format(unit=unit, points=joined(costs)))
 
 
 def _ranked(
-    question: str,
     means: Sequence[tuple[str, Estimate]],
     differences: Sequence[Estimate],
     words: tuple[str, str],
@@ -415,9 +415,9 @@ def _ranked(
         (best, top), (worst, bottom) = ranked[0], ranked[-1]
         names = {"models": counted(len(means), "models"), "best": best}
         lowest = texts["lowest"].format(worst=worst, value=_value(bottom))
-        yield _stated(question, texts["ranked"].format(**names, quantity=quantity), top, end=lowest)
+        yield _stated(texts["ranked"].format(**names, quantity=quantity), top, end=lowest)
         number = by_pair.get((best, worst)) or _turned(by_pair[worst, best])
-        yield _compared(question, best, worst, number, unit=unit, lead=within, end=ends(best, worst))
+        yield _compared(best, worst, number, unit=unit, lead=within, end=ends(best, worst))
     if len(by_pair) < 2:
         return
     tied = [joined(pair) for pair, number in by_pair.items() if verdict_of(number) != DIFFERENT]
@@ -425,10 +425,10 @@ def _ranked(
     text = texts["apart"].format(count=count, pairs=pairs, verb=agreeing(count, "are"))
     named = "; ".join(tied) if len(tied) <= MOST_TIED else "the others"
     text += texts["tied"].format(pairs=named) if tied else ""
-    yield Statement(question, text, None, UNDECIDED if tied else DIFFERENT)
+    yield Statement(text, None, UNDECIDED if tied else DIFFERENT)
 
 
-def _accuracy(analyses: Analyses, question: str) -> Iterator[Statement]:
+def _accuracy(analyses: Analyses) -> Iterator[Statement]:
     measured, texts = analyses.accuracy(), TEXTS["accuracy"]
     groups = measured.above_chance, measured.cost_per_right
     guesses, prices = ({item.facets["model"]: item for item in group} for group in groups)
@@ -438,21 +438,19 @@ def _accuracy(analyses: Analyses, question: str) -> Iterator[Statement]:
         if price and price.estimate != 0:  # free answers have no price
             end = texts["price"].format(unit=price.unit, amount=_price(price, 1000))
         if guess is None or guess.estimate is None:
-            yield _stated(question, texts["lead"].format(model=model), number, end=end)
+            yield _stated(texts["lead"].format(model=model), number, end=end)
         else:  # it rests on the same answers, so that n stands once
             lead = texts["chance"].format(model=model, value=_value(number))
-            yield replace(_stated(question, lead, replace(guess, n={}), 0, end), estimate=guess)
+            yield replace(_stated(lead, replace(guess, n={}), 0, end), estimate=guess)
 
 
-def _pairs(analyses: Analyses, question: str) -> Iterator[Statement]:
+def _pairs(analyses: Analyses) -> Iterator[Statement]:
     votes, texts = analyses.compare_pairs(), TEXTS["compare_models"]
     means = [(item.facets["model"], item) for item in votes.models]
-    yield from _ranked(
-        question, means, votes.differences, ("strength", " logits"), texts["votes"], votes.ranks
-    )
+    yield from _ranked(means, votes.differences, ("strength", " logits"), texts["votes"], votes.ranks)
     titles = _judge_titles(analyses.pairs)
     for number in votes.judges:
-        yield _stated(question, texts["first"].format(judge=titles[number.facets["judge"]]), number, 0.5)
+        yield _stated(texts["first"].format(judge=titles[number.facets["judge"]]), number, 0.5)
 
 
 def _judge_titles(judgements: pd.DataFrame) -> dict[str, str]:
@@ -461,50 +459,49 @@ def _judge_titles(judgements: pd.DataFrame) -> dict[str, str]:
     return {str(judge): str(judge) if name == judge else f"{name} ({judge})" for judge, name in names.items()}
 
 
-def _judges(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+def _judges(analyses: Analyses, reasons: Reasons) -> Iterator[Statement]:
     titles = _judge_titles(analyses.judgements)
-    yield _reliability(analyses, question, "ICC(A,1)", TEXTS["reliability"]["one"])
+    yield _reliability(analyses, "ICC(A,1)", TEXTS["reliability"]["one"])
     if "length" in reasons:
-        yield _reliability(analyses, question, "ICC(A,k)", TEXTS["reliability"]["all"])
+        yield _reliability(analyses, "ICC(A,k)", TEXTS["reliability"]["all"])
     leniency = analyses.reliability().leniency[analyses.score]
     for judge, number in leniency.items():
-        yield _compared(question, titles.get(judge, judge), TEXTS["reliability"]["others"], number)
+        yield _compared(titles.get(judge, judge), TEXTS["reliability"]["others"], number)
     if len(leniency) > 2 and any(verdict_of(number) == DIFFERENT for number in leniency.values()):
-        yield Statement(question, TEXTS["reliability"]["dependent"])
+        yield Statement(TEXTS["reliability"]["dependent"])
 
 
-def _weighting(analyses: Analyses, question: str) -> Iterator[Statement]:
-    yield _stated(question, TEXTS["judge_weighting"], analyses.judge_weighting().differences[-1], 0)
+def _weighting(analyses: Analyses) -> Iterator[Statement]:
+    yield _stated(TEXTS["judge_weighting"], analyses.judge_weighting().differences[-1], 0)
 
 
-def _people(analyses: Analyses, question: str) -> Iterator[Statement]:
+def _people(analyses: Analyses) -> Iterator[Statement]:
     people, texts = analyses.calibration(), TEXTS["calibration"]
     agreement, mean = people.agreement[0], people.means["all"]
-    yield _stated(question, texts["agreement"].format(statistic=agreement.statistic), agreement)
+    yield _stated(texts["agreement"].format(statistic=agreement.statistic), agreement)
     alone = texts["alone"].format(value=_value(mean.judges)) if mean.judges.estimable else ""
-    yield _stated(question, texts["mean"], mean.calibrated, end=alone)
+    yield _stated(texts["mean"], mean.calibrated, end=alone)
 
 
-def _hallucination(analyses: Analyses, question: str) -> Iterator[Statement]:
-    for number in analyses.hallucination().shares:
-        if "length_bin" not in number.facets:
-            yield _stated(question, TEXTS["hallucination"].format(label=number.label), number)
+def _numbers(analyses: Analyses, name: str) -> Iterator[Statement]:
+    """Yield each number of an analysis in the words that lead to it: of the parts that are stated, or of all.
 
-
-def _numbers(analyses: Analyses, question: str, name: str) -> Iterator[Statement]:
-    """Yield each number of an analysis in the words that lead to it: of the parts that are stated, or of all."""
+    Numbers that have the facet ``unstated`` are left to its table.
+    """
     words = WORDS[name]
-    for _, number in analyses.answer(name).rows_of(words.get("stated", words["parts"])):
-        yield _stated(question, words["finding"].format(**number.facets), number, words.get("reference"))
+    for _, number in analyses.answer(name).rows_of(words.get("stated") or words["parts"]):
+        if words.get("unstated") not in number.facets:
+            lead = words["finding"].format(**{"label": number.label, **number.facets})
+            yield _stated(lead, number, words.get("reference"))
 
 
-def _missing(analyses: Analyses, question: str) -> Iterator[Statement]:
+def _missing(analyses: Analyses) -> Iterator[Statement]:
     lacking, judgements = int((~analyses.runs["judged"].astype(bool)).sum()), analyses.judgements
     text = f"{lacking} of {counted(len(analyses.runs), 'runs')}"
     if blank := int(judgements[analyses.score].isna().sum()) if len(judgements) else 0:
         text += f" and {blank} of {counted(len(judgements), 'judgements')}"
     verb = agreeing(lacking + blank, "have")
-    yield Statement(question, TEXTS["missing"]["scores"].format(counts=text, verb=verb))
+    yield Statement(TEXTS["missing"]["scores"].format(counts=text, verb=verb))
     frames = {"the answers": analyses.runs, "their judgements": analyses.judgements}
     yield from spent_findings(frames | {"the votes": analyses.pairs})
 
@@ -517,7 +514,8 @@ def spent_findings(frames: Mapping[str, pd.DataFrame]) -> Iterator[Statement]:
         if "aud_cost" in frame and frame["aud_cost"].notna().any()
     ]
     if amounts:
-        yield Statement(TEXTS["totals"], TEXTS["missing"]["cost"].format(amounts=joined(amounts)))
+        text = TEXTS["missing"]["cost"].format(amounts=joined(amounts))
+        yield Statement(text, question=TEXTS["totals"])
 
 
 def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Statement]:
@@ -537,7 +535,7 @@ def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Statement]:
             verb=agreeing(counts["expected"], "were"),
             **counts,
         )
-        yield _stated(texts["title"], lead, mean)
+        yield from _on(texts["title"], [_stated(lead, mean)])
     frame = methods_frame(scores)
     for by in FACTORS:
         pairs = combinations(dict.fromkeys(frame[by]), 2)
@@ -548,31 +546,33 @@ def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Statement]:
             )
             count = number.n["questions"]
             lead = texts["over"].format(count=count, questions=counted(count + number.missing, "questions"))
-            yield _compared(texts["by"][by], later, earlier, number, unit="", lead=lead)
+            yield from _on(texts["by"][by], [_compared(later, earlier, number, unit="", lead=lead)])
     lacking, experiments = sum(item.missing for item in scores), int(frame["experiments"].sum())
     total = {"lacking": lacking, "experiments": counted(experiments, "experiments")}
-    yield Statement(TEXTS["totals"], texts["missing"].format(**total, verb=agreeing(lacking, "have")))
+    text = texts["missing"].format(**total, verb=agreeing(lacking, "have"))
+    yield Statement(text, question=TEXTS["totals"])
 
 
 def measured_findings(test: str, results: Iterable[tuple[str, Estimate]]) -> Iterator[Statement]:
-    """Yield the results of a test of one's own, each of a model."""
+    """Return the results of a test of one's own, each of a model."""
     texts = TEXTS["measured"]
-    for model, number in results:
-        lead = texts["lead"].format(name=number.name, model=model)
-        yield _stated(texts["title"].format(test=test), lead, number)
+    leads = ((texts["lead"].format(name=number.name, model=model), number) for model, number in results)
+    return _on(texts["title"].format(test=test), starmap(_stated, leads))
 
 
 def adaptive_findings(sequential: Result | None, benchmark: Result | None) -> Iterator[Statement]:
-    """Yield what adaptive asking says (RQ2): of the models while it asks, and of its cost on a finished study."""
+    """Return what adaptive asking says (RQ2): of the models while it asks, and of its cost on a finished study."""
+    return _on(TEXTS["adaptive"]["title"], _adaptive(sequential, benchmark))
+
+
+def _adaptive(sequential: Result | None, benchmark: Result | None) -> Iterator[Statement]:
     texts = TEXTS["adaptive"]
-    question = texts["title"]
-    for number in sequential.differences if sequential else ():
-        yield _stated(question, texts["bank"].format(name=number.name), number, 0)
     if sequential:
+        for number in sequential.differences:
+            yield _stated(texts["bank"].format(name=number.name), number, 0)
         state = "asking may stop" if sequential.stop else "asking goes on"
-        yield Statement(question, texts["width"].format(width=_money(sequential.width), state=state))
+        yield Statement(texts["width"].format(width=_money(sequential.width), state=state))
     for design, numbers in list(benchmark.results.items())[1:] if benchmark else ():
         by_statistic = {item.statistic: item for item in numbers}
         end = texts["covered"].format(value=_value(by_statistic["coverage of the differences"]))
-        cost = by_statistic["cost over the baseline"]
-        yield _stated(question, texts["cost"].format(design=design), cost, 1, end)
+        yield _stated(texts["cost"].format(design=design), by_statistic["cost over the baseline"], 1, end)

@@ -11,7 +11,7 @@ from importlib.resources import files
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
 from toolkit.analyses import OWN
 from toolkit.errors import InputError, PriceError
@@ -21,7 +21,7 @@ from toolkit.models.prices import Price, price_of
 from toolkit.prompts.check import KINDS
 from toolkit.report import captions
 from toolkit.report.blocks import Paragraph, Sentence, Shown
-from toolkit.report.escape import escape_breaking, readable
+from toolkit.report.escape import escape_breaking, latex_templates, readable
 from toolkit.runs.decisions import Decisions, decisions_of
 from toolkit.runs.provenance import asked_models, rates_sentence
 from toolkit.stats import WORDS
@@ -42,11 +42,6 @@ _FIRST_SIGN = 0xF0000  # private use: the first of the signs that stand for refe
 _cite_signs: dict[tuple[str, ...], str] = {}
 
 
-_FIELDS = (
-    "author", "title", "journal", "booktitle", "edition", "publisher", "address", "howpublished", "volume", "number",
-    "pages", "year", "note", "doi",
-)  # fmt: skip
-"""Fields of a BibTeX entry, in their order."""
 _UNITS = (GROUPS, "bases", "items", "questions", "methods")
 """Independent units, of which the first that an n counts is that of its interval."""
 _KINDS = {"Statistics": "statistic", "Intervals and tests": "method", "Assumptions": "assumption"}
@@ -101,12 +96,10 @@ def evidence_of(
     shown: Iterable[Shown], findings: Iterable[Estimate] = (), analyses: Analyses | None = None
 ) -> Evidence:
     """Return what the figures, tables and findings that were written hold, and what is true of the runs."""
-    numbers: list[tuple[str, Estimate]] = []
-    columns: set[str] = set()
-    for part in shown:
-        numbers += [(part.name, estimate) for estimate in part.estimates]
-        columns |= {f"{part.name}.{column}" for column in part.columns}
+    parts = list(shown)
+    numbers = [(part.name, estimate) for part in parts for estimate in part.estimates]
     numbers += [("findings", estimate) for estimate in findings]
+    columns = {f"{part.name}.{column}" for part in parts for column in part.columns}
     if analyses is None or analyses.runs.empty:
         return Evidence(numbers, columns)
     runs = analyses.runs
@@ -151,7 +144,8 @@ def bibliography(keys: Iterable[str]) -> str:
     entries = []
     for key in sorted(set(keys)):
         fields = _reference(key)
-        lines = [f"  {name} = {{{fields[name]}}}" for name in _FIELDS if name in fields]
+        order = data_file("methods.toml")["bibtex"]["fields"]
+        lines = [f"  {name} = {{{fields[name]}}}" for name in order if name in fields]
         entries.append(f"@{fields['type']}{{{key},\n" + ",\n".join(lines) + "\n}\n")
     return "\n".join(entries)
 
@@ -271,17 +265,7 @@ def _price(spec: ModelSpec) -> Price | None:
 
 def methods_section(done: Done) -> tuple[Paragraph, ...]:
     """Return the methods section as paragraphs; what the study did not do has none."""
-    section = {name.capitalize(): sentences(name, done) for name in ("design", "models", "judges", "people")}
-    section |= statistics_used(done.evidence)
-    section["Multiplicity"] = sentences("multiplicity", done)
-    section["Missing and excluded"] = sentences("missing", done)
-    section["Deviations from what was decided beforehand"] = sentences("deviations", done)
-    section |= {name.capitalize(): sentences(name, done) for name in ("cost", "software")}
-    return _paragraphs(section)
-
-
-def _paragraphs(section: Mapping[str, tuple[Sentence, ...]]) -> tuple[Paragraph, ...]:
-    return tuple(Paragraph(texts, heading) for heading, texts in section.items() if texts)
+    return _section("study", done)
 
 
 def scores_section(
@@ -290,14 +274,19 @@ def scores_section(
     """Return the methods of somebody's scores: what is known of them, the statistics, and what was missing."""
     missing = int((~analyses.runs["judged"]).sum())
     done = SimpleNamespace(of=analyses, manifest=manifest, evidence=evidence, missing=missing)
-    section = {"Data": sentences("data", done), **statistics_used(evidence)}
-    section |= {"Missing": sentences("unscored", done), "Software": sentences("analysed", done)}
-    return _paragraphs(section)
+    return _section("scores", done)
+
+
+def _section(kind: str, done: Done | SimpleNamespace) -> tuple[Paragraph, ...]:
+    section: dict[str, tuple[Sentence, ...]] = {}
+    for heading, paragraph in data_file("methods.toml")["headings"][kind].items():
+        section |= {heading: sentences(paragraph, done)} if paragraph else statistics_used(done.evidence)
+    return tuple(Paragraph(texts, heading) for heading, texts in section.items() if texts)
 
 
 def sentences(paragraph: str, done: Done | SimpleNamespace) -> tuple[Sentence, ...]:
     """Return a paragraph of the template as sentences with their references."""
-    text = getattr(templates().get_template("methods.jinja").module, paragraph)(done)
+    text = getattr(templates().get_template("thesis/methods.jinja").module, paragraph)(done)
     lines = text.strip("\n").replace("\n ", " ").splitlines()  # an indented line goes on
     cites = {sign: keys for keys, sign in _cite_signs.items()}
     cited = []
@@ -310,21 +299,8 @@ def sentences(paragraph: str, done: Done | SimpleNamespace) -> tuple[Sentence, .
 
 @cache
 def templates() -> Environment:
-    """Return the templates of the bundle; their tags are none that TeX knows."""
-    environment = Environment(
-        loader=PackageLoader("toolkit.thesis", ""),
-        block_start_string="<%",
-        block_end_string="%>",
-        variable_start_string="<<",
-        variable_end_string=">>",
-        comment_start_string="<#",
-        comment_end_string="#>",
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=StrictUndefined,
-        finalize=_on_a_line,
-    )
+    """Return the templates of the bundle, in which no value ends a sentence or cites anything."""
+    environment = latex_templates().overlay(finalize=_on_a_line)
     environment.globals |= {
         "agreeing": agreeing, "aud": amount_text, "cite": _cite, "defects": DEFECTS, "counted": counted,
         "escape_breaking": escape_breaking, "flaws": KINDS,

@@ -65,27 +65,21 @@ def one_shot_figure(
     per_row = "" if len(rows) == 1 else f" each, {n['experiments']} in all"
     of_methods = [row for row in rows if isinstance(row, MethodScore)]
     counted_rows = counted(len(rows), "methods" if of_methods else "groups of methods")
-    points, weights = (
-        "mean raw score over methods, beside them the mean of their scores, each raw but not below 0",
-        "",
-    )
-    if of_methods:
-        points = "raw score, beside them the score, which is raw but not below 0"
-        scores = [row.score for row in of_methods if row.score is not None]
-        weighted = "weights of I1, I0 and H in the raw score: {:g}, {:g} and {:g}"
-        weights = weighted.format(*scores[0].weights) if scores else ""
-    alt_text = (
-        f"Stacked bars of {counted(len(data), 'rows')}, each with its share of expected, unexpected and hallucinated "
-        f"answers, and beside it the raw score with its interval. In all {n['expected']} expected, "
-        f"{n['unexpected']} unexpected and {n['hallucinated']} hallucinated of "
-        f"{counted(n['experiments'], 'experiments')}."
-    )
+    scores = [row.score for row in of_methods if row.score is not None]
+    weights = "weights of I1, I0 and H in the raw score: {:g}, {:g} and {:g}"
     estimates = [replace(group.raw, name=group.label) for group in groups]
-    return context.figure(
-        name, figure, data, alt_text,
-        f"{title}: bars are the shares of expected answers (I1), unexpected answers (I0) and hallucinations "
-        f"(H), points the {points}.",
-        [data["low"].notna().sum() > 1 and captions.UNCORRECTED, weights],
+    words = {
+        **n,
+        "title": title,
+        "bars": counted(len(data), "rows"),
+        "experiments": counted(n["experiments"], "experiments"),
+        "of_methods": of_methods,
+        "of_groups": not of_methods,
+    }
+    return context.worded(
+        name, figure, data, words,
+        [data["low"].notna().sum() > 1 and captions.UNCORRECTED, scores and weights.format(*scores[0].weights)],
+        variant=NAME,
         estimates=estimates, counts=f"{counted_rows}, N = {size}{per_row}", missing=_missing_words(groups),
     )  # fmt: skip
 

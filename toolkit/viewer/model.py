@@ -80,44 +80,38 @@ def rows_of(plan: Plan, runs: pd.DataFrame, run_ids: Sequence[str]) -> pd.DataFr
 
 def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[str]) -> list[OpenRun]:
     """Read runs with all their parts, in the order of the ids."""
-    chosen = rows_of(plan, runs, run_ids)
-    rows = {str(row["run_id"]): row for row in plain(chosen)}
-    planned = {run.key: run for run in plan.runs}
-    keys = {run_id: (row["prompt_id"], row["model"], row["repeat"]) for run_id, row in rows.items()}
-    call_ids = [row["call_id"] for row in rows.values()]
+    rows = plain(rows_of(plan, runs, run_ids))
+    prompts = {prompt.prompt_id: prompt.text for _, prompt in plan.runs.prompts}
+    call_ids = [row["call_id"] for row in rows]
     stored = {run.run_id: run for run in stored_runs(store, plan.study.name, call_ids).values()}
     replies = reply_texts(store, stored.values())
-    judgements_by_run = stored_judgements(store, stored.values(), plan.rubric.digest)
+    by_label = stored_judgements(store, stored.values(), plan.rubric.digest)
     rateable = {run.run_id: run.blob_id for run in stored.values() if is_usable(run) and run.blob_id}
     people = ratings_by_run(plan, store, rateable)
     judgements: dict[str, list[Judgement]] = {}
     for run_id, run in stored.items():
-        by_label = {} if run.excluded else judgements_by_run.get(run_id, {})
-        judgements[run_id] = [by_label[label] for label in run.judge_calls if label in by_label]
+        found = {} if run.excluded else by_label.get(run_id, {})
+        judgements[run_id] = [found[label] for label in run.judge_calls if label in found]
         call_ids += (call_id for judgement in judgements[run_id] for call_id in judgement.call_ids)
     documents = store.find_by(Call, "_id", call_ids, leave_out=("request",))
     calls = {call["_id"]: call for call in documents}
-    thoughts = {call["_id"]: _thoughts_of(plan, call) for call in documents}
     opened = []
-    for run_id in run_ids:
-        facts, reply = rows[run_id], None
-        if run_id in stored:
-            reply = replies.get(stored[run_id].blob_id or "")
+    for facts in rows:
+        run_id, call = str(facts["run_id"]), calls.get(facts["call_id"])
+        reply = replies.get(stored[run_id].blob_id or "") if run_id in stored else None
         hidden_for = facts.get(HIDDEN) or ""
         listed = [] if hidden_for else judgements.get(run_id, [])
         marked, marked_as = _marked(plan, reply or "", listed)
+        asked = (tuple(calls[call_id] for call_id in item.call_ids if call_id in calls) for item in listed)
         opened.append(
             OpenRun(
                 run_id=run_id,
                 facts=facts,
-                prompt=planned[keys[run_id]].prompt.text,
+                prompt=prompts[facts["prompt_id"]],
                 reply=reply,
-                thoughts=thoughts.get(facts["call_id"], ""),
-                call=calls.get(facts["call_id"]),
-                judges=tuple(
-                    (judgement, tuple(calls[call_id] for call_id in judgement.call_ids if call_id in calls))
-                    for judgement in listed
-                ),
+                thoughts=_thoughts_of(plan, call or {}),
+                call=call,
+                judges=tuple(zip(listed, asked, strict=True)),
                 people=() if hidden_for else people.get(run_id, ()),
                 hidden_for=hidden_for,
                 marked=marked,

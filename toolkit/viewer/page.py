@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 from toolkit.errors import InputError
 from toolkit.files.digests import sha256_hex
+from toolkit.files.reading import read_toml
 from toolkit.judges.judgement import Judgement
 from toolkit.report.visible import escaped, marked_text, visible
 from toolkit.store.filters import planned_runs
@@ -34,15 +35,10 @@ if TYPE_CHECKING:
     from toolkit.plan import Plan
     from toolkit.store.connection import Store
 
-PART = 40  # runs that are packed and opened together
-COLUMNS = {
-    "run": "run_id", "prompt": "prompt_id", "base": "base", "scenario": "scenario", "model": "model",
-    "repeat": "repeat", "bin": "length_bin", "composite": "composite", "strict": "composite_strict",
-    "sd": "composite_std", "judges": "judge_count", "people": "people_composite", "raters": "people_count",
-    "aud": "aud_cost", "tokens": "output_tokens", "ms": "latency_ms",
-}  # fmt: skip
-"""Fields of a run in the table of the app, with their columns of the runs frame."""
 _FOLDER = Path(__file__).parent
+PART = 40  # runs that are packed and opened together
+COLUMNS: dict[str, str] = read_toml(_FOLDER / "page.toml")["columns"]
+"""Fields of a run in the table of the app, with their columns of the runs frame."""
 STYLE = (_FOLDER / "app.css").read_text("utf-8")
 
 

@@ -10,8 +10,9 @@ from matplotlib.ticker import MaxNLocator
 
 from toolkit.analyses.answers import Analyses
 from toolkit.report import captions, style
-from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
-from toolkit.stats.comparisons.cost_quality import Pareto, cost_column
+from toolkit.report.figure import About, FigureWithCaption
+from toolkit.report.style import NothingToDraw
+from toolkit.stats.comparisons.cost_quality import cost_column
 from toolkit.stats.inference.run_table import WHOLE, at_length
 from toolkit.words import LENGTH_BINS, scale_words
 
@@ -42,49 +43,42 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
     if not tokens and data["cost"].max() < _CHEAP:
         factor, label = 1000.0, "AUD per 1,000 runs"
     figure, logarithmic, cut = _draw(data, factor, label, context)
-    text = captions.TEXTS["cost_quality"]
-    free = sorted(str(name) for name, rows in data.groupby("model") if (rows["cost"] == 0).all())
-    n = captions.counts(costed, context.repeats)
-    estimates = [estimate for point in pareto.points for estimate in (point.quality, point.cost)]
-    points = "; ".join(
-        f"{at_length(row['model'], row['length_bin'])}: {row['cost'] * factor:.3g}, quality {row['quality']:.2f}"
-        + (", on the front" if row["on_front"] else "")
-        for _, row in data.iterrows()
+    text = captions.text_of("cost_quality")
+    is_free = (data["cost"] == 0).groupby(data["model"]).all()
+    places = data.assign(
+        place=[at_length(row.model, row.length_bin) for row in style.rows_of(data)],
+        cost=data["cost"] * factor,
+        front=data["on_front"].map({True: ", on the front", False: ""}),
     )
-    several = data["length_bin"].nunique() > 1
-    words = {"scale": scale_words(context.scale), "label": label, "points": points}
-    words["what"] = "tokens" if tokens else "cost"
-    words["lengths"] = text["lengths"].format(lengths=context.lengths) if several else ""
+    first, *_ = figure.axes[0].get_xlim()
+    words = {
+        "label": label,
+        "points": style.values_of(places, text["point"]),
+        "what": "tokens" if tokens else "cost",
+        "lengths": data["length_bin"].nunique() > 1 and context.lengths,
+        "free": tokens,
+        "cost": not tokens,
+        "some_free": not tokens and ", ".join(sorted(map(str, is_free.index[is_free]))),
+        "logarithmic": logarithmic,
+        "shares": any(point.probability is not None for point in pareto.points) and pareto.resamples,
+        "front": "; ".join(map(_front_name, filter(lambda point: point.on_front, pareto.points))),
+        "tokens": tokens,
+        "factor": factor != 1 and factor,
+        "cut": (places["cost_low"] * factor < max(0.0, first)).any(),
+        "estimated": tokens and costed["tokens_estimated"].fillna(False).any(),
+    }
     return context.worded(
-        "cost_quality", figure, data, words,
-        [
-            text["free" if tokens else "cost"],
-            free and not tokens and text["some_free"].format(names=", ".join(free)),
-            logarithmic and "the cost axis is logarithmic",
-            cut,
-        ],
-        [
-            _front_words(pareto),
-            text["tokens"] if tokens else context.money,
-            factor != 1 and text["factor"].format(factor=factor),
-            (data["cost_low"] * factor < max(0.0, figure.axes[0].get_xlim()[0])).any() and text["cut"],
-            tokens and costed["tokens_estimated"].fillna(False).any() and "Some token counts are estimates.",
-        ],
-        n=n, estimates=estimates, missing=captions.missing_words(analyses.runs, costed),
+        "cost_quality", figure, data, words, ["free", "cost", "some_free", "logarithmic", cut],
+        ["front", "tokens", "" if tokens else context.money, "factor", "cut", "estimated"],
+        n=captions.counts(costed, context.repeats),
+        estimates=[estimate for point in pareto.points for estimate in (point.quality, point.cost)],
+        missing=captions.missing_words(analyses.runs, costed),
     )  # fmt: skip
 
 
-def _front_words(pareto: Pareto) -> str:
-    resampled = any(point.probability is not None for point in pareto.points)
-    names = [
-        at_length(point.model, point.length_bin)
-        + (f" ({point.probability:.0%})" if point.probability is not None else "")
-        for point in pareto.points
-        if point.on_front
-    ]
-    text = captions.TEXTS["cost_quality"]
-    shares = text["shares"].format(resamples=pareto.resamples) if resampled else ""
-    return text["front"].format(shares=shares, names="; ".join(names))
+def _front_name(point: Any) -> str:
+    share = "" if point.probability is None else f" ({point.probability:.0%})"
+    return at_length(point.model, point.length_bin) + share
 
 
 def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tuple[Figure, bool, str]:
@@ -99,37 +93,34 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
     axes = figure.subplots()
     logarithmic = _cost_axis(axes, marks)
     front = marks[marks["on_front"]].sort_values(["cost", "quality"])
-    axes.step(front["cost"], front["quality"], where="post", color=style.GREY, linewidth=1.2, zorder=1)
+    line: dict[str, Any] = {"color": style.GREY, "linewidth": 1.2}
+    ring: dict[str, Any] = {
+        "marker": "o",
+        "markerfacecolor": "none",
+        "markeredgecolor": style.INK,
+        "markeredgewidth": 0.8,
+    }
+    axes.step(front["cost"], front["quality"], where="post", zorder=1, **line)
     axes.plot(
-        front["cost"], front["quality"], linestyle="none", marker="o", markersize=_RING, markerfacecolor="none",
-        markeredgecolor=style.INK, markeredgewidth=0.8, zorder=2, clip_on=False,
-    )  # fmt: skip
+        front["cost"], front["quality"], linestyle="none", markersize=_RING, zorder=2, clip_on=False, **ring
+    )
     for name, look in styles.items():
         points = marks[marks["model"] == name].set_index("length_bin")
+        x, y = points["cost"], points["quality"]
         thin: dict[str, Any] = {"color": look.color, "linewidth": 1.1, "zorder": 2}
-        axes.vlines(points["cost"], points["quality_low"], points["quality_high"], **thin)
-        axes.hlines(points["quality"], points["cost_low"], points["cost_high"], **thin)
-        axes.plot(
-            points["cost"], points["quality"], color=look.color, marker=look.marker, markeredgecolor="white",
-            markeredgewidth=0.5, markersize=6.5, zorder=3, clip_on=False, linestyle="none",
-        )  # fmt: skip
+        axes.vlines(x, points["quality_low"], points["quality_high"], **thin)
+        axes.hlines(y, points["cost_low"], points["cost_high"], **thin)
+        mark: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.5, "markersize": 6.5}
+        axes.plot(x, y, look.marker, color=look.color, zorder=3, clip_on=False, **mark)
         for first, second in pairwise(name for name in LENGTH_BINS if name in points.index):
-            tip, tail = (tuple(points.loc[name, ["cost", "quality"]]) for name in (second, first))
+            tip, tail = ((x[name], y[name]) for name in (second, first))
             axes.annotate("", tip, tail, arrowprops={**_ARROW, "color": look.color}, zorder=2)
-    values = marks[["quality", "quality_low", "quality_high"]].to_numpy(dtype=float).ravel()
-    cut = style.cut_axis(axes, context.scale, values)
-    axes.set_ylabel(f"Composite score ({scale_words(context.scale, '–')})")
-    axes.set_xlabel(label)
-    handles = style.model_handles(styles)
-    front_line = style.handle(
-        "front", color=style.GREY, linewidth=1.2, marker="o", markersize=8, markerfacecolor="none",
-        markeredgecolor=style.INK, markeredgewidth=0.8,
-    )  # fmt: skip
-    handles.append(front_line)
+    cut = style.cut_axis(axes, context.scale, marks[["quality", "quality_low", "quality_high"]])
+    axes.set(ylabel=f"Composite score ({scale_words(context.scale, '–')})", xlabel=label)
+    handles = [*style.model_handles(styles), style.handle("front", markersize=8, **line, **ring)]
     if len(lengths := [name for name in LENGTH_BINS if name in set(marks["length_bin"])]) > 1:
-        handles.append(
-            style.handle(f"{', '.join(lengths)}: prompt length", color=style.INK, linewidth=0.9, marker=">")
-        )
+        label = f"{', '.join(lengths)}: prompt length"
+        handles.append(style.handle(label, color=style.INK, linewidth=0.9, marker=">"))
     style.legend(figure, handles, columns=across, handlelength=2.6)
     style.settle(figure)
     _name_lengths(axes, marks, figure.dpi)  # where the panel stands now, so that they can be told to be near

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from itertools import combinations, product
 from typing import Any
 
@@ -12,13 +13,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from toolkit.analyses.answers import Analyses
+from toolkit.files.reading import read_toml
 from toolkit.report import captions, style
 from toolkit.report.escape import TERMS, readable
-from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
+from toolkit.report.figure import About, FigureWithCaption
+from toolkit.report.style import NothingToDraw
 from toolkit.stats.agreement.coefficients import OVER_DIMENSIONS, OVER_JUDGES
 from toolkit.stats.generalizability.g_study import E_RHO2, PHI
 from toolkit.stats.result import Estimate
-from toolkit.words import JUDGE_ROLES, agreeing, counted, scale_words
+from toolkit.words import JUDGE_ROLES, agreeing, counted
 
 Pair = tuple[str, str]
 
@@ -29,23 +32,17 @@ _NARROW = 22
 """Letters of a name of which three stand side by side in a legend."""
 _FORMS = ("ICC(A,1)", "ICC(A,k)")
 """A judge's leniency is error, so the absolute-agreement forms come first (DESIGN, section 7)."""
-# Not the colours of models: ink leads, because a judge's leniency is error (DESIGN, section 7).
-_ABSOLUTE = (style.PLAIN, 1.6, "(A): absolute agreement")
-_UNTOLD = (style.ModelStyle(style.GREY, "s", "-"), 0.9, "(1): judges not told apart")
-_CONSISTENCY = (style.ModelStyle(style.GREY, "^", "-"), 0.9, "(C): consistency, leniency left out")
-_OVER_JUDGES = (style.ModelStyle(style.INK, "D", "-"), 1.6, OVER_JUDGES)
-_OVER_DIMENSIONS = (style.ModelStyle(style.INK, "v", "-"), 1.6, OVER_DIMENSIONS)
+_DATA = read_toml(files("toolkit.report") / "forms.toml")
+_LOOKS = {
+    name: (style.ModelStyle(look["color"], look["marker"], "-"), look["width"], look["label"])
+    for name, look in _DATA["looks"].items()
+}
 _PANELS = {
-    "One judge": {"ICC(A,1)": _ABSOLUTE, "ICC(1,1)": _UNTOLD, "ICC(C,1)": _CONSISTENCY},
-    "Mean of the judges": {"ICC(A,k)": _ABSOLUTE, "ICC(1,k)": _UNTOLD, "ICC(C,k)": _CONSISTENCY},
-    "Cronbach's alpha": {OVER_JUDGES: _OVER_JUDGES, OVER_DIMENSIONS: _OVER_DIMENSIONS},
+    title: {form: _LOOKS[look] for form, look in forms.items()} for title, forms in _DATA["panels"].items()
 }
 _TOGETHER = "all dimensions"
 _LOWEST = -1.0
 _GUIDES = (0.5, 0.75, 0.9)
-_JUDGES = ("part", "judge", "estimate", "low", "high", "answers")
-_ICC = ("dimension", "name", "estimate", "low", "high", "answers", "judges", "remarks")
-_DRIFT = ("anchor", "day", "judge", "estimate", "low", "high")
 
 
 def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
@@ -55,54 +52,53 @@ def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
     valid = judgements[scored].drop_duplicates(["run_id", "judge"]).sort_values("run_id", kind="stable")
     order = {judge: rank for rank, judge in enumerate(JUDGE_ROLES)}
     judges = sorted(valid["judge"].unique(), key=lambda judge: (order.get(judge, len(order)), str(judge)))
-    pairs = list(combinations(judges, 2))
+    pairs = list(combinations(map(str, judges), 2))
     data = _pair_scores(valid.rename(columns={score: "score"}), pairs)
     if data.empty:
         raise NothingToDraw("no run was scored by two judges")
-    reliability, text = analyses.reliability(), captions.TEXTS["judge_agreement"]
+    reliability = analyses.reliability()
     by_judges = {frozenset(e.facets.values()): e for e in reliability.pearson.get(score, ())}
-    pearson = {pair: by_judges.get(frozenset(map(str, pair))) for pair in pairs}  # None: not estimated
+    pearson = {pair: by_judges.get(frozenset(pair)) for pair in pairs}  # None: not estimated
     forms = [form for form in reliability.icc.get(score, ()) if form.name in _FORMS]
-    fixed = "; ".join(_text(form.name, form) for form in reliability.icc_these_judges.get(score, ()))
-    correlations = [correlation for correlation in pearson.values() if correlation is not None]
-    units = valid.loc[valid["run_id"].isin(data["run_id"]), ["base", "run_id", "model", "repeat"]].nunique()
-    n = {"bases": int(units["base"]), "answers": int(units["run_id"]), "models": int(units["model"])}
-    repeats = int(units["repeat"]) if context.repeats is None else context.repeats
-    n |= {"judges": len(judges), "repeats": repeats}
-    missing = len(judgements) - len(valid)
+    fixed = reliability.icc_these_judges.get(score, ())
     counts = data.groupby(["first", "second"]).size()
-    panels = "; ".join(
-        f"{context.judge(first)} and {context.judge(second)}: {counted(int(counts.get((first, second), 0)), 'answers')}"
-        + (f", r = {style.decimals(e.estimate)}" if e is not None and e.estimate is not None else "")
-        for (first, second), e in pearson.items()
-    )
+    dense = counts.max() > style.MANY
+    panels = []
+    for (first, second), e in pearson.items():
+        size = counted(int(counts.get((first, second), 0)), "answers")
+        panels.append(f"{context.judge(first)} and {context.judge(second)}: {size}, {_text('r', e)}")
+    missing = len(judgements) - len(valid)
     scores = counted(len(judgements), "judgements")
-    lost = f"{missing} of {scores} {agreeing(missing, 'are')} missing, not zero" if missing else ""
-    figure, estimates = _draw_agreement(data, pearson, forms, context), (*forms, *correlations)
-    words = {"scale": scale_words(context.scale), "panels": panels}
-    words["marks"] = text["density" if _dense(data) else "marks"]
+    words = {
+        "panels": "; ".join(panels),
+        "density": dense,
+        "marks": not dense,
+        "points": not dense and _jitter(data),
+        "fixed": "; ".join(_text(form.name, form) for form in fixed),
+    }
     return context.worded(
-        "judge_agreement", figure, data, words,
+        "judge_agreement", _draw_agreement(data, pearson, forms, context, dense=dense), data, words,
         notes=[
-            not _dense(data) and text["points"].format(jitter=_jitter(data)),
+            "points",
             captions.sentence(*(f"{form.name}: {form.remarks}" for form in forms if form.estimable and form.remarks)),
-            fixed and text["fixed"].format(forms=fixed),
+            "fixed",
         ],
-        n=n, estimates=estimates, missing=lost,
+        n=captions.counts(analyses.runs[analyses.runs["run_id"].isin(data["run_id"])], context.repeats),
+        estimates=[*forms, *filter(None, pearson.values())],
+        missing=f"{missing} of {scores} {agreeing(missing, 'are')} missing, not zero" if missing else "",
     )  # fmt: skip
 
 
 def _pair_scores(valid: pd.DataFrame, pairs: Sequence[Pair]) -> pd.DataFrame:
+    scores = valid.assign(judge=valid["judge"].astype(str)).pivot(
+        index=["run_id", "model"], columns="judge", values="score"
+    )
     columns = ["first", "second", "run_id", "model", "first_score", "second_score"]
-    scores = valid[["run_id", "model", "judge", "score"]].astype({"judge": str})
-    both = scores.merge(scores.drop(columns="model"), on="run_id")
-    both.columns = pd.Index(["run_id", "model", "first", "first_score", "second", "second_score"])
-    frames = [both[(both["first"] == first) & (both["second"] == second)][columns] for first, second in pairs]
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
-
-
-def _dense(data: pd.DataFrame) -> bool:
-    return bool(data.groupby(["first", "second"]).size().max() > style.MANY)
+    frames = [pd.DataFrame(columns=columns)]
+    for first, second in pairs:
+        both = scores[[first, second]].dropna().set_axis(["first_score", "second_score"], axis=1)
+        frames.append(both.reset_index().assign(first=first, second=second))
+    return pd.concat([frame for frame in frames if len(frame)] or frames, ignore_index=True)[columns]
 
 
 def _jitter(data: pd.DataFrame) -> float:
@@ -112,9 +108,14 @@ def _jitter(data: pd.DataFrame) -> float:
 
 
 def _draw_agreement(
-    data: pd.DataFrame, pearson: Mapping[Pair, Estimate | None], forms: Sequence[Estimate], context: About
+    data: pd.DataFrame,
+    pearson: Mapping[Pair, Estimate | None],
+    forms: Sequence[Estimate],
+    context: About,
+    *,
+    dense: bool,
 ) -> Figure:
-    styles = {} if _dense(data) else context.styles(data["model"])
+    styles = {} if dense else context.styles(data["model"])
     across = min(_ACROSS, len(pearson))
     columns = across if max(map(len, styles), default=0) <= _NARROW else min(across, 2)
     lines = len(forms) if across == 1 else bool(forms)
@@ -125,18 +126,13 @@ def _draw_agreement(
     for axes, (pair, correlation) in zip(panels, pearson.items(), strict=True):
         rows = data[(data["first"] == pair[0]) & (data["second"] == pair[1])]
         axes.plot(context.scale, context.scale, color=style.GREY, linestyle="--", linewidth=0.8, zorder=1)
-        moved = rows[["first_score", "second_score"]].astype(float)
-        moved = (moved + rng.uniform(-reach, reach, size=(len(rows), 2))).clip(*context.scale)
+        scores = rows[["first_score", "second_score"]].astype(float)
+        moved = (scores + rng.uniform(-reach, reach, size=scores.shape)).clip(*context.scale)
         # In turns, so that the model drawn last does not hide the others.
         for turn, (name, look) in product(range(_TURNS), styles.items()):
             marks = moved[rows["model"] == name][turn::_TURNS]
-            if marks.empty:
-                continue
-            axes.plot(
-                marks["first_score"], marks["second_score"], linestyle="none", color=look.color,
-                marker=look.marker, markersize=3.2, alpha=0.6, markeredgewidth=0, zorder=2, clip_on=False,
-            )  # fmt: skip
-        if not styles:
+            style.scatter(axes, marks["first_score"], marks["second_score"], look, 3.2, 0.6)
+        if dense:
             style.density(axes, rows["first_score"], rows["second_score"], (*context.scale, *context.scale))
         for judge, which in zip(pair, "xy", strict=True):
             style.score_axis(axes, context.scale, style.shorten(context.judge(judge), 20), which=which)
@@ -157,28 +153,29 @@ def _text(name: str, estimate: Estimate | None) -> str:
 
 def icc_forest(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw six intraclass correlations and alpha of each dimension and the composite, and alpha over dimensions."""
-    reliability, text = analyses.reliability(), captions.TEXTS["icc_forest"]
-    icc = reliability.icc
+    reliability = analyses.reliability()
     order = [form for forms in _PANELS.values() for form in forms]
-    alphas = reliability.alpha_over_judges
-    by_key = {key: sorted((*f, alphas[key]), key=lambda e: order.index(e.name)) for key, f in icc.items()}
-    rows = [(key, form) for key, forms in by_key.items() for form in forms]
-    if (over := reliability.alpha_over_dimensions) is not None:
-        rows.append((_TOGETHER, over))
-    data = style.data_of(rows, _ICC, every=True).rename(columns={"name": "form", "remarks": "note"})
-    estimated = data[data["estimate"].notna()]
-    estimates = [form for forms in icc.values() for form in forms]
+    estimates = [form for forms in reliability.icc.values() for form in forms]
     if not any(form.estimable for form in estimates):
         reasons = (form.reason for form in estimates if form.reason)
         raise NothingToDraw(next(reasons, "no run was scored by two judges"))
+    rows = [
+        (key, form)
+        for key, forms in reliability.icc.items()
+        for form in sorted((*forms, reliability.alpha_over_judges[key]), key=lambda e: order.index(e.name))
+    ]
+    if (over := reliability.alpha_over_dimensions) is not None:
+        rows.append((_TOGETHER, over))
+    more = ("answers", "judges", "remarks")
+    data = style.data_of(rows, ("dimension", "name"), more, every=True)
+    data = data.rename(columns={"name": "form", "remarks": "note"})
     lowest = float(data[["estimate", "low"]].min().min())
     low = max(_LOWEST, min(0.0, math.floor(lowest * 4) / 4))
-    values = style.values_of(
-        estimated[estimated["form"].isin((*_FORMS, OVER_JUDGES, OVER_DIMENSIONS))],
-        lambda row: f"{row.dimension}, {row.form} {style.decimals(row.estimate)}",
-    )
+    leading = data[data["form"].isin((*_FORMS, OVER_JUDGES, OVER_DIMENSIONS))]
+    text = captions.text_of("icc_forest")
+    words = {"forms": style.values_of(leading, text["form"]), "cut": lowest < low}
     return context.worded(
-        "icc_forest", _draw_icc(data, low), data, {"values": values}, notes=[lowest < low and text["cut"]],
+        "icc_forest", _draw_icc(data, low), data, words, notes=["cut"],
         estimates=[form for _, form in rows], also=[f"rated by every judge: {captions.ranges_words(estimates)}"],
     )  # fmt: skip
 
@@ -195,24 +192,15 @@ def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
             style.threshold(axes, guide, f"{guide:g}".lstrip("0"))
         for up, key in enumerate(keys):
             rows = data[(data["dimension"] == key) & data["form"].isin(looks)]
-            estimated = rows[rows["estimate"].notna()].set_index("form")
-            for number, form in enumerate(estimated.index):
-                look, width, _ = looks[form]
-                _icc_mark(
-                    axes,
-                    estimated.loc[form],
-                    up + (number - (len(estimated) - 1) / 2) * 0.24,
-                    low,
-                    look,
-                    width,
-                )
-            if rows.empty:
-                continue
-            leading = rows.iloc[0]
-            if pd.isna(leading["estimate"]):
-                style.beside(axes, up - 0.24, "not estimable", 1.03, color=style.GREY)
-                continue
-            style.beside(axes, up, style.interval(leading).replace(" [", "\n["), 1.03)
+            estimated = rows[rows["estimate"].notna()]
+            present = {row.form: row for row in style.rows_of(estimated)}
+            for form, row, shift in style.side_by_side(present, 0.24):
+                _icc_mark(axes, row, up + shift, low, *looks[form][:2])
+            for row in style.rows_of(rows.head(1)):
+                is_estimated = pd.notna(row.estimate)
+                look = {} if is_estimated else {"color": style.GREY}
+                text = style.interval(row).replace(" [", "\n[")
+                style.beside(axes, up - 0.24 * (not is_estimated), text, 1.03, **look)
         axes.set_xlim(low - 0.03, 1.03)
         axes.tick_params(axis="y", length=0)
         axes.set_title(title, pad=13)
@@ -220,58 +208,43 @@ def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
     style.row_axis(panels[0], [readable(key) for key in keys], (len(keys) - 0.45, -0.55))
     handles = [
         style.handle(label, color=look.color, marker=look.marker, linewidth=width, markersize=4)
-        for look, width, label in (_ABSOLUTE, _UNTOLD, _CONSISTENCY, _OVER_JUDGES, _OVER_DIMENSIONS)
+        for look, width, label in _LOOKS.values()
     ]
     style.legend(figure, handles, columns=3, columnspacing=1.2)
     return style.settle(figure)
 
 
-def _icc_mark(
-    axes: Axes, row: pd.Series, up: float, low: float, look: style.ModelStyle, width: float
-) -> None:
+def _icc_mark(axes: Axes, row: Any, up: float, low: float, look: style.ModelStyle, width: float) -> None:
     """Draw one form; what lies beyond the axis ends in an arrow."""
-    mark = pd.DataFrame([row]).assign(low=row["low"] if pd.isna(row["low"]) else max(low, row["low"]))
+    mark = pd.DataFrame([row])
+    mark["low"] = mark["low"].clip(lower=low)
     mark["estimate"] = mark["estimate"].where(mark["estimate"] >= low)
     style.forest(axes, mark, [up], look, width=width, size=4.2)
-    if row["low"] < low:
-        axes.plot([low], [up], color=look.color, marker="<", markersize=4, clip_on=False, zorder=3)
-        axes.text(
-            low,
-            up - 0.06,
-            style.decimals(row["low"]),
-            color=look.color,
-            ha="left",
-            va="bottom",
-            fontsize="small",
-        )
+    if row.low < low:
+        style.arrow(axes, low, up, style.decimals(row.low), look.color, fontsize="small")
 
 
 def judges(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw leniency, agreement and slope on the length of the reply of each judge, a panel for each."""
-    result, text = analyses.compare_judges(), captions.TEXTS["judges"]
-    selected = {part: result.select(part) for part in ("leniency", "correlation", "slope")}
-    parts = {part: group for part, group in selected.items() if any(e.estimable for e in group)}
-    estimates = [estimate for part in parts.values() for estimate in part]
+    result, text = analyses.compare_judges(), captions.text_of("judges")
+    groups = [result.select(part) for part in ("leniency", "correlation", "slope")]
+    estimates = [e for group in groups if any(e.estimable for e in group) for e in group]
     named = ((e.statistic, context.judge(e.facets["judge"]), e) for e in estimates)
-    data = style.data_of(named, _JUDGES, every=True)
-    if data.empty:
-        raise NothingToDraw("no answer was scored by two judges")
-    figure, panels = style.panels_of(data, "part", 6.0, 20)
-    for part, drawn, axes in panels:
-        names = drawn["judge"].map(style.shortened(drawn["judge"], 40))
+    nothing = "no answer was scored by two judges"
+    data = style.data_of(named, ("part", "judge"), ("answers",), every=True, nothing=nothing)
+    names = style.shortened(data["judge"].unique(), 40)
+    figure, panels = style.panels_of(data.assign(label=data["judge"].map(names)), "part", 6.0, 20)
+    for part, rows, axes in panels:
         zero, digits = None if part == "correlation" else 0.0, 3 if part == "slope" else 2
-        style.forest_panel(axes, drawn, names, text[f"{part}_axis"], at=zero, digits=digits)
-        ends = drawn[["estimate", "low", "high"]]
+        style.forest_panel(axes, rows, text[f"{part}_axis"], at=zero, digits=digits)
+        ends = rows[["estimate", "low", "high"]]
         reach = 1.08 * float(ends.abs().max().max()) or 1.0
         # A correlation is seen between none and perfect, a difference on both sides of none.
         axes.set_xlim(*((min(-0.02, ends.min().min()), 1.02) if zero is None else (-reach, reach)))
         axes.set_title(text[part], loc="left", fontweight="bold")
-    values = style.values_of(
-        data[data["estimate"].notna()], lambda row: f"{row.judge}, {row.part} {style.decimals(row.estimate)}"
-    )
-    words = {"values": values, "slope": text["longer"] if "slope" in parts else ""}
+    has_slope = (data["part"] == "slope").any()
     return context.worded(
-        "judges", style.settle(figure), data, words, ["slope" in parts and text["slope_note"]],
+        "judges", style.settle(figure), data, dict.fromkeys(("longer", "slope_note"), has_slope), ["slope_note"],
         estimates=estimates, counts=captions.estimates_n_words(estimates),
     )  # fmt: skip
 
@@ -280,42 +253,31 @@ def judge_drift(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the mean shift of each judge's composite on every day on which it was asked anew."""
     measured = analyses.judge_drift().items()
     parts = [(*key, drift) for key, day in measured for drift in day.composites.values()]
-    data = style.data_of(((*key, drift.judge, drift.shift) for *key, drift in parts), _DRIFT)
-    if data.empty:
-        raise NothingToDraw("no judge was asked anew on a later day")
+    shifts = ((*key, drift.judge, drift.shift) for *key, drift in parts)
+    data = style.data_of(shifts, ("anchor", "day", "judge"), nothing="no judge was asked anew on a later day")
     data["changed"] = [drift.changed.estimate for *_, drift in parts if drift.shift.estimable]
     estimates, tolerance = [drift.shift for *_, drift in parts], analyses.drift_tolerance
-    text = captions.TEXTS["judge_drift"]
-    band = "" if tolerance is None else text["tolerance"].format(tolerance=f"{tolerance:g}")
-    values = style.values_of(
-        data,
-        lambda row: (
-            f"{row.judge} on {row.day}: {style.decimals(row.estimate, sign=True)}, "
-            f"{row.changed:.0%} of scores changed"
-        ),
-    )
+    words = {"tolerance": "" if tolerance is None else f"{tolerance:g}", "changed": True}
     return context.worded(
-        "judge_drift", _draw_drift(data, tolerance, context), data, {"values": values, "tolerance": band},
-        notes=[text["changed"].format(values=values)],
+        "judge_drift", _draw_drift(data, tolerance), data, words, notes=["changed"],
         estimates=estimates, counts=captions.estimates_n_words(estimates), missing="",
     )  # fmt: skip
 
 
-def _draw_drift(data: pd.DataFrame, tolerance: float | None, context: About) -> Figure:
+def _draw_drift(data: pd.DataFrame, tolerance: float | None) -> Figure:
     figure = style.new_figure(style.COLUMN_MM, 70)
     axes = figure.subplots()
     styles = style.model_styles(data["judge"])
-    days = {day: place for place, day in enumerate(sorted(data["day"].unique()))}
-    step = 0.5 / max(len(styles), 1)
+    days = sorted(data["day"].unique())
     if tolerance is not None:
-        axes.axhspan(-tolerance, tolerance, color=style.GREY, alpha=0.2, linewidth=0)
+        axes.axhspan(-tolerance, tolerance, **style.SHADE)
     axes.axhline(0, color=style.GREY, linewidth=0.8, zorder=0)
-    for number, (judge, look) in enumerate(styles.items()):
+    for judge, look, shift in style.side_by_side(styles, 0.5 / len(styles)):
         rows = data[data["judge"] == judge].sort_values("day")
-        across = rows["day"].map(days) + (number - (len(styles) - 1) / 2) * step
+        across = rows["day"].map(days.index) + shift
         axes.vlines(across, rows["low"], rows["high"], color=look.color, linewidth=1.2)
         axes.plot(across, rows["estimate"], color=look.color, marker=look.marker, markersize=5, linewidth=0.8)
-    axes.set_xticks(list(days.values()), list(days))
+    axes.set_xticks(range(len(days)), days)
     axes.set_xlim(-0.6, len(days) - 0.4)
     axes.set_ylabel("Now less then (score points)")
     style.legend(figure, style.model_handles(styles), columns=min(len(styles), 2))
@@ -326,9 +288,7 @@ _FARTHEST = 10.0
 _TIMES = 3.0
 """A panel ends at this many times the count of the study, or at `_FARTHEST` where that is more."""
 _WIDEST = 2.0  # the axis ends where it is this many times as long as all components together
-_COMPONENTS = ("name", "estimate", "low", "high", "raw", "share")
 _OBJECTS = {"answer": "an answer", "model": "a model"}
-_CURVES = ("of", "coefficient", "facet", "count", "estimate", "low", "high", "aud", "present")
 _LINES: dict[str, tuple[str, style.Line, str, str]] = {
     PHI: (style.INK, "-", "o", "Φ: of the score as it stands"),
     E_RHO2: (style.GREY, "--", "s", "Eρ²: of comparisons"),
@@ -337,52 +297,47 @@ _LINES: dict[str, tuple[str, style.Line, str, str]] = {
 
 def variance_components(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the variance component of every effect of the study's design with its interval and its share."""
-    study, text = analyses.generalizability(), captions.TEXTS["variance_components"]
+    study = analyses.generalizability()
     components = study.result.components
     if components.problem:
         raise NothingToDraw(components.problem)
     frame = study.figure_frame()
-    data = frame.loc[frame["part"] == "component", list(_COMPONENTS)].reset_index(drop=True)
-    figure, cut = _draw_components(data)
-    negative = list(data.loc[data["raw"] < 0, "name"].map(_effect))
-    estimates, factors = components.components, TERMS["factors"]
-    names = sorted(factors.keys() & components.table.design.factors)
-    values = style.values_of(data, lambda row: f"{_effect(row.name)} {row.estimate:.3f} ({row.share:.0%})")
+    columns = ["name", "estimate", "low", "high", "raw", "share"]
+    data = frame.loc[frame["part"] == "component", columns].reset_index(drop=True)
+    drawn = data.assign(name=data["name"].str.replace(" x ", " × ").str.replace(":", " in "))
+    figure, cut = _draw_components(drawn)
+    factors, present = TERMS["factors"], components.table.design.factors
+    words = {
+        "value": style.values_of(drawn, captions.text_of("variance_components")["effect"]),
+        "score": readable(study.score),
+        "method": components.method,
+        "factors": "; ".join(factors[name] for name in sorted(factors.keys() & present)),
+        "cut": "; ".join(cut),
+        "negative": ", ".join(drawn.loc[drawn["raw"] < 0, "name"]),
+    }
     return context.worded(
-        "variance_components", figure, data, {"values": values, "score": readable(study.score)},
-        notes=[
-            text["factors"].format(method=components.method, factors="; ".join(factors[name] for name in names)),
-            cut and text["cut"].format(names="; ".join(cut)),
-            negative and text["negative"].format(names=", ".join(negative)),
-            captions.notes_words(components.cautions),
-        ],
-        estimates=estimates,
+        "variance_components", figure, data, words,
+        notes=["factors", "cut", "negative", captions.notes_words(components.cautions)],
+        estimates=components.components,
     )  # fmt: skip
-
-
-def _effect(name: str) -> str:
-    return name.replace(" x ", " × ").replace(":", " in ")
 
 
 def _draw_components(data: pd.DataFrame) -> tuple[Figure, list[str]]:
     figure = style.new_figure(style.PAGE_MM, 6.5 * len(data) + 16)
-    axes = figure.subplots()
+    axes, bottom_up = figure.subplots(), data.iloc[::-1]
     total = float(data["estimate"].sum())
     highest = float(data[["estimate", "high"]].max().max())
     end = 1.04 * min(highest, _WIDEST * total) if total > 0 else 1.0
     cut: list[str] = []
-    for up, row in enumerate(style.rows_of(data.iloc[::-1])):
-        axes.barh(
-            up, row.estimate, height=0.55, color=style.GREY, edgecolor=style.INK, linewidth=0.6, zorder=1
-        )
+    style.bars(axes, bottom_up["estimate"], 0.55)
+    for up, row in enumerate(style.rows_of(bottom_up)):
         if pd.notna(row.low) and pd.notna(row.high):
             axes.plot([row.low, min(row.high, end)], [up, up], color=style.INK, linewidth=1.2, zorder=2)
             if row.high > end:
-                axes.plot([end], [up], color=style.INK, marker=">", markersize=4, clip_on=False, zorder=3)
-                axes.text(0.99 * end, up + 0.1, f"to {row.high:.3g}", ha="right", va="bottom")
-                cut.insert(0, f"{_effect(row.name)} to {row.high:.3g}")
+                style.arrow(axes, end, up, f"to {row.high:.3g}", style.INK)
+                cut.insert(0, f"{row.name} to {row.high:.3g}")
         style.beside(axes, up, f"{row.share:.0%}" if pd.notna(row.share) else "not estimable")
-    style.row_axis(axes, list(data["name"].map(_effect))[::-1])
+    style.row_axis(axes, list(bottom_up["name"]))
     axes.set_xlim(0, end)
     axes.set_xlabel("Variance component (squared score points)")
     return style.settle(figure), cut
@@ -392,34 +347,32 @@ def decision_study(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw both coefficients against the number of judges, repeats and bases, a panel for each object and facet."""
     # How far a mean of a model holds cannot be read from two of them: the interval is the whole scale.
     objects = ("answer", "model") if analyses.runs["model"].nunique() > 2 else ("answer",)
-    text = captions.TEXTS["decision_study"]
-    studies = {name: analyses.generalizability(of=name) for name in objects}
-    plotted = {name: study for name, study in studies.items() if len(study.decision.curves)}
+    studies = {_OBJECTS[name]: analyses.generalizability(of=name) for name in objects}
+    plotted = {owner: study for owner, study in studies.items() if len(study.decision.curves)}
     if not plotted:
         reasons = (study.result.phi.reason for study in studies.values() if study.result.phi.reason)
         raise NothingToDraw(next(reasons, "no judged runs"))
-    frames = [study.figure_frame().assign(of=_OBJECTS[name]) for name, study in plotted.items()]
-    lines = pd.concat([frame[frame["part"] == "curve"] for frame in frames], ignore_index=True)
-    data = lines.rename(columns={"name": "coefficient"}).reindex(columns=list(_CURVES))
+    frame = pd.concat([study.figure_frame().assign(of=owner) for owner, study in plotted.items()])
+    lines = frame[frame["part"] == "curve"].rename(columns={"name": "coefficient"})
+    columns = ["of", "coefficient", "facet", "count", "estimate", "low", "high", "aud", "present"]
+    data = lines.reset_index(drop=True)[columns]
     targets = sorted({plan.target for study in plotted.values() for plan in study.decision.plans})
-    planned = [(_OBJECTS[name], study.decision.plans[0]) for name, study in plotted.items()]
-    plans = [f"Mean score of {owner}: {plan.sentence()}" for owner, plan in planned]
-    estimates = [e for study in plotted.values() for e in (study.result.phi, study.result.e_rho2)]
-    score = readable(next(iter(plotted.values())).score)
-    marks = data.loc[data["present"], ["coefficient", "of", "facet", "count", "estimate"]]
-    values = "; ".join(
-        f"{coefficient} of {owner} with {count} {facet}{'s' if count != 1 else ''} {value:.2f}"
-        for coefficient, owner, facet, count, value in marks.itertuples(index=False)
-    )
-    target = text["target"].format(target=targets[0]) if len(targets) == 1 else ""
-    words = {"values": values, "score": score, "target": target}
+    plans = (f"Mean score of {owner}: {plotted[owner].decision.plans[0].sentence()}" for owner in plotted)
+    marks = data[data["present"].astype(bool)]
+    sizes = [counted(row.count, f"{row.facet}s") for row in style.rows_of(marks)]
+    value = captions.text_of("decision_study")["mark"]
+    words = {
+        "marks": style.values_of(marks.assign(size=sizes), value),
+        "score": readable(next(iter(plotted.values())).score),
+        "target": targets[0] if len(targets) == 1 else None,
+    }
     return context.worded(
         "decision_study", _draw_curves(data, targets), data, words,
         notes=[
             *plans, "Intervals of other designs are in the data.",
-            captions.not_estimable_words(s.result.phi for name, s in studies.items() if name not in plotted),
+            captions.not_estimable_words(s.result.phi for owner, s in studies.items() if owner not in plotted),
         ],
-        estimates=estimates,
+        estimates=[e for study in plotted.values() for e in (study.result.phi, study.result.e_rho2)],
     )  # fmt: skip
 
 
@@ -428,7 +381,10 @@ def _draw_curves(data: pd.DataFrame, targets: Sequence[float]) -> Figure:
     most = 3 if len(panels) != 4 else 2  # no row of one panel
     figure, grid, across = style.grid(len(panels), across=most, head=16, tall=54, sharey=True)
     for number, (axes, (owner, facet)) in enumerate(zip(grid, panels, strict=True)):
-        _curves_panel(axes, data[(data["of"] == owner) & (data["facet"] == facet)])
+        rows = data[(data["of"] == owner) & (data["facet"] == facet)]
+        # A count of 500 would press those that a study can afford into the edge.
+        present = float(rows.loc[rows["present"], "count"].max())
+        _draw_curve(axes, rows[rows["count"] <= max(_FARTHEST, _TIMES * present)])
         for target in targets:
             axes.axhline(target, color=style.INK, linestyle=":", linewidth=0.8, zorder=5)
         axes.set_title(f"Mean score of {owner}")
@@ -446,9 +402,7 @@ def _draw_curves(data: pd.DataFrame, targets: Sequence[float]) -> Figure:
     return style.settle(figure)
 
 
-def _curves_panel(axes: Axes, data: pd.DataFrame) -> None:
-    # A count of 500 would press those that a study can afford into the edge.
-    data = data[data["count"] <= max(_FARTHEST, _TIMES * float(data.loc[data["present"], "count"].max()))]
+def _draw_curve(axes: Axes, data: pd.DataFrame) -> None:
     for (name, (color, line, marker, _)), width in zip(reversed(_LINES.items()), (4.0, 1.3), strict=True):
         curve = data[data["coefficient"] == name].sort_values("count").astype({"count": float})
         axes.plot(curve["count"], curve["estimate"], color=color, linestyle=line, linewidth=1.3, zorder=3)
