@@ -24,17 +24,7 @@ RECORD_SUMS = "record_sums.jsonl"
 LONGEST = 1 << 27  # bytes of a line: a document of 16 MB may be six times as much in JSON
 _ID = ("_id",)
 KEYS: Mapping[type[me.Document], tuple[str, ...]] = {
-    documents.Prompt: ("prompt_id", "dataset_version"),
-    documents.OutputBlob: ("blob_id",),
-    documents.Call: _ID,
-    documents.Run: ("run_id",),
-    documents.Annotation: ("run_id", "judge", "call_id", "context"),
-    documents.Rubric: _ID,
-    documents.HumanRating: _ID,
-    documents.RatingRound: _ID,
-    documents.Settlement: _ID,
-    documents.Decision: _ID,
-    documents.Anchor: _ID,
+    getattr(documents, name): tuple(key) for name, key in documents.TABLES["records"].items()
 }
 """The documents that are records of a study, and what names each: the others are of the processes of one machine."""
 
