@@ -17,8 +17,6 @@ from toolkit.files.digests import sha256_hex
 from toolkit.files.reading import read_toml
 from toolkit.words import choices
 
-_CLASSES = ("client", "batches", "options", "refused")
-_OF_ROW = ("aliases", "source", "as_of")  # of a model: what is said of its row
 OTHER_TOKENIZER = 1.5
 """At worst our count is this much too low where the tokenizer is not public; it covers what we have seen."""
 
@@ -138,14 +136,8 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
     if unknown := [key for key in overrides if key not in allowed]:
         message = f"model {name!r} has the unknown field {unknown[0]!r}: {choices(unknown[0], allowed)}"
         raise StudyError(message)
-    entry: dict[str, Any] = next(
-        (
-            {key: value for key, value in entry.items() if key not in _OF_ROW}
-            for model_name, entry in toml_table("catalogue")["models"].items()
-            if name in (model_name, *entry.get("aliases", ()))
-        ),
-        {},
-    )
+    models = toml_table("catalogue")["models"].items()
+    entry: dict[str, Any] = next((row for known, row in models if name in (known, *row.get("aliases", ()))), {})
     provider = overrides.get("provider", entry.get("provider"))
     if provider is None:
         raise StudyError(
@@ -157,12 +149,9 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
         raise StudyError(message)
     if provider != entry.get("provider", provider):
         entry = {key: value for key, value in entry.items() if key in toml_table("catalogue")["of_weights"]}
-    row = {
-        key: value
-        for key, value in toml_table("catalogue")["providers"][provider].items()
-        if key not in _CLASSES
-    }
-    defaults: dict[str, Any] = {"model": name, "family": name, **row, **entry}
+    # The rest is what the table says of a row, or which classes ask a provider.
+    row = {**toml_table("catalogue")["providers"][provider], **entry}
+    defaults = {"model": name, "family": name} | {key: row[key] for key in allowed if key in row}
     for field_name, dropped in (
         ("base_url", "api_key_env"), ("base_url", "retired"), ("model", "retired"), ("encoding", "tokens_per_o200k")
     ):  # fmt: skip

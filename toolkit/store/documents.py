@@ -40,7 +40,10 @@ _count = partial(IntField, required=True)
 _number = partial(FloatField, required=True)
 _moment = partial(DateTimeField, required=True, default=utc_now)
 TABLES = read_toml(files("toolkit.store") / "documents.toml")
-"""The documents that only the toolkit writes, by name, and the keys of all that are records of a study."""
+"""The documents that only the toolkit writes, by name, lists of fields, and the keys of all records of a study."""
+FIELDS = TABLES["fields"]
+Kind = type[Document]
+"""A class of documents."""
 
 
 def _indexed(collection: str, unique: tuple[str, ...], *others: Any) -> dict[str, Any]:
@@ -207,7 +210,12 @@ _KINDS: dict[str, Callable[..., Any]] = {
     "texts": lambda **options: ListField(StringField(), **options),
     "tables": lambda **options: ListField(DictField(), **options),
 }
-_NEEDS = {"key": {"primary_key": True}, "required": {"required": True}, "nullable": {"null": True}, "optional": {}}
+_NEEDS = {
+    "key": {"primary_key": True},
+    "required": {"required": True},
+    "nullable": {"null": True},
+    "optional": {},
+}
 
 
 def _class_of(name: str) -> Any:

@@ -106,11 +106,11 @@ class Handler(NeoSQLiteHandler):
             count += 1
         return head, docs[count:]
 
-    def handle_insert(self, msg: dict[str, Any]) -> Reply:
+    def handle_insert(self, msg: Document) -> Reply:
         """Insert the documents of one command, all before the one commit."""
         return self._together(msg, super().handle_insert)
 
-    def handle_command(self, msg: dict[str, Any]) -> Reply:
+    def handle_command(self, msg: Document) -> Reply:
         """Do any other command; one that changes documents in one transaction."""
         body = _body(msg)
         if "update" in body or "delete" in body:
@@ -120,7 +120,7 @@ class Handler(NeoSQLiteHandler):
                 return self._find(msg, body) or super().handle_command(msg)
         return super().handle_command(msg)
 
-    def _find(self, msg: dict[str, Any], body: Document) -> Reply | None:
+    def _find(self, msg: Document, body: Document) -> Reply | None:
         """Answer a plain `find`; one with options or conditions that SQL does not have is left to the library."""
         query = self._convert_objectids(body.get("filter") or {})
         columns = _columns(body.get("projection") or {})
@@ -144,7 +144,7 @@ class Handler(NeoSQLiteHandler):
         first, cursor = self._split_first_batch(rows, self._first_batch_size(body), space, name, owner=owner)
         return msg["request_id"], {"ok": 1, "cursor": {"id": cursor, "ns": space, "firstBatch": first}}
 
-    def _together(self, msg: dict[str, Any], work: Callable[[dict[str, Any]], Reply]) -> Reply:
+    def _together(self, msg: Document, work: Callable[[Document], Reply]) -> Reply:
         body = _body(msg)
         name = body.get("$db", "test")
         with self._lock_for(name):
@@ -332,7 +332,7 @@ def _encoded(document: Document) -> bytes:
         return bson.encode(convert_neo_to_bson_objectids(document))
 
 
-def _body(msg: dict[str, Any]) -> Document:
+def _body(msg: Document) -> Document:
     return next((document for kind, document in msg["sections"] if kind == "body"), None) or {}
 
 

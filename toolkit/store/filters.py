@@ -12,30 +12,20 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.plan import Plan
 from toolkit.store.connection import Store, windows
-from toolkit.store.documents import Annotation, Call, Run
+from toolkit.store.documents import FIELDS, Annotation, Call, Run
 from toolkit.store.frame_files import typed, types_of
 from toolkit.store.frames import COLUMNS_OF_RUN, judgements_frame, runs_frame
-from toolkit.store.writer import Fields
+from toolkit.store.writer import Document, Fields
 from toolkit.words import choices, suggestion
 
 CALL_TYPES = types_of("calls")
-_UNREAD = ("request", "text", "raw", "owner", "worst_aud", "inherited_aud", "updated_at", "seal")
-PLANNED = ("model", "scenario", "category", "base", "length_bin", "prompt_id", "repeat")
-OF_RUNS = (*PLANNED, "status", "judged")
-OF_JUDGEMENTS = ("judge", "judge_model", "failed")
-OF_CALLS = ("purpose", "state", "model", "role")
-_ALLOWED = {
-    "status": ("succeeded", "failed"),
-    "purpose": ("run", "judge", "write", "drift", "hallucination"),
-    "state": ("done", "failed", "claimed"),
-}
-_LEADS = ("call_id", "call_ids", "run_id", "model", "judge", "judge_repeat")
+_UNREAD, PLANNED, _ALLOWED = FIELDS["not_of_call"], FIELDS["planned"], FIELDS["allowed"]
 _SHOWN = 12  # values that an error names
 
 
 def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     """Return one row a run that the store has; no others are read than those that the filters name."""
-    _refuse_unknown("runs", filters, OF_RUNS)
+    _refuse_unknown("runs", filters, FIELDS["of_runs"])
     judged = _yes_or_no("judged", filters["judged"]) if "judged" in filters else None
     where = {"status": _one_of("status", filters["status"])} if "status" in filters else {}
     ids: Iterable[str] = plan.call_ids
@@ -71,9 +61,9 @@ def planned_judgements(
     plan: Plan, store: Store, runs: pd.DataFrame | None = None, **filters: Any
 ) -> pd.DataFrame:
     """Return one row a judgement of the plan's ensemble and rubric, of some runs or those that the filters name."""
-    _refuse_unknown("judgements", filters, (*OF_RUNS, *OF_JUDGEMENTS))
+    _refuse_unknown("judgements", filters, FIELDS["of_runs"] + FIELDS["of_judgements"])
     judges = {role: judge.name for role, judge in plan.judges.items()}
-    where: dict[str, Any] = {
+    where: Document = {
         field: _one_of(name, filters[name], allowed)
         for name, field, allowed in (("judge", "judge", judges), ("judge_model", "model", judges.values()))
         if name in filters
@@ -81,7 +71,9 @@ def planned_judgements(
     if "failed" in filters:
         where["failed"] = _yes_or_no("failed", filters["failed"])
     if runs is None:
-        runs = planned_runs(plan, store, **{name: filters[name] for name in OF_RUNS if name in filters})
+        runs = planned_runs(
+            plan, store, **{name: filters[name] for name in FIELDS["of_runs"] if name in filters}
+        )
         # The other columns of a large study are as large as what follows.
         runs = runs[["run_id", "excluded", *COLUMNS_OF_RUN]]
     return judgements_frame(
@@ -99,7 +91,7 @@ def judgements_otherwise(plan: Plan, store: Store, runs: pd.DataFrame) -> pd.Dat
     manner, rubric = plan.manner, plan.rubric
     alike, otherwise = (True, {"$ne": True}) if manner.reference else ({"$ne": True}, True)
     other_focus = {"$in": ["listed", "per_sentence"]} if manner.focus == "off" else "off"
-    sides: list[dict[str, Any]] = [{"focus": other_focus, "reference": alike}]
+    sides: list[Document] = [{"focus": other_focus, "reference": alike}]
     if any("reference" in prompt.metadata for prompt in plan.dataset.prompts):
         sides.append({"focus": manner.focus, "reference": otherwise})
     judges = {role: judge.name for role, judge in plan.judges.items()}
@@ -120,13 +112,11 @@ def judgements_otherwise(plan: Plan, store: Store, runs: pd.DataFrame) -> pd.Dat
 
 def planned_calls(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     """Return one row a call that the study paid for, or that answers one of its runs or judges; without texts."""
-    _refuse_unknown("calls", filters, OF_CALLS)
+    _refuse_unknown("calls", filters, FIELDS["of_calls"])
     judges = {judge.name: judge for judge in plan.judges.values()}
     allowed = {**_ALLOWED, "model": [*plan.models, *judges], "role": plan.judges}
     chosen = {name: _values(name, values, allowed[name]) for name, values in filters.items()}
-    where: dict[str, Any] = {
-        name: {"$in": [*chosen[name]]} for name in chosen if name in ("purpose", "state")
-    }
+    where: Document = {name: {"$in": [*chosen[name]]} for name in chosen if name in ("purpose", "state")}
     leads, shared = leads_and_shared(plan, store)
     calls = chain(
         store.each_where(Call, {**where, "study": plan.study.name}, _UNREAD),
@@ -147,7 +137,7 @@ def leads_and_shared(plan: Plan, store: Store) -> tuple[dict[str, tuple[Any, ...
     leads: dict[str, tuple[Any, ...]] = {}
     further: set[str] = set()
     for kind in (Run, Annotation):
-        for record in store.each_where(kind, study, only=_LEADS):
+        for record in store.each_where(kind, study, only=FIELDS["of_lead"]):
             call_id, run_id = record["call_id"], record["run_id"]
             # One call judges all replies with the same text.
             if call_id not in leads or run_id < leads[call_id][0]:
@@ -167,14 +157,14 @@ def leads_and_shared(plan: Plan, store: Store) -> tuple[dict[str, tuple[Any, ...
 
 def _row_of_call(
     plan: Plan, judges: Fields, leads: Mapping[str, tuple[Any, ...]]
-) -> Callable[[Fields], dict[str, Any]]:
+) -> Callable[[Fields], Document]:
     run_purposes, judging = ("run", "write"), ("judge", "drift", "hallucination")
     by_role = [(judging, spec, role) for role, spec in plan.judges.items()]
     by_name = [(judging, spec, name) for name, spec in judges.items()]
     names = _unambiguous([*((run_purposes, spec, name) for name, spec in plan.models.items()), *by_name])
     roles = _unambiguous(by_role)
 
-    def row_of(call: Fields) -> dict[str, Any]:
+    def row_of(call: Fields) -> Document:
         key, failure = (call["purpose"], call["provider"], call["model"]), call.get("failure") or {}
         lead = leads.get(call["_id"])
         run_id, model, role, repeat = lead or (None, names.get(key), roles.get(key), None)
@@ -211,7 +201,7 @@ def _refuse_unknown(frame: str, filters: Fields, allowed: Iterable[str]) -> None
             raise InputError(f"{frame}: there is no filter {name!r}; {choices(name, allowed)}")
 
 
-def _one_of(name: str, filtered: Any, allowed: Iterable[Any] | None = None) -> dict[str, Any]:
+def _one_of(name: str, filtered: Any, allowed: Iterable[Any] | None = None) -> Document:
     return {"$in": list(_values(name, filtered, _ALLOWED[name] if allowed is None else allowed))}
 
 

@@ -15,33 +15,23 @@ from toolkit.prompts.dataset import Prompt
 from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.store import documents
 from toolkit.store.connection import Store, windows
-from toolkit.store.documents import JUDGEMENT, Annotation, Run
+from toolkit.store.documents import FIELDS, JUDGEMENT, Annotation, Run
 from toolkit.store.frame_files import typed, typed_columns, types_of
 from toolkit.store.ratings import HUMAN, all_ratings, newest_ratings
 from toolkit.store.records import is_current, judgements_of
-from toolkit.store.writer import Fields
+from toolkit.store.writer import Document, Fields
 from toolkit.words import DIMENSIONS, SCORE, total_aud
 
 RATED_SCORES = (*DIMENSIONS, SCORE)
-_WHERE = ("run_id", "base", "cluster", "length_bin", "length_arm", "model", "repeat")
-COLUMNS_OF_RUN = ("study", "prompt_id", "scenario", *_WHERE[1:])
+_WHERE = FIELDS["where"]
+COLUMNS_OF_RUN = FIELDS["shared"]
 """Columns of a run that frames of what was said of it share."""
 _RATED = ["run_id", "base", "cluster", "judge"]
-_AGGREGATED = "ensemble_evaluation.aggregated"
-# What each judge said is in its judgement, and the means are in `scores`: most of a run's document.
-_NOT_OF_RUN = [
-    "ensemble_evaluation.judge_results", "bias_controls", "judge_calls", "ensemble_key", "test_item", "updated_at"
-]  # fmt: skip
-_NOT_OF_RUN += [f"{_AGGREGATED}.{part}" for part in ("mean_scores", "median_scores", "leave_one_out")]
-for _part in ("std_scores", "confidence_intervals"):
-    _NOT_OF_RUN += [f"{_AGGREGATED}.{_part}.{name}" for name in (*DIMENSIONS, "composite_strict")]
-_NOT_OF_JUDGEMENT = ("call_ids", "detail", "answered", "updated_at")
-_HISTORY: Mapping[str, str] = {
-    "run_id": "string", "rater": "string", "version": "Int64", "counts": "bool", "dimension": "string",
-    "score": "float64", "reasons": "string", "source": "string", "created_at": "utc",
-}  # fmt: skip
-_OF_RATING = ("rater", "reasons", "source", "version", "created_at")
-_OF_JUDGEMENT = ("failed", "composite", "composite_strict", "zeros")
+_NOT_OF_RUN = FIELDS["not_of_run"] + [
+    f"ensemble_evaluation.aggregated.{part}.{name}"
+    for part in ("std_scores", "confidence_intervals")
+    for name in (*DIMENSIONS, "composite_strict")
+]
 _ORDER = ["model", "prompt_id", "repeat"]
 _Documents = Sequence[Fields]
 
@@ -58,7 +48,7 @@ def runs_frame(
 ) -> pd.DataFrame:
     """Return one row a run, for the runs that the given calls answered."""
     query = {**(where or {}), **({"judged": True} if judged else {})}
-    prompts: dict[tuple[str, str], dict[str, Any]] = {}
+    prompts: dict[tuple[str, str], Document] = {}
     types = types_of("runs", scheme)
 
     def columns(ids: Sequence[str]) -> dict[str, Sequence[Any]]:
@@ -98,7 +88,7 @@ def _in_windows(
 def _run_columns(
     store: Store,
     runs: _Documents,
-    prompts: dict[tuple[str, str], dict[str, Any]],
+    prompts: dict[tuple[str, str], Document],
     clusters: Mapping[str, str],
     scheme: Scheme,
 ) -> dict[str, Sequence[Any]]:
@@ -164,12 +154,12 @@ def judgements_frame(
 ) -> pd.DataFrame:
     """Return one row a judgement of the given runs under one rubric."""
     query = {"rubric_hash": rubric_hash, **(where or {})}
-    unread = [name for name in _NOT_OF_JUDGEMENT if counting_only or name != "updated_at"]
+    unread = [name for name in FIELDS["not_of_judgement"] if counting_only or name != "updated_at"]
     counting = ("run_id", "judge_calls", "judged_blob_id", "output_blob_id")
-    of_run = runs.loc[~runs["excluded"]].sort_values(_ORDER).set_index("run_id")[list(COLUMNS_OF_RUN)]
+    of_run = runs.loc[~runs["excluded"]].sort_values(_ORDER).set_index("run_id")[COLUMNS_OF_RUN]
     types = types_of("judgements", scheme)
 
-    def columns(ids: Sequence[str]) -> dict[str, Any]:
+    def columns(ids: Sequence[str]) -> Document:
         judgements = judgements_of(store, ids, unread, query=query)
         judged = store.find_by(Run, "run_id", ids, only=counting)
         calls = {run["run_id"]: run.get("judge_calls") or {} for run in judged if is_current(run)}
@@ -190,7 +180,7 @@ def _label(judgement: Fields) -> str:
     return judge_label(judgement["judge"], judgement.get("judge_repeat") or 0)
 
 
-def _judgement_columns(judgements: _Documents, of_run: pd.DataFrame, scheme: Scheme) -> dict[str, Any]:
+def _judgement_columns(judgements: _Documents, of_run: pd.DataFrame, scheme: Scheme) -> Document:
     scores = [judgement.get("scores") or {} for judgement in judgements]
     expected = [judgement.get("expected") or {} for judgement in judgements]
     masses = [(judgement.get("expected_mass") or {}).values() for judgement in judgements]
@@ -221,7 +211,7 @@ def joined_frame(runs: pd.DataFrame, judgements: pd.DataFrame) -> pd.DataFrame:
     """Return runs with their judgements; a column of both is the judgement's, and the run's is ``run_...``."""
     shared = [name for name in judgements if name in runs and name not in ("run_id", *COLUMNS_OF_RUN)]
     of_run = runs.rename(columns={name: f"run_{name}" for name in shared})
-    return of_run.merge(judgements.drop(columns=list(COLUMNS_OF_RUN)), on="run_id", how="left")
+    return of_run.merge(judgements.drop(columns=COLUMNS_OF_RUN), on="run_id", how="left")
 
 
 def _newest(judgements: _Documents) -> list[Fields]:
@@ -234,7 +224,7 @@ def dimensions_frame(judgements: pd.DataFrame, scheme: Scheme = SEED_SCHEME) -> 
     keys = [*_WHERE, "judge", "judge_repeat"]
     ordered = judgements.sort_values(keys)
     repeated = ordered.loc[ordered.index.repeat(len(scheme.names)), keys]
-    columns: dict[str, Any] = {
+    columns: Document = {
         **{name: repeated[name] for name in keys},
         "dimension": [*scheme.names] * len(ordered),
         "score": ordered[list(scheme.names)].to_numpy().ravel(),
@@ -263,7 +253,7 @@ def judge_means(judgements: pd.DataFrame, dimensions: Sequence[str] = DIMENSIONS
 def elements_frame(store: Store, runs: pd.DataFrame, digest: str) -> pd.DataFrame:
     """Return one row a run and judge that looked for the required elements of its base, under one instrument."""
     counting = runs[~runs["excluded"]]
-    of_run: dict[str, Any] = {row["run_id"]: row for row in counting[list(_WHERE)].to_dict("records")}
+    of_run: Document = {row["run_id"]: row for row in counting[_WHERE].to_dict("records")}
     judgements = store.find_by(Annotation, "run_id", of_run, query={"rubric_hash": digest})
     rows = [
         {
@@ -357,8 +347,8 @@ def human_frame(
     rows = []
     for rating in newest.values():
         judgement = rating.judgement()
-        run, fields = of_run[rating.run_id], (*_OF_RATING, *_OF_JUDGEMENT)
-        row = {name: getattr(rating if name in _OF_RATING else judgement, name) for name in fields}
+        run, fields = of_run[rating.run_id], FIELDS["of_rating"] + FIELDS["of_rated_judgement"]
+        row = {name: getattr(rating if name in FIELDS["of_rating"] else judgement, name) for name in fields}
         row |= {name: run[name] for name in _WHERE}
         rows.append({**row, "failure": judgement.reason, **(judgement.scores or {})})
     frame = typed(rows, types_of("human", scheme))
@@ -373,14 +363,14 @@ def history_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.Data
     """
     blobs = {run_id: run["output_blob_id"] for run_id, run in _rateable(runs).items()}
     newest = newest_ratings(store, blobs, rubric_hash)
-    rows: list[dict[str, Any]] = []
+    rows: list[Document] = []
     for rating in all_ratings(store, runs["run_id"], rubric_hash):
         current = newest.get((rating.rater, rating.run_id))
         counts = current is not None and current.version == rating.version
-        fields = {name: getattr(rating, name, None) for name in _HISTORY}
+        fields = {name: getattr(rating, name, None) for name in FIELDS["history"]}
         scores = rating.scores.items() or [(None, None)]
         rows += [{**fields, "counts": counts, "dimension": name, "score": score} for name, score in scores]
-    return typed(rows, _HISTORY)
+    return typed(rows, FIELDS["history"])
 
 
 def ratings_with_people(judgements: pd.DataFrame, human: pd.DataFrame) -> pd.DataFrame:
@@ -390,7 +380,7 @@ def ratings_with_people(judgements: pd.DataFrame, human: pd.DataFrame) -> pd.Dat
     return pd.concat([ratings_frame(judgements, scores), _melted(people, _RATED, scores)], ignore_index=True)
 
 
-def _rateable(runs: pd.DataFrame) -> dict[str, dict[str, Any]]:
+def _rateable(runs: pd.DataFrame) -> dict[str, Document]:
     counting = runs[~runs["excluded"] & runs["output_blob_id"].notna() & (runs["status"] == "succeeded")]
-    records: list[dict[str, Any]] = counting.to_dict("records")  # type: ignore[assignment]
+    records: list[Document] = counting.to_dict("records")  # type: ignore[assignment]
     return {row["run_id"]: row for row in records}

@@ -10,7 +10,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any
 
-import mongoengine as me
 from bson import json_util
 
 from toolkit.files.digests import sha256_hex
@@ -18,18 +17,19 @@ from toolkit.files.reading import parsed
 from toolkit.files.writing import opened_atomically
 from toolkit.store import documents
 from toolkit.store.connection import Store, windows
+from toolkit.store.documents import Kind
 from toolkit.store.writer import JSON, Document
 
 RECORD_SUMS = "record_sums.jsonl"
 LONGEST = 1 << 27  # bytes of a line: a document of 16 MB may be six times as much in JSON
 _ID = ("_id",)
-KEYS: Mapping[type[me.Document], tuple[str, ...]] = {
+KEYS: Mapping[Kind, tuple[str, ...]] = {
     getattr(documents, name): tuple(key) for name, key in documents.TABLES["records"].items()
 }
 """The documents that are records of a study, and what names each: the others are of the processes of one machine."""
 
 
-def record_file(folder: Path, kind: type[me.Document]) -> Path:
+def record_file(folder: Path, kind: Kind) -> Path:
     """Return the file of the records of a kind."""
     return folder / f"{kind._meta['collection']}.jsonl"
 
@@ -44,7 +44,7 @@ def write_records(store: Store, study: str, folder: Path, call_ids: Iterable[str
     rated = ("rubric_hash", "blob_id")
     annotations = store.find_by(documents.Annotation, "run_id", run_ids, only=rated)
     ratings = store.find_where(documents.HumanRating, query, only=rated)
-    named: dict[type[me.Document], set[str | None]] = {
+    named: dict[Kind, set[str | None]] = {
         documents.Prompt: {run["prompt_id"] for run in runs},
         documents.OutputBlob: {
             record.get("output_blob_id", record.get("blob_id")) for record in (*runs, *ratings)
@@ -79,14 +79,14 @@ def _write(
         sums.write(json.dumps(line, sort_keys=True).encode() + b"\n")
 
 
-def _sums(record: Mapping[str, Any]) -> dict[str, str]:
+def _sums(record: Document) -> dict[str, str]:
     texts = (
         (name, json_util.dumps(value, json_options=JSON, sort_keys=True)) for name, value in record.items()
     )
     return {name: sha256_hex(text)[:16] for name, text in texts}
 
 
-def read_records(folder: Path, kind: type[me.Document]) -> Iterator[tuple[int, Document | None]]:
+def read_records(folder: Path, kind: Kind) -> Iterator[tuple[int, Document | None]]:
     """Yield the number of each line of a file and its record, ``None`` where it holds none."""
     with record_file(folder, kind).open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(LONGEST), b""), 1):
