@@ -137,7 +137,9 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
         message = f"model {name!r} has the unknown field {unknown[0]!r}: {choices(unknown[0], allowed)}"
         raise StudyError(message)
     models = toml_table("catalogue")["models"].items()
-    entry: dict[str, Any] = next((row for known, row in models if name in (known, *row.get("aliases", ()))), {})
+    entry: dict[str, Any] = next(
+        (row for known, row in models if name in (known, *row.get("aliases", ()))), {}
+    )
     provider = overrides.get("provider", entry.get("provider"))
     if provider is None:
         raise StudyError(

@@ -19,25 +19,19 @@ from toolkit.store.writer import Document, Fields
 from toolkit.words import choices, suggestion
 
 CALL_TYPES = types_of("calls")
-_UNREAD, PLANNED, _ALLOWED = FIELDS["not_of_call"], FIELDS["planned"], FIELDS["allowed"]
+_UNREAD, PLANNED = FIELDS["not_of_call"], FIELDS["planned"]
 _SHOWN = 12  # values that an error names
 
 
 def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     """Return one row a run that the store has; no others are read than those that the filters name."""
-    _refuse_unknown("runs", filters, FIELDS["of_runs"])
-    judged = _yes_or_no("judged", filters["judged"]) if "judged" in filters else None
-    where = {"status": _one_of("status", filters["status"])} if "status" in filters else {}
+    allowed = {"status": FIELDS["allowed"]["status"], "judged": bool}
+    planned = _planned_rows(plan) if filters.keys() & {*PLANNED} else []
+    chosen = _chosen("runs", filters, {name: [row[name] for row in planned] for name in PLANNED} | allowed)
+    judged = chosen.pop("judged", None)
+    where = {"status": {"$in": chosen.pop("status")}} if "status" in chosen else {}
     ids: Iterable[str] = plan.call_ids
-    if names := [name for name in PLANNED if name in filters]:
-        prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}
-        planned = []
-        for run in plan.runs:
-            prompt = prompts[run.prompt.prompt_id]
-            row = {name: getattr(prompt, name) for name in ("prompt_id", "scenario", "category", "base")}
-            row["length_bin"] = getattr(run.item.context, "length_bin", None)
-            planned.append({**row, "model": run.model, "repeat": run.repeat})
-        chosen = {name: _values(name, filters[name], [row[name] for row in planned]) for name in names}
+    if chosen:
         ids = [
             call_id
             for call_id, row in zip(plan.call_ids, planned, strict=True)
@@ -57,23 +51,31 @@ def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     return runs
 
 
+def _planned_rows(plan: Plan) -> list[Document]:
+    """Return what filters know of each planned run."""
+    prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}
+    rows = []
+    for run in plan.runs:
+        prompt = prompts[run.prompt.prompt_id]
+        row = {name: getattr(prompt, name) for name in ("prompt_id", "scenario", "category", "base")}
+        row["length_bin"] = getattr(run.item.context, "length_bin", None)
+        rows.append({**row, "model": run.model, "repeat": run.repeat})
+    return rows
+
+
 def planned_judgements(
     plan: Plan, store: Store, runs: pd.DataFrame | None = None, **filters: Any
 ) -> pd.DataFrame:
     """Return one row a judgement of the plan's ensemble and rubric, of some runs or those that the filters name."""
-    _refuse_unknown("judgements", filters, FIELDS["of_runs"] + FIELDS["of_judgements"])
     judges = {role: judge.name for role, judge in plan.judges.items()}
-    where: Document = {
-        field: _one_of(name, filters[name], allowed)
-        for name, field, allowed in (("judge", "judge", judges), ("judge_model", "model", judges.values()))
-        if name in filters
-    }
-    if "failed" in filters:
-        where["failed"] = _yes_or_no("failed", filters["failed"])
+    of_runs = {name: filters[name] for name in FIELDS["of_runs"] if name in filters}
+    allowed = {"judge": judges, "judge_model": judges.values(), "failed": bool}
+    chosen = _chosen("judgements", filters, dict.fromkeys(FIELDS["of_runs"]) | allowed)
+    where = {"failed": chosen["failed"]} if "failed" in chosen else {}
+    fields = (("judge", "judge"), ("judge_model", "model"))
+    where |= {field: {"$in": chosen[name]} for name, field in fields if name in chosen}
     if runs is None:
-        runs = planned_runs(
-            plan, store, **{name: filters[name] for name in FIELDS["of_runs"] if name in filters}
-        )
+        runs = planned_runs(plan, store, **of_runs)
         # The other columns of a large study are as large as what follows.
         runs = runs[["run_id", "excluded", *COLUMNS_OF_RUN]]
     return judgements_frame(
@@ -112,11 +114,10 @@ def judgements_otherwise(plan: Plan, store: Store, runs: pd.DataFrame) -> pd.Dat
 
 def planned_calls(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     """Return one row a call that the study paid for, or that answers one of its runs or judges; without texts."""
-    _refuse_unknown("calls", filters, FIELDS["of_calls"])
     judges = {judge.name: judge for judge in plan.judges.values()}
-    allowed = {**_ALLOWED, "model": [*plan.models, *judges], "role": plan.judges}
-    chosen = {name: _values(name, values, allowed[name]) for name, values in filters.items()}
-    where: Document = {name: {"$in": [*chosen[name]]} for name in chosen if name in ("purpose", "state")}
+    allowed = FIELDS["allowed"] | {"model": [*plan.models, *judges], "role": plan.judges}
+    chosen = _chosen("calls", filters, {name: allowed[name] for name in FIELDS["of_calls"]})
+    where: Document = {name: {"$in": chosen[name]} for name in ("purpose", "state") if name in chosen}
     leads, shared = leads_and_shared(plan, store)
     calls = chain(
         store.each_where(Call, {**where, "study": plan.study.name}, _UNREAD),
@@ -158,11 +159,10 @@ def leads_and_shared(plan: Plan, store: Store) -> tuple[dict[str, tuple[Any, ...
 def _row_of_call(
     plan: Plan, judges: Fields, leads: Mapping[str, tuple[Any, ...]]
 ) -> Callable[[Fields], Document]:
-    run_purposes, judging = ("run", "write"), ("judge", "drift", "hallucination")
-    by_role = [(judging, spec, role) for role, spec in plan.judges.items()]
+    judging = ("judge", "drift", "hallucination")
     by_name = [(judging, spec, name) for name, spec in judges.items()]
-    names = _unambiguous([*((run_purposes, spec, name) for name, spec in plan.models.items()), *by_name])
-    roles = _unambiguous(by_role)
+    names = _unambiguous([*((("run", "write"), spec, name) for name, spec in plan.models.items()), *by_name])
+    roles = _unambiguous((judging, spec, role) for role, spec in plan.judges.items())
 
     def row_of(call: Fields) -> Document:
         key, failure = (call["purpose"], call["provider"], call["model"]), call.get("failure") or {}
@@ -195,17 +195,23 @@ def _unambiguous(named: Iterable[tuple[Iterable[str], Any, str]]) -> dict[Any, s
     return {key: names[0] for key, names in by_key.items() if len(names) == 1}
 
 
-def _refuse_unknown(frame: str, filters: Fields, allowed: Iterable[str]) -> None:
+def _chosen(frame: str, filters: Fields, allowed: Fields) -> Document:
+    """Return by filter the values that it names of those allowed, or whether it says so; those without any are left."""
     for name in filters:
         if name not in allowed:
             raise InputError(f"{frame}: there is no filter {name!r}; {choices(name, allowed)}")
+    chosen: Document = {}
+    for name, value in filters.items():
+        if allowed[name] is bool:
+            if not isinstance(value, bool | np.bool_):
+                raise InputError(f"filter {name}: {value!r} is neither True nor False")
+            chosen[name] = bool(value)
+        elif allowed[name] is not None:
+            chosen[name] = _values(name, value, allowed[name])
+    return chosen
 
 
-def _one_of(name: str, filtered: Any, allowed: Iterable[Any] | None = None) -> Document:
-    return {"$in": list(_values(name, filtered, _ALLOWED[name] if allowed is None else allowed))}
-
-
-def _values(name: str, filtered: Any, allowed: Iterable[Any]) -> tuple[Any, ...]:
+def _values(name: str, filtered: Any, allowed: Iterable[Any]) -> list[Any]:
     # A column of a frame, an array or a range is several values, too.
     many = isinstance(filtered, Iterable) and not isinstance(filtered, str | bytes | Mapping)
     choosable = {value: value for value in allowed if value not in (None, "")}
@@ -221,10 +227,4 @@ def _values(name: str, filtered: Any, allowed: Iterable[Any]) -> tuple[Any, ...]
     if not chosen:
         message = f"filter {name}: the list is empty; name at least one value, or leave the filter out"
         raise InputError(message)
-    return tuple(chosen)
-
-
-def _yes_or_no(name: str, value: Any) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise InputError(f"filter {name}: {value!r} is neither True nor False")
-    return bool(value)
+    return [*chosen]

@@ -98,40 +98,40 @@ def _run_columns(
         prompts[prompt["prompt_id"], prompt["dataset_version"]] = prompt
     costs = _judge_costs(store, {"run_id": {"$in": _each(runs, "run_id")}}) if runs else {}
     asked_with = [prompts[run["prompt_id"], run["dataset_version"]] for run in runs]
-    tokens = [run.get("tokens") or {} for run in runs]
-    economics = [run.get("economics") or {} for run in runs]
     excluded = [run.get("defect") is not None and run.get("reply_policy") != "keep" for run in runs]
-    # Judgements from a time when the study kept such replies stay in the store and count for nothing here.
-    counts = [is_current(run) and not out for run, out in zip(runs, excluded, strict=True)]
-    ensembles = [
-        (run.get("ensemble_evaluation") or {}).get("aggregated") or {} if counting else {}
-        for run, counting in zip(runs, counts, strict=True)
-    ]
-    # A run that is still to be judged by this rubric may have been judged by one with other dimensions or scales.
-    fits = [ensemble.get("scheme") == scheme.stored.get("scheme") for ensemble in ensembles]
-    ensembles = [ensemble if fit else {} for ensemble, fit in zip(ensembles, fits, strict=True)]
-    pairs = zip(runs, ensembles, strict=True)
-    means = [run.get("scores") or {} if ensemble else {} for run, ensemble in pairs]
-    limits = [(ensemble.get("confidence_intervals") or {}).get("composite") for ensemble in ensembles]
-    bases = [prompt["metadata"]["base_scenario"] for prompt in asked_with]
+    ensembles: list[Fields] = []
+    evaluations = _parts(_parts(runs, "ensemble_evaluation"), "aggregated")
+    for run, out, ensemble in zip(runs, excluded, evaluations, strict=True):
+        # Judgements from a time when the study kept such replies stay in the store and count for nothing here, and
+        # a run that is still to be judged by this rubric may have been judged by one with other dimensions or scales.
+        fits = ensemble.get("scheme") == scheme.stored.get("scheme")
+        ensembles.append(ensemble if fits and is_current(run) and not out else {})
+    pairs = zip(_parts(runs, "scores"), ensembles, strict=True)
+    means = [scores if ensemble else {} for scores, ensemble in pairs]
+    limits = [part.get("composite") or (None, None) for part in _parts(ensembles, "confidence_intervals")]
+    sources = {
+        "prompts": asked_with,
+        "metadata": _parts(asked_with, "metadata"),
+        "runs": runs,
+        "tokens": _parts(runs, "tokens"),
+        "economics": _parts(runs, "economics"),
+        "ensembles": ensembles,
+        "std_scores": _parts(ensembles, "std_scores"),
+    }
+    columns = {
+        column: _each(sources[source], name)
+        for source, names in FIELDS["columns_of_run"].items()
+        for column, name in names.items()
+    }
     return {
-        "base": bases,
-        "cluster": [clusters.get(base, base) for base in bases],
-        **{name: _each(asked_with, name) for name in ("scenario", "category")},
-        "length_bin": _each(runs, "prompt_length_bin"),
-        "length_arm": [prompt["metadata"].get("length_arm") for prompt in asked_with],
+        **columns,
+        "cluster": [clusters.get(base, base) for base in columns["base"]],
         "excluded": excluded,
-        **{f"{name}_tokens": _each(tokens, name) for name in ("input", "output", "total")},
-        "tokens_estimated": _each(tokens, "estimated"),
-        **{name: _each(economics, name) for name in ("aud_cost", "latency_ms")},
         "judge_aud_cost": [costs.get(run["run_id"]) for run in runs],
-        "judge_count": _each(ensembles, "judge_count"),
         "judged": [bool(ensemble.get("judged")) for ensemble in ensembles],
         **{name: _each(means, name) for name in scheme.columns},
-        "composite_std": [(ensemble.get("std_scores") or {}).get("composite") for ensemble in ensembles],
-        "composite_low": [interval[0] if interval else None for interval in limits],
-        "composite_high": [interval[1] if interval else None for interval in limits],
-        "zeros": _each(ensembles, "zeros"),
+        "composite_low": [low for low, _ in limits],
+        "composite_high": [high for _, high in limits],
     }
 
 
@@ -288,6 +288,10 @@ def _melted(scored: pd.DataFrame, keys: list[str], scores: Sequence[str] = RATED
 
 def _each(documents: _Documents, name: str) -> list[Any]:
     return [document.get(name) for document in documents]
+
+
+def _parts(documents: _Documents, name: str) -> list[Fields]:
+    return [document.get(name) or {} for document in documents]
 
 
 def _judge_costs(store: Store, match: Fields) -> dict[str, float]:

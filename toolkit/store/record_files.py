@@ -6,13 +6,13 @@ records that are new or gone.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from bson import json_util
 
-from toolkit.files.digests import sha256_hex
 from toolkit.files.reading import parsed
 from toolkit.files.writing import opened_atomically
 from toolkit.store import documents
@@ -58,32 +58,26 @@ def write_records(store: Store, study: str, folder: Path, call_ids: Iterable[str
     files = [record_file(folder, kind) for kind in KEYS]
     with opened_atomically(folder / RECORD_SUMS) as sums:
         for (kind, key), path in zip(KEYS.items(), files, strict=True):
+            among = {"dataset_version": {"$in": versions}} if kind is documents.Prompt else None
+            names = windows(sorted(filter(None, named.get(kind, ()))))
+            portions = (store.find_by(kind, key[0], some, query=among) for some in names)
             with opened_atomically(path) as stream:
-                if kind in named:
-                    for names in windows(sorted(filter(None, named[kind]))):
-                        among = {"dataset_version": {"$in": versions}} if kind is documents.Prompt else None
-                        _write(stream, sums, path.stem, key, store.find_by(kind, key[0], names, query=among))
-                else:
-                    _write(stream, sums, path.stem, key, store.find_where(kind, query))
+                for records in portions if kind in named else [store.find_where(kind, query)]:
+                    for record in sorted(records, key=itemgetter(*key)):
+                        if key != _ID:
+                            del record["_id"]  # given by one store
+                        stream.write(_text(record) + b"\n")
+                        line = [path.stem, [record[part] for part in key], _sums(record)]
+                        sums.write(json.dumps(line, sort_keys=True).encode() + b"\n")
     return [*files, folder / RECORD_SUMS]
 
 
-def _write(
-    stream: IO[bytes], sums: IO[bytes], name: str, key: tuple[str, ...], records: list[Document]
-) -> None:
-    for record in sorted(records, key=itemgetter(*key)):
-        if key != _ID:
-            del record["_id"]  # given by one store
-        stream.write(json_util.dumps(record, json_options=JSON, sort_keys=True).encode() + b"\n")
-        line = [name, [record[part] for part in key], _sums(record)]
-        sums.write(json.dumps(line, sort_keys=True).encode() + b"\n")
+def _text(value: Any) -> bytes:
+    return json_util.dumps(value, json_options=JSON, sort_keys=True).encode()
 
 
 def _sums(record: Document) -> dict[str, str]:
-    texts = (
-        (name, json_util.dumps(value, json_options=JSON, sort_keys=True)) for name, value in record.items()
-    )
-    return {name: sha256_hex(text)[:16] for name, text in texts}
+    return {name: sha256(_text(value)).hexdigest()[:16] for name, value in record.items()}
 
 
 def read_records(folder: Path, kind: Kind) -> Iterator[tuple[int, Document | None]]:
