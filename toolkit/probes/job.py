@@ -26,7 +26,7 @@ from toolkit.runs.instruments import ELEMENTS, JUDGEMENTS
 from toolkit.runs.stages import Task, is_usable, stage_requests
 from toolkit.stats.agreement.drift import CONTROL, ProbeShifts, probe_shifts
 from toolkit.store.records import StoredRun, reply_texts, stored_runs
-from toolkit.words import SCORE, Summary, counted, money, total_aud
+from toolkit.words import SCORE, Summary, money, template, total_aud
 
 if TYPE_CHECKING:
     from toolkit.store.connection import Store
@@ -62,12 +62,13 @@ class Reply:
         return str(getattr(self.run.item.context, "length_bin", ""))
 
 
-def outcome_counts(judgements: Sequence[Judgement]) -> tuple[dict[str, int], str]:
-    """Return the numbers of judgements, of unreadable and of unanswered ones, and the start of a line with them."""
-    unreadable = sum(judgement.failed and judgement.answered for judgement in judgements)
-    unanswered = sum(not judgement.answered for judgement in judgements)
-    line = f"{counted(len(judgements), 'judgements')}, {unreadable} unreadable, {unanswered} unanswered"
-    return {"judgements": len(judgements), "unreadable": unreadable, "unanswered": unanswered}, line
+def outcome_counts(judgements: Sequence[Judgement]) -> dict[str, int]:
+    """Return the numbers of judgements, of unreadable and of unanswered ones."""
+    return {
+        "judgements": len(judgements),
+        "unreadable": sum(judgement.failed and judgement.answered for judgement in judgements),
+        "unanswered": sum(not judgement.answered for judgement in judgements),
+    }
 
 
 def usable_replies(plan: Plan, store: Store) -> list[Reply]:
@@ -167,7 +168,7 @@ def probe_judges(
         else:
             pairs.append(Pair(target, task.judge, probe, original, judgement))
     spent = total_aud(answer.aud_cost for answer in paid)
-    unanswered = sum(not judgement.answered for judgement in judgements)
+    unanswered = outcome_counts(judgements)["unanswered"]
     return ProbeResult(targets, pairs, len(paid), spent, unanswered, plan.rubric.scale)
 
 
@@ -230,18 +231,11 @@ class ProbeResult:
         bins = Counter(target.length_bin for target in self.targets)
         spread = ", ".join(f"{count} {name}" for name, count in bins.items())
         counts = {"replies": len(self.targets), "pairs": len(self.pairs)}
-        lines = [
-            f"replies  {counts['replies']} probed ({spread}), {counts['pairs']} pairs",
-            f"calls    {self.new_calls} asked now, {money(self.spent_aud)} spent now",
-        ]
-        for shift in shifts.shifts:
-            lines += [f"{shift.judge}: {estimate.sentence()}" for estimate in shift.select()]
-        for shift in shifts.shifts:
-            missing = shift.missing.items()
-            lines += [f"{shift.judge}: missing, {shift.kind}: {n} x {reason}" for reason, n in missing]
         fields = counts | {name: getattr(self, name) for name in ("new_calls", "spent_aud", "unanswered")}
+        words = {"spread": spread, "each_shift": shifts.shifts, "money": money}
+        text = template("probes", "probed.jinja").render(fields | words)
         fields |= {"score": SCORE, "shifts": shifts.to_dict()}
-        return Summary(fields, "\n".join(lines), int(self.unanswered > 0))
+        return Summary(fields, text, int(self.unanswered > 0))
 
 
 # --- required elements, a second instrument beside the rubric ---------------------------------------------------------
@@ -265,6 +259,6 @@ def ask_elements(plan: Plan, store: Store, *, progress: bool = True) -> list[Jud
 
 def elements_summary(study: Study, judgements: Sequence[Judgement]) -> Summary:
     """Summarise the judgements and their agreement with the rubric; exit code 1 where a judge did not answer."""
-    result, (counts, line) = study.required_elements(), outcome_counts(judgements)
-    fields = counts | {"elements": result.to_dict()}
-    return Summary(fields, f"elements  {line}\n{result.sentence()}", int(counts["unanswered"] > 0))
+    result, counts = study.required_elements(), outcome_counts(judgements)
+    text = template("probes", "elements.jinja").render(counts, sentence=result.sentence())
+    return Summary(counts | {"elements": result.to_dict()}, text, int(counts["unanswered"] > 0))

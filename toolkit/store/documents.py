@@ -97,12 +97,6 @@ _KINDS: dict[str, Callable[..., Any]] = {
     "texts": lambda **options: ListField(StringField(), **options),
     "tables": lambda **options: ListField(DictField(), **options),
 }
-_NEEDS = {
-    "key": {"primary_key": True},
-    "required": {"required": True},
-    "nullable": {"null": True},
-    "optional": {},
-}
 
 
 def _class_of(name: str, base: Any = _Document, **content: Any) -> Any:
@@ -111,7 +105,7 @@ def _class_of(name: str, base: Any = _Document, **content: Any) -> Any:
     content |= {"__doc__": table["doc"], "__module__": __name__}
     if base is _Document:
         content["meta"] = {"collection": table["collection"], "indexes": table.get("indexes", [])}
-    for need, options in _NEEDS.items():
+    for need, options in TABLES["needs"].items():
         for field, kind in table.get(need, {}).items():
             is_choice = isinstance(kind, list)
             content[field] = StringField(choices=kind, **options) if is_choice else _KINDS[kind](**options)

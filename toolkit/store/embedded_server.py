@@ -11,7 +11,6 @@ Private methods of the library are overridden, so its version is pinned. tests/h
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import fcntl
@@ -22,6 +21,7 @@ import logging
 import os
 import re
 import signal
+import sys
 import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -336,7 +336,7 @@ def _body(msg: Document) -> Document:
     return next((document for kind, document in msg["sections"] if kind == "body"), None) or {}
 
 
-def serve(folder: Path, idle_seconds: float) -> None:
+def serve(folder: Path, idle_seconds: float = IDLE_SECONDS) -> None:
     """Serve ``folder`` until nobody has been connected for ``idle_seconds``; blocks."""
     os.umask(0o077)  # socket and data are this user's alone
     # A bare descriptor, which ends with the process: a file object would end before SQLite has written its last.
@@ -388,8 +388,4 @@ async def _serve(folder: Path, handler: Handler, idle_seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=serve.__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--idle", type=float, default=IDLE_SECONDS)
-    arguments = parser.parse_args()
-    serve(arguments.folder, arguments.idle)
+    serve(Path(sys.argv[1]), *map(float, sys.argv[2:]))

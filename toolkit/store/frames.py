@@ -339,14 +339,12 @@ def measurements_frame(measured: Iterable[MeasuredTestItem]) -> pd.DataFrame:
     return typed(rows, types_of("measurements"))
 
 
-def human_frame(
-    store: Store, runs: pd.DataFrame, rubric_hash: str, scheme: Scheme | None = None
-) -> pd.DataFrame:
+def human_frame(store: Store, runs: pd.DataFrame, rubric_hash: str, scheme: Scheme) -> pd.DataFrame:
     """Return one row a rating of a person: the newest of each rater and run, about the text the run has now.
 
     An unfinished rating has its reason and no scores; `history_frame` has those that were given.
     """
-    of_run, scheme = _rateable(runs), scheme or store.scheme_of(rubric_hash)
+    of_run = _rateable(runs)
     newest = newest_ratings(store, {name: run["output_blob_id"] for name, run in of_run.items()}, rubric_hash)
     rows = []
     for rating in newest.values():
