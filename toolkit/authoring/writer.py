@@ -85,7 +85,7 @@ class Extract(_Reply):
         return [fact.fact for fact in self.facts]
 
 
-NOTHING = Extract.model_construct(opening="", task="", facts=[], dropped=[])
+NOTHING = Extract.model_construct(opening="", task="", facts=[], dropped=[])  # type: ignore[call-arg]
 
 
 @dataclass(frozen=True)

@@ -154,11 +154,9 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
     # The rest is what the table says of a row, or which classes ask a provider.
     row = {**toml_table("catalogue")["providers"][provider], **entry}
     defaults = {"model": name, "family": name} | {key: row[key] for key in allowed if key in row}
-    for field_name, dropped in (
-        ("base_url", "api_key_env"), ("base_url", "retired"), ("model", "retired"), ("encoding", "tokens_per_o200k")
-    ):  # fmt: skip
+    for field_name, lapsed in toml_table("catalogue")["lapses"]:
         if field_name in overrides:
-            defaults.pop(dropped, None)
+            defaults.pop(lapsed, None)
     values = {**defaults, **overrides, "name": name, "provider": provider}
     if values.get("gguf") is not None:  # TOML has neither paths nor tuples
         values["gguf"] = Path(values["gguf"])

@@ -244,10 +244,10 @@ def _parts(reply: str) -> list[_Part]:
         before, last = end, kind
     ends = [*(cut[0] for cut in cuts[1:]), len(reply)]
     parts = []
-    for (start, kind, gap), end in zip(cuts or [(0, "", "")], ends, strict=True):
+    for (start, block, gap), end in zip(cuts or [(0, "", "")], ends, strict=True):
         text = reply[start:end].rstrip().lstrip("\n")
-        head = kind == "heading" or text.endswith(":")
-        parts.append(_Part("item" if kind == "list_item" else "head" if head else "text", text, gap))
+        head = block == "heading" or text.endswith(":")
+        parts.append(_Part("item" if block == "list_item" else "head" if head else "text", text, gap))
     return parts
 
 

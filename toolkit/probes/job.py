@@ -163,7 +163,7 @@ def probe_judges(
     ahead, pairs = iter(judgements), list[Pair]()
     for target, task, probe in tasks:
         judgement = next(ahead) if probe.text is not None else None
-        if probe.kind == ORIGINAL:
+        if judgement and probe.kind == ORIGINAL:
             original = judgement
         else:
             pairs.append(Pair(target, task.judge, probe, original, judgement))

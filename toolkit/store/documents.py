@@ -112,8 +112,8 @@ def _class_of(name: str, base: Any = _Document, **content: Any) -> Any:
     return type(name, (base,), content)
 
 
-def _of_text(prompt: _Document, text: str | None = None, **values: Any) -> None:
-    _Document.__init__(prompt, text=text, **values)
+def _of_text(prompt: Any, text: str | None = None, **values: Any) -> None:
+    super(Prompt, prompt).__init__(text=text, **values)
 
 
 def _check_scores(run: Any) -> None:

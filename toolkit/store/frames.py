@@ -109,7 +109,7 @@ def _run_columns(
     pairs = zip(_parts(runs, "scores"), ensembles, strict=True)
     means = [scores if ensemble else {} for scores, ensemble in pairs]
     limits = [part.get("composite") or (None, None) for part in _parts(ensembles, "confidence_intervals")]
-    sources = {
+    sources: Mapping[str, _Documents] = {
         "prompts": asked_with,
         "metadata": _parts(asked_with, "metadata"),
         "runs": runs,
@@ -306,13 +306,11 @@ def prompts_frame(prompts: Iterable[Prompt], prompt_ids: Container[str]) -> pd.D
     """Return one row a prompt, columns and dtypes as in ``prompts``; ``tokens`` counts those of o200k_base."""
     rows = [
         {
+            **vars(prompt),
             "test_item": prompt.base,
-            "prompt_id": prompt.prompt_id,
-            "text": prompt.text,
             "scenario": prompt.scenario or None,
             "length_bin": prompt.length_bin or None,
-            "length_arm": prompt.metadata.get("length_arm"),
-            "reference": prompt.metadata.get("reference"),
+            **{name: prompt.metadata.get(name) for name in ("length_arm", "reference")},
             "tokens": prompt.token_count,
         }
         for prompt in prompts
@@ -339,12 +337,14 @@ def measurements_frame(measured: Iterable[MeasuredTestItem]) -> pd.DataFrame:
     return typed(rows, types_of("measurements"))
 
 
-def human_frame(store: Store, runs: pd.DataFrame, rubric_hash: str, scheme: Scheme) -> pd.DataFrame:
+def human_frame(
+    store: Store, runs: pd.DataFrame, rubric_hash: str, scheme: Scheme | None = None
+) -> pd.DataFrame:
     """Return one row a rating of a person: the newest of each rater and run, about the text the run has now.
 
     An unfinished rating has its reason and no scores; `history_frame` has those that were given.
     """
-    of_run = _rateable(runs)
+    of_run, scheme = _rateable(runs), scheme or store.scheme_of(rubric_hash)
     newest = newest_ratings(store, {name: run["output_blob_id"] for name, run in of_run.items()}, rubric_hash)
     rows = []
     for rating in newest.values():
