@@ -86,10 +86,9 @@ class ModelSpec:
         # this their calls would share one identity in the ledger.
         if self.gguf is not None:
             return f"gguf:{self.gguf.name}"
-        if self.replies:
-            return f"replies:{sha256_hex(repr(self.replies))[:16]}"
-        if self.planted:
-            return f"planted:{sha256_hex(repr(self.planted))[:16]}"
+        for name in ("replies", "planted"):
+            if script := getattr(self, name):
+                return f"{name}:{sha256_hex(repr(script))[:16]}"
         default = toml_table("catalogue")["providers"][self.provider].get("base_url")
         return None if self.base_url == default else self.base_url
 
@@ -224,13 +223,8 @@ def address_fault(url: str) -> str | None:
     if not plain or not url.isprintable() or " " in url:
         return "is no address: write http(s)://host[:port]/path"
     path = unquote(unquote(parts.path))
-    if (
-        "@" in parts.netloc
-        or any(sign in url for sign in "?#;")
-        or any(sign in path for sign in "?#;@")
-        or in_address(path)
-        or variable_in(url)
-    ):
+    signs = {*"?#;"} & {*url, *path} or "@" in parts.netloc + path
+    if signs or in_address(path) or variable_in(url):
         return (
             "has a user name, a password, a query or a key in it, which would stand in every call, manifest and "
             "archive; leave it out and name the variable that holds the key by api_key_env"
