@@ -146,17 +146,19 @@ def aud_cost(usage: Usage, price: Price, day: date | None = None, *, prompt: flo
     return (billed * usd_input + usage.output * usd_output) / 1e6 * price.aud_per_usd
 
 
-def worst_cost(usage: Usage, price: Price, day: date) -> float:
+def worst_cost(usage: Usage, price: Price, day: date, *, prompt: float | None = None) -> float:
     """Return the most that the tokens of a request can cost, asked on a day: with and without a cache, in either tier.
 
     Where the price changes soon, it is the dearer one of those that may hold when the request is sent.
     """
     days = [day, *(later.since for later in price.dated if day < later.since <= day + AHEAD)]
+    longest = usage.input if prompt is None else prompt
+    usages = (usage, replace(usage, cache_written=0))
     return max(
         aud_cost(tokens, price, on, prompt=length)
-        for tokens in (usage, replace(usage, cache_written=0))
+        for tokens in usages
         for on in days
-        for length in (usage.input, 0)
+        for length in (longest, 0)
     )
 
 

@@ -108,7 +108,9 @@ def _class_of(name: str, base: Any = _Document, **content: Any) -> Any:
     for need, options in TABLES["needs"].items():
         for field, kind in table.get(need, {}).items():
             is_choice = isinstance(kind, list)
-            content[field] = StringField(choices=kind, **options) if is_choice else _KINDS[kind](**options)
+            content[field] = (
+                StringField(choices=tuple(kind), **options) if is_choice else _KINDS[kind](**options)
+            )
     return type(name, (base,), content)
 
 
