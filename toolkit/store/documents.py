@@ -1,6 +1,6 @@
 """The documents of the store: Prompt, Run and OutputBlob as seed 002 section 3.1 has them, Annotation and Call.
 
-The field names of the first three are kept to the letter; what the toolkit adds stands below a comment.
+Their fields are rows of ``documents.toml``, those of the first three to the letter as the seed has them.
 Nothing else in the toolkit handles these objects: plain frozen objects and frames travel between rooms. A notebook
 reads JSON documents of a study with the first three.
 """
