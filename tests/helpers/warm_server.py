@@ -68,7 +68,7 @@ def warm_servers():
         def start(command, **settings):
             if command[:3] != [sys.executable, "-m", "toolkit.store.embedded_server"]:
                 return subprocess.Popen(command, **settings)
-            _, _, _, folder, _, idle = command
+            _, _, _, folder, idle = command
             with turn:
                 asked.write(json.dumps([folder, idle, dict(os.environ)]) + "\n")
                 asked.flush()

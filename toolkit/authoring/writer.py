@@ -80,6 +80,13 @@ class Extract(_Reply):
 
     dropped: list[tuple[str, Fact]]
 
+    def texts(self) -> list[str]:
+        """Return its facts without their quotes."""
+        return [fact.fact for fact in self.facts]
+
+
+NOTHING = Extract.model_construct(opening="", task="", facts=[], dropped=[])  # type: ignore[call-arg]
+
 
 @dataclass(frozen=True)
 class Draft:
@@ -89,15 +96,13 @@ class Draft:
     base: str
     model: Mapping[str, str]
     call_id: str
-    extract: Extract | None = None
+    extract: Extract = NOTHING
     sizes: tuple[int, ...] = ()
     reason: str = ""
 
     def texts(self) -> dict[str, str]:
         """Return the prompt of each length bin."""
-        if not self.extract:
-            return {}
-        facts = [fact.fact for fact in self.extract.facts]
+        facts = self.extract.texts()
         opening, task = self.extract.opening, self.extract.task
         return {name: compose(opening, facts[:last], task) for name, _, last in self.spans()}
 
@@ -199,12 +204,15 @@ async def write_draft(document: Document, base: str, *, writer: JudgeSpec, ask: 
     request = writer_request(writer, document)
     outcome = await ask_and_read(request, lambda text, end: parse_extract(text, end, document), ask)
     model = {"name": writer.name, "provider": writer.provider, "model": writer.model}
-    draft = Draft(document, base, model, outcome.call_id, outcome.read, reason=outcome.reason or "")
+    draft = Draft(
+        document, base, model, outcome.call_id, outcome.read or NOTHING, reason=outcome.reason or ""
+    )
     if outcome.read is None:
         return draft
     try:
-        facts = [fact.fact for fact in outcome.read.facts]
-        return replace(draft, sizes=bin_sizes(outcome.read.opening, facts, outcome.read.task))
+        return replace(
+            draft, sizes=bin_sizes(draft.extract.opening, draft.extract.texts(), draft.extract.task)
+        )
     except InputError as error:
         return replace(draft, reason=str(error))
 
@@ -247,12 +255,13 @@ def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
     """Write every base with its provenance and the index of the dataset, each file whole or not at all."""
     written = []
     for draft in drafts:
-        if not (draft.extract and draft.sizes):
+        if not draft.sizes:
             continue
         # Provenance first: a base without it counts as the user's own.
+        facts, document = draft.extract.facts, draft.document
         content = {
             "base": draft.base,
-            "document": {"name": draft.document.name, "sha256": draft.document.sha256},
+            "document": {"name": document.name, "sha256": document.sha256},
             "model": dict(draft.model),
             "call_id": draft.call_id,
             "prompt": prompt_digest(),
@@ -260,10 +269,10 @@ def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
             "facts": [
                 {"length_bin": name} | dict(fact)
                 for name, first, last in draft.spans()
-                for fact in draft.extract.facts[first:last]
+                for fact in facts[first:last]
             ],
             "dropped": [
-                {"reason": reason, "fact": fact.fact, "quote": fact.quote}
+                {"reason": reason} | fact.model_dump(exclude={"kind"})
                 for reason, fact in draft.extract.dropped
             ],
         }
@@ -358,23 +367,25 @@ def write_prompts(plan: Plan, store: Store, job: Job, out: Path, *, progress: bo
     )
     # In the order of the documents and not of the replies, so that always the same one of two copies is kept.
     ordered = without_copies([drafts[base] for base in job.bases if base in drafts], prompts)
-    rows = []
-    for draft in ordered:
-        facts, dropped = (draft.extract.facts, draft.extract.dropped) if draft.extract else ([], [])
-        rows.append(
-            {
-                "document": draft.document.name, "base": draft.base if draft.sizes else None, "sizes": draft.sizes,
-                "facts": len(facts), "dropped": [reason for reason, _ in dropped], "reason": draft.reason,
-                "call_id": draft.call_id,
-            }
-        )  # fmt: skip
-    saved_in = str(out) if save_bases(ordered, out) else None
-    checks = check_summary(out) if saved_in else None
+    rows = [
+        {
+            "document": draft.document.name,
+            "base": draft.base if draft.sizes else None,
+            "sizes": draft.sizes,
+            "facts": len(draft.extract.facts),
+            "dropped": [reason for reason, _ in draft.extract.dropped],
+            "reason": draft.reason,
+            "call_id": draft.call_id,
+        }
+        for draft in ordered
+    ]
+    saved = save_bases(ordered, out)
+    checks = check_summary(out) if saved else None
     written = sum(bool(draft.sizes) for draft in ordered)
-    fields: dict[str, Any] = {"documents": rows, "bases": written, "out": saved_in}
+    fields = {"documents": rows, "bases": written, "out": str(out) if saved else None}
     fields |= {"checks": checks and checks.fields, "budget": str(reached) if reached else None}
     words = {"checked": checks and checks.text, "asked": len(job.documents), "common": _most_common}
-    failed = written < len(job.documents) or (checks is not None and checks.exit_code != 0)
+    failed = written < len(job.documents) or bool(checks and checks.exit_code)
     text = template("authoring", "written.jinja").render(fields | words)
     return Summary(fields, text, 3 if reached else int(failed))
 

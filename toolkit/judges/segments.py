@@ -86,7 +86,7 @@ def segments(text: str) -> tuple[Segment, ...]:
     [('sentence', 'Block 10.0.0.1, e.g. at the proxy.'), ('sentence', 'Then:'), ('list_item', '1. **Isolate** it')]
     """
     pieces: list[Segment] = []
-    for start, end, kind in _blocks(text):
+    for start, end, kind in blocks(text):
         # Most lines of a list have no stop inside, and a search for one is cheap.
         undivided = kind in UNDIVIDED or not _STOP.search(text, start, end)
         for stop in (end,) if undivided else _stops(text, start, end):
@@ -98,7 +98,7 @@ def segments(text: str) -> tuple[Segment, ...]:
     return tuple(pieces)
 
 
-def _blocks(text: str) -> Iterator[tuple[int, int, Kind]]:
+def blocks(text: str) -> Iterator[tuple[int, int, Kind]]:
     """Yield the paragraphs, items, rows, headings and code blocks of a text; only markup is between them."""
     fence, fence_start = "", 0  # the open fence, if any
     start = end = -1  # the open paragraph or item, if any

@@ -170,9 +170,9 @@ def is_unreadable(result: BatchResult | None) -> bool:
 
 def add_result(results: dict[str, BatchResult], call_id: str, result: BatchResult) -> None:
     """Add what became of a call; of several lines a reply stands before an unreadable one, and that before none."""
-    before = results.get(call_id)
-    if before is None or (
-        isinstance(before, ModelError)
-        and (not isinstance(result, ModelError) or (is_unreadable(result) and not is_unreadable(before)))
-    ):
+
+    def worth(line: BatchResult | None) -> int:
+        return 1 + is_unreadable(line) if isinstance(line, ModelError) else 3
+
+    if call_id not in results or worth(result) > worth(results[call_id]):
         results[call_id] = result

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from toolkit.errors import ModelError
 from toolkit.models.anthropic_client import AnthropicModel
 from toolkit.models.base import BatchResult, Body, Message, ModelReply, ModelRequest, Raw, add_result
-from toolkit.models.catalogue import ModelSpec
+from toolkit.models.catalogue import ModelSpec, toml_table
 from toolkit.models.openai_client import OpenAIModel
 from toolkit.models.transport import STATUS_OF, ClientModel, body_failure, failure, json_bytes, whole_count
 
@@ -46,18 +46,13 @@ class BatchClient(ABC):
     """A batch endpoint over the client of single calls; whatever asks the provider raises ``ModelError`` as they do."""
 
     model: ClassVar[type[ClientModel]]
-    path: ClassVar[str]
-    largest: ClassVar[int]
-    largest_bytes: ClassVar[int]
-    after_key: ClassVar[str]
-    status_key: ClassVar[str]
-    answered_key: ClassVar[str]
-    over: ClassVar[tuple[str, ...]]
-    unanswered: ClassVar[Mapping[str, str]]
 
     def __init__(self, spec: ModelSpec, *, key: str | None = None) -> None:
         self._spec = spec
         self._model = self.model(spec, key=key)
+        self._terms = toml_table("catalogue")["endpoints"][spec.provider]
+        self.largest, self.largest_bytes = self._terms["largest"], self._terms["largest_bytes"]
+        self._path = self._terms["path"]
 
     @abstractmethod
     async def submit(self, requests: Mapping[str, ModelRequest], name: str) -> str:
@@ -76,9 +71,7 @@ class BatchClient(ABC):
         """Return what a line of results says became of its request."""
 
     @abstractmethod
-    async def _is_ours(
-        self, batch: Raw, name: str, call_ids: Collection[str], others: Collection[str]
-    ) -> bool | None:
+    async def _is_ours(self, batch: Raw, name: str, size: int) -> bool | None:
         """Return whether a listed batch is the one of that name; ``None`` where it will show only at its end."""
 
     def _custom_id(self, name: str, call_id: str) -> str:
@@ -88,16 +81,15 @@ class BatchClient(ABC):
     async def state(self, batch_id: str) -> BatchState:
         """Return how far a batch is."""
         batch = await self._batch(batch_id)
-        counts, words = batch.get("request_counts"), None
-        if batch[self.status_key] == "failed":
+        counts, words, status = batch.get("request_counts"), None, batch[self._terms["status"]]
+        if status == "failed":
             errors = batch.get("errors")
             errors = errors.get("data") if isinstance(errors, Mapping) else errors
             first = next(filter(None, errors), None) if isinstance(errors, list) else errors
-            error = dict(first) if isinstance(first, Mapping) else {"message": first}
             # Through the failures of single calls, so that the provider's words are made safe in one place.
-            words = str(self._model.refusal(400, {}, {"error": error}))
-        answered = whole_count(counts.get(self.answered_key)) if isinstance(counts, Mapping) else None
-        return BatchState(batch[self.status_key] in self.over, answered, words)
+            words = str(self._model.refusal(400, {}, {"error": first}))
+        answered = whole_count(counts.get(self._terms["answered"])) if isinstance(counts, Mapping) else None
+        return BatchState(status in self._terms["over"], answered, words)
 
     async def results(self, batch_id: str, name: str, call_ids: Collection[str]) -> Results:
         """Return the results of an ended batch; a call without any is absent, and so is what cannot be read."""
@@ -112,13 +104,12 @@ class BatchClient(ABC):
                 faults.append(str(error))
                 continue
             for line in lines:
-                custom_id = line.get("custom_id") if line is not None else None
-                if line is None or not isinstance(custom_id, str):
+                if (custom_id := _id_of_line(line)) is None or line is None:
                     unreadable += 1
-                elif (call_id := calls.get(custom_id)) is None:
+                elif custom_id not in calls:
                     foreign += 1
                 else:
-                    add_result(results, call_id, self._result(line))
+                    add_result(results, calls[custom_id], self._result(line))
         faults += [f"{unreadable} lines of its results cannot be read"] if unreadable else []
         faults += [f"{foreign} lines of its results are of no call that it holds"] if foreign else []
         return Results(results, faults)
@@ -146,9 +137,10 @@ class BatchClient(ABC):
         async for batch in self._listed():
             if not isinstance(batch, Mapping) or not isinstance(batch.get("id"), str):
                 unreadable = True
-            elif ours := await self._is_ours(batch, name, call_ids, others):
-                return str(batch["id"]), False
-            else:
+            elif batch["id"] not in others:
+                ours = await self._is_ours(batch, name, len(call_ids))
+                if ours:
+                    return str(batch["id"]), False
                 running = running or ours is None
         if unreadable and not running:
             raise self._no_list()
@@ -160,26 +152,26 @@ class BatchClient(ABC):
 
     async def _listed(self) -> AsyncIterator[Any]:
         after: dict[str, str] = {}
+        key = self._terms["after"]
         while True:
-            page = await self._model.get(self.path, limit=PAGE, **after)
-            batches = page.get("data")
-            if not isinstance(batches, list):
+            page = await self._model.get(self._path, limit=PAGE, **after)
+            if not isinstance(batches := page.get("data"), list):
                 raise self._no_list()
             for batch in batches:
                 yield batch
             if not page.get("has_more"):
                 return
             last = batches[-1].get("id") if batches and isinstance(batches[-1], Mapping) else None
-            if not isinstance(last, str) or last == after.get(self.after_key):  # the same page for ever
+            if not isinstance(last, str) or last == after.get(key):  # the same page for ever
                 raise self._no_list()
-            after = {self.after_key: last}
+            after = {key: last}
 
     def _no_list(self) -> ModelError:
         return body_failure(self._spec, "holds no list of batches")
 
     async def _batch(self, batch_id: str) -> Body:
-        batch = await self._model.get(f"{self.path}/{quote(batch_id, safe='')}")
-        if not isinstance(batch.get(self.status_key), str):
+        batch = await self._model.get(f"{self._path}/{quote(batch_id, safe='')}")
+        if not isinstance(batch.get(self._terms["status"]), str):
             raise body_failure(self._spec, "holds no state of a batch")
         return batch
 
@@ -189,7 +181,7 @@ class BatchClient(ABC):
         return str(created["id"])
 
     def _unanswered(self, word: object) -> ModelError:
-        reason = self.unanswered.get(str(word), "batch_error")
+        reason = self._terms["unanswered"].get(str(word), "batch_error")
         what = f": the batch did not answer this call ({reason})"
         return failure(self._spec, what, reason, retryable=True)
 
@@ -205,16 +197,7 @@ class BatchClient(ABC):
 class OpenAIBatches(BatchClient):
     """OpenAI's: a file of requests is uploaded, a batch made of it, and two files come back."""
 
-    model, path, after_key, status_key, answered_key = OpenAIModel, "/batches", "after", "status", "completed"
-    # "up to 50,000 requests, and can be up to 200 MB in size": batch_create_params of the openai package
-    largest, largest_bytes = 50_000, 200 * 10**6
-    over = ("completed", "failed", "expired", "cancelled")
-    # The codes of BatchRequestOutputError in OpenAI's API description, and our words for them.
-    unanswered: ClassVar = {
-        "batch_expired": "batch_expired",
-        "batch_cancelled": "batch_cancelled",
-        "request_timeout": "request_timeout",  # not billed, unlike what we time out ourselves
-    }
+    model = OpenAIModel
 
     async def submit(self, requests: Mapping[str, ModelRequest], name: str) -> str:
         """Upload the requests and make a batch of them; ``name`` goes into its metadata."""
@@ -232,7 +215,7 @@ class OpenAIBatches(BatchClient):
             "completion_window": "24h",
             "metadata": {NAME_KEY: name},
         }
-        return self._id_of(await self._model.post(self.path, body=body))
+        return self._id_of(await self._model.post(self._path, body=body))
 
     def _item(self, custom_id: str, request: ModelRequest) -> Body:
         body = self._model.body(request)
@@ -255,9 +238,7 @@ class OpenAIBatches(BatchClient):
             return self._unanswered(error.get("code"))
         return body_failure(self._spec, "in a batch holds neither an answer nor an error")
 
-    async def _is_ours(
-        self, batch: Raw, name: str, call_ids: Collection[str], others: Collection[str]
-    ) -> bool:
+    async def _is_ours(self, batch: Raw, name: str, size: int) -> bool:
         metadata = batch.get("metadata")
         return isinstance(metadata, Mapping) and metadata.get(NAME_KEY) == name
 
@@ -265,16 +246,12 @@ class OpenAIBatches(BatchClient):
 class AnthropicBatches(BatchClient):
     """Anthropic's: the requests travel in one body, and a stream of results comes back."""
 
-    model, path, after_key = AnthropicModel, "/v1/messages/batches", "after_id"
-    status_key, answered_key, over = "processing_status", "succeeded", ("ended",)
-    # "100,000 Message requests or 256 MB in size, whichever is reached first": Anthropic, "Batch processing"
-    largest, largest_bytes = 100_000, 256 * 10**6
-    unanswered: ClassVar = {"expired": "batch_expired", "canceled": "batch_cancelled"}
+    model = AnthropicModel
 
     async def submit(self, requests: Mapping[str, ModelRequest], name: str) -> str:
         """Submit the requests; ``name`` is a part of their custom ids, which `find` goes by."""
         items = [self._item(self._custom_id(name, call), request) for call, request in requests.items()]
-        created = await self._model.post(self.path, body={"requests": items}, seconds=TRANSFER_SECONDS)
+        created = await self._model.post(self._path, body={"requests": items}, seconds=TRANSFER_SECONDS)
         return self._id_of(created)
 
     def _item(self, custom_id: str, request: ModelRequest) -> Body:
@@ -286,7 +263,7 @@ class AnthropicBatches(BatchClient):
 
     async def _files(self, batch_id: str) -> list[str]:
         # Not at the `results_url` of the batch: the key must not travel to an address that a server names.
-        return [f"{self.path}/{quote(batch_id, safe='')}/results"]
+        return [f"{self._path}/{quote(batch_id, safe='')}/results"]
 
     def _result(self, line: Raw) -> BatchResult:
         result = line.get("result")
@@ -299,18 +276,16 @@ class AnthropicBatches(BatchClient):
             inner = error.get("error")
             code = str(inner.get("type")) if isinstance(inner, Mapping) else ""
             return self._model.refusal(STATUS_OF.get(code, 400), {}, error)
-        if kind in ("errored", *self.unanswered):
+        if str(kind) in self._terms["unanswered"]:
             return self._unanswered(kind)
         return body_failure(self._spec, "in a batch holds neither an answer nor an error")
 
-    async def _is_ours(
-        self, batch: Raw, name: str, call_ids: Collection[str], others: Collection[str]
-    ) -> bool | None:
+    async def _is_ours(self, batch: Raw, name: str, size: int) -> bool | None:
         """Return whether a batch has as many requests, and its first result one of our custom ids."""
         # Results show only once a batch has ended; whether it has, the list may say too late.
         counts = batch.get("request_counts")
         sizes = [whole_count(n) or 0 for n in counts.values()] if isinstance(counts, Mapping) else None
-        if batch["id"] in others or batch.get("archived_at") or (sizes and sum(sizes) != len(call_ids)):
+        if batch.get("archived_at") or (sizes and sum(sizes) != size):
             return False
         try:
             if not (await self.state(batch["id"])).ended:
@@ -321,5 +296,11 @@ class AnthropicBatches(BatchClient):
             if error.reason not in ("not_found", "malformed_body"):
                 raise
             return False  # gone, or not to be read; who is in doubt looks several times
-        first = lines[0].get("custom_id") if lines and lines[0] is not None else None
-        return isinstance(first, str) and first.startswith(f"{name}-")
+        first = _id_of_line(lines[0]) if lines else None
+        return first is not None and first.startswith(f"{name}-")
+
+
+def _id_of_line(line: Raw | None) -> str | None:
+    """Return the custom id of a line of results, ``None`` of one that cannot be read."""
+    custom_id = line.get("custom_id") if line is not None else None
+    return custom_id if isinstance(custom_id, str) else None

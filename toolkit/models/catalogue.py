@@ -17,8 +17,6 @@ from toolkit.files.digests import sha256_hex
 from toolkit.files.reading import read_toml
 from toolkit.words import choices
 
-_CLASSES = ("client", "batches", "options", "refused")
-_OF_ROW = ("aliases", "source", "as_of")  # of a model: what is said of its row
 OTHER_TOKENIZER = 1.5
 """At worst our count is this much too low where the tokenizer is not public; it covers what we have seen."""
 
@@ -88,10 +86,9 @@ class ModelSpec:
         # this their calls would share one identity in the ledger.
         if self.gguf is not None:
             return f"gguf:{self.gguf.name}"
-        if self.replies:
-            return f"replies:{sha256_hex(repr(self.replies))[:16]}"
-        if self.planted:
-            return f"planted:{sha256_hex(repr(self.planted))[:16]}"
+        for name in ("replies", "planted"):
+            if script := getattr(self, name):
+                return f"{name}:{sha256_hex(repr(script))[:16]}"
         default = toml_table("catalogue")["providers"][self.provider].get("base_url")
         return None if self.base_url == default else self.base_url
 
@@ -138,13 +135,9 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
     if unknown := [key for key in overrides if key not in allowed]:
         message = f"model {name!r} has the unknown field {unknown[0]!r}: {choices(unknown[0], allowed)}"
         raise StudyError(message)
+    models = toml_table("catalogue")["models"].items()
     entry: dict[str, Any] = next(
-        (
-            {key: value for key, value in entry.items() if key not in _OF_ROW}
-            for model_name, entry in toml_table("catalogue")["models"].items()
-            if name in (model_name, *entry.get("aliases", ()))
-        ),
-        {},
+        (row for known, row in models if name in (known, *row.get("aliases", ()))), {}
     )
     provider = overrides.get("provider", entry.get("provider"))
     if provider is None:
@@ -157,17 +150,12 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
         raise StudyError(message)
     if provider != entry.get("provider", provider):
         entry = {key: value for key, value in entry.items() if key in toml_table("catalogue")["of_weights"]}
-    row = {
-        key: value
-        for key, value in toml_table("catalogue")["providers"][provider].items()
-        if key not in _CLASSES
-    }
-    defaults: dict[str, Any] = {"model": name, "family": name, **row, **entry}
-    for field_name, dropped in (
-        ("base_url", "api_key_env"), ("base_url", "retired"), ("model", "retired"), ("encoding", "tokens_per_o200k")
-    ):  # fmt: skip
+    # The rest is what the table says of a row, or which classes ask a provider.
+    row = {**toml_table("catalogue")["providers"][provider], **entry}
+    defaults = {"model": name, "family": name} | {key: row[key] for key in allowed if key in row}
+    for field_name, lapsed in toml_table("catalogue")["lapses"]:
         if field_name in overrides:
-            defaults.pop(dropped, None)
+            defaults.pop(lapsed, None)
     values = {**defaults, **overrides, "name": name, "provider": provider}
     if values.get("gguf") is not None:  # TOML has neither paths nor tuples
         values["gguf"] = Path(values["gguf"])
@@ -235,13 +223,8 @@ def address_fault(url: str) -> str | None:
     if not plain or not url.isprintable() or " " in url:
         return "is no address: write http(s)://host[:port]/path"
     path = unquote(unquote(parts.path))
-    if (
-        "@" in parts.netloc
-        or any(sign in url for sign in "?#;")
-        or any(sign in path for sign in "?#;@")
-        or in_address(path)
-        or variable_in(url)
-    ):
+    signs = {*"?#;"} & {*url, *path} or "@" in parts.netloc + path
+    if signs or in_address(path) or variable_in(url):
         return (
             "has a user name, a password, a query or a key in it, which would stand in every call, manifest and "
             "archive; leave it out and name the variable that holds the key by api_key_env"

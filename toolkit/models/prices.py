@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
 
 from toolkit.errors import PriceError
-from toolkit.models.base import Usage
+from toolkit.models.base import Body, Raw, Usage
 from toolkit.models.catalogue import Exchange, ModelSpec, has_batches, toml_table
 
 AHEAD = timedelta(days=7)
@@ -94,7 +93,7 @@ def price_of(spec: ModelSpec, day: date | None = None) -> Price:
     return replace(price, dated=tuple(prices)) if len(prices) > 1 else price
 
 
-def _price(row: Mapping[str, Any], spec: ModelSpec, source: str) -> Price:
+def _price(row: Raw, spec: ModelSpec, source: str) -> Price:
     table, over = toml_table("prices"), row.get("over")
     # What cached input costs as shares of input: read from the provider's cache, and written to it. Another server at
     # that model's address has discounts of its own, which only the study can know.
@@ -122,7 +121,7 @@ def table_exchange() -> Exchange:
     return Exchange(row["aud_per_usd"], date.fromisoformat(row["as_of"]), row["source"])
 
 
-def _in_short(rows: Sequence[Mapping[str, Any]], usd_input: float, usd_output: float) -> dict[str, Any]:
+def _in_short(rows: Sequence[Raw], usd_input: float, usd_output: float) -> Body:
     """Return the row of a price that the study gives in short: tier and cache are those of the table, in proportion."""
     row = {**rows[-1]} if rows else {}
     if over := row.get("over"):

@@ -46,9 +46,9 @@ def read_environment(study_folder: Path | None = None) -> Mapping[str, str]:
     from dotenv import dotenv_values
 
     merged: dict[str, str] = {}
-    for folder in (study_folder, Path.cwd()):
-        path = None if folder is None else Path(folder) / ".env"
-        if path is None or not path.is_file():
+    for folder in filter(None, (study_folder, Path.cwd())):
+        path = Path(folder) / ".env"
+        if not path.is_file():
             continue
         try:
             # Without interpolation: a key may hold a dollar sign.

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from toolkit.models.base import Raw
+
 _NAMES = "(?:think(?:ing)?|thoughts?|reason(?:ing)?)"
 _BEGIN = rf"""
     [<◁]\|?(?:(?:start|begin)_(?:of_)?)?(?:[a-z]+:)?{_NAMES}(?:\s[^<>/\n]{{0,80}})?\|?[>▷]
@@ -41,7 +43,7 @@ class Written(NamedTuple):
     opaque: int
 
 
-def written_in(raw: Mapping[str, Any]) -> Written:
+def written_in(raw: Raw) -> Written:
     """Return all that a reply shows of what its model wrote, the reply itself, calls of tools and thoughts among it."""
     texts: list[str] = []
     thoughts: list[str] = []

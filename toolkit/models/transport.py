@@ -50,7 +50,7 @@ from toolkit.models.tokens import is_panic
 from toolkit.models.usage import counts_any, usage_of
 
 T = TypeVar("T")
-STATUS_OF = {word: int(status) for status, words in toml_table("statuses").items() for word in words}
+STATUS_OF = {word: int(status) for status, words in toml_table("statuses")["codes"].items() for word in words}
 _OUT_OF_MONEY = ("insufficient_quota", "billing_error", "billing_hard_limit_reached")
 
 
@@ -71,7 +71,7 @@ def is_loopback(url: str | None) -> bool:
         return False
 
 
-def client_options(spec: ModelSpec) -> dict[str, Any]:
+def client_options(spec: ModelSpec) -> Body:
     """Return what the HTTP client of every provider is made with: limits, no proxy on loopback, no foreign redirect."""
 
     async def refuse_redirect(response: httpx2.Response) -> None:
@@ -237,35 +237,25 @@ class ClientModel:
 
     def refusal(self, status: int, headers: Mapping[str, str], body: Any) -> ModelError:
         """Return the failure behind an HTTP status, without the key that was sent."""
-        spec, error = self.spec, _error_of(body)
+        spec, error, rows = self.spec, _error_of(body), toml_table("statuses")["refusals"]
         message = _said(error.get("message"), self._key)
-        again: dict[str, Any] = {"retryable": True, "retry_after": retry_after(headers)}
-        if status in (401, 403):
-            # Nothing of the provider's text: OpenAI's repeats the first and last letters of the key.
-            variable = spec.api_key_env or "a key, and none was sent"
-            what = f": the key was refused (HTTP {status}); check {variable}"
-            return failure(spec, what, "wrong_key", fatal_for_provider=True)
         # Anthropic answers 400 invalid_request_error for an empty account; only the text tells.
         broke = "credit balance is too low" in str(error.get("message"))
-        if status == 402 or broke or any(error.get(name) in _OUT_OF_MONEY for name in ("code", "type")):
-            what = f": the account has no credit left (HTTP {status}); top it up, then run the study again"
-            return failure(spec, what, "out_of_money", fatal_for_provider=True)
-        if status == 429:
-            return failure(spec, f": too many requests (HTTP 429){message}", "rate_limited", **again)
-        if status < 400:  # no refusal either: whether the model was asked, nobody knows
-            what = f": the server sent neither a reply nor an error (HTTP {status})"
-            return failure(spec, what, "connection", retryable=True)
-        if status in (408, 409) or status >= 500:
-            # 529 is Anthropic's word for too much to do; a 408 is a refusal and no time-out of ours: nothing is billed.
-            reason = {408: "request_timeout", 409: "conflict", 529: "overloaded"}.get(status, "server_error")
-            return failure(spec, f": the server could not answer (HTTP {status}){message}", reason, **again)
-        if status == 404:
-            gone = f"; it was retired on {spec.retired}" if spec.is_retired() else ""
-            what = f" was not found (HTTP 404){gone}; give another model or base_url in the study{message}"
-            return failure(spec, what, "not_found")
+        broke = broke or any(error.get(name) in _OUT_OF_MONEY for name in ("code", "type"))
+        key = "402" if broke and status not in (401, 403) else str(status)
+        row = dict(rows.get(key) or rows["5xx" if status >= 500 else "4xx" if status >= 400 else "other"])
         sampling = any(name in message for name in ("temperature", "top_p"))
-        how = "; for a model that takes no temperature say sampling_supported = false" if sampling else ""
-        return failure(spec, f": the request was refused (HTTP {status}){message}{how}", "bad_request")
+        what = row.pop("what").format(
+            status=status,
+            message=message,
+            key=spec.api_key_env or "a key, and none was sent",
+            retired=f"; it was retired on {spec.retired}" if spec.is_retired() else "",
+            sampling="; for a model that takes no temperature say sampling_supported = false"
+            if sampling
+            else "",
+        )
+        after = retry_after(headers) if row.get("retryable") else None
+        return failure(spec, what, **row, retry_after=after)
 
     async def _faults(self, work: Awaitable[T], seconds: float) -> T:
         """Wait for what the client does; the one place where errors of the HTTP layer become ours."""
@@ -425,30 +415,25 @@ def finish_of(reason: Any) -> str:
 
 def accepted_schema(text: str, provider: str) -> Body:
     """Return a JSON schema as a provider takes it: refused keywords become words of the description."""
-    schema: Body = json.loads(text)
-    refused = toml_table("catalogue")["providers"][provider].get("refused")
-    return _without(schema, refused) if refused else schema
+    refused = toml_table("catalogue")["providers"][provider].get("refused", ())
+    return _without(json.loads(text), refused)
 
 
 def _without(schema: Raw, refused: Sequence[str]) -> Body:
-    accepted, descriptions = {}, []
+    accepted: Body = {}
+    descriptions = []
     for key, value in schema.items():
         # Anthropic takes the two smallest bounds of a list.
         if key in refused and not (key == "minItems" and value in (0, 1)):
             descriptions.append(f"{key}: {json.dumps(value)}")
+        elif key in ("properties", "$defs"):
+            accepted[key] = {name: _without(part, refused) for name, part in value.items()}
+        elif key in ("anyOf", "allOf", "oneOf"):
+            accepted[key] = [_without(part, refused) for part in value]
         else:
-            accepted[key] = _inside(key, value, refused)
+            accepted[key] = _without(value, refused) if key == "items" else value
     if descriptions:
-        words = [accepted.get("description"), ", ".join(descriptions)]
-        accepted["description"] = ". ".join(filter(None, words))
+        accepted["description"] = ". ".join(
+            filter(None, (accepted.get("description"), ", ".join(descriptions)))
+        )
     return accepted
-
-
-def _inside(key: str, value: Any, refused: Sequence[str]) -> Any:
-    if key in ("properties", "$defs") and isinstance(value, Mapping):
-        return {name: _without(part, refused) for name, part in value.items()}
-    if key in ("anyOf", "allOf", "oneOf") and isinstance(value, list):
-        return [_without(part, refused) for part in value]
-    if key == "items" and isinstance(value, Mapping):
-        return _without(value, refused)
-    return value

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from toolkit.models.base import ModelRequest, Usage
+from toolkit.models.base import ModelRequest, Raw, Usage
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.thoughts import written_in
 from toolkit.models.tokens import count_tokens
@@ -48,7 +48,7 @@ def estimated_usage(spec: ModelSpec, request: ModelRequest, text: str) -> Usage:
 def usage_of(
     spec: ModelSpec,
     request: ModelRequest,
-    raw: Mapping[str, Any],
+    raw: Raw,
     *,
     text: str,
     cut_off: bool = False,

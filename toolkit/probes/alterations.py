@@ -13,7 +13,9 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.judges.rubric import shipped_words
+from toolkit.judges.segments import blocks
 
+Fields = Mapping[str, Any]
 SINGLE_PARAGRAPH = "one paragraph: nothing can be put into another order"
 EMPTY = "empty: there is no reply to alter"
 
@@ -102,8 +104,8 @@ def _attacked(source: Altering) -> list[Probe]:
     cut = round(len(source.text) / 2)
     begin, end = len(source.text) - len(source.text.lstrip()), len(source.text.rstrip())
     for pattern in (r"\n[ \t]*\n", r"\n", r"\s"):
-        cuts = [match.start() for match in re.finditer(pattern, source.text)]
-        if cuts := [position for position in cuts if begin < position < end]:
+        cuts = [match.start() for match in re.finditer(pattern, source.text) if begin < match.start() < end]
+        if cuts:
             cut = min(cuts, key=lambda position: abs(position - len(source.text) / 2))
             break
     probes = []
@@ -142,7 +144,7 @@ def deal(attacks: Sequence[Attack], replies: int, per_reply: int, seed: int) -> 
 def _planted(source: Altering) -> list[Probe]:
     """Plant one error: draw a kind of fact that the reply has, then one occurrence of it."""
     rng = source.rng("error")
-    candidates: dict[str, list[tuple[Mapping[str, Any], re.Match[str]]]] = {}
+    candidates: dict[str, list[tuple[Fields, re.Match[str]]]] = {}
     for swap, pattern in _swaps():
         for match in pattern.finditer(source.text):
             candidates.setdefault(swap["name"], []).append((swap, match))
@@ -162,7 +164,7 @@ def _planted(source: Altering) -> list[Probe]:
 
 
 @cache
-def _swaps() -> tuple[tuple[Mapping[str, Any], re.Pattern[str]], ...]:
+def _swaps() -> tuple[tuple[Fields, re.Pattern[str]], ...]:
     """Return kinds of facts with their patterns; group 1 of a pattern is replaced."""
     swaps = []
     for swap in shipped_words("probes")["swaps"]:
@@ -172,7 +174,7 @@ def _swaps() -> tuple[tuple[Mapping[str, Any], re.Pattern[str]], ...]:
     return tuple(swaps)
 
 
-def _wrong(swap: Mapping[str, Any], was: str, reply: str, rng: random.Random) -> str:
+def _wrong(swap: Fields, was: str, reply: str, rng: random.Random) -> str:
     word = " ".join(was.lower().split())
     if choices := swap.get("absent"):
         # One that the reply does not have, so that it cannot be right by chance.
@@ -193,8 +195,6 @@ def _wrong(swap: Mapping[str, Any], was: str, reply: str, rng: random.Random) ->
 
 _DRAWS = 64
 """Draws of an order before a reply counts as having no other one."""
-_ITEM = re.compile(r"[ \t]{0,3}(?:[-*+•]|[0-9]{1,3}[.)])[ \t]")
-_FENCE = re.compile(r"[ \t]{0,3}(```|~~~)")
 
 
 @dataclass(frozen=True)
@@ -231,38 +231,23 @@ def _lines(text: str) -> list[str]:
 
 
 def _parts(reply: str) -> list[_Part]:
-    parts: list[_Part] = []
-    lines: list[str] = []
-    kind, gap, fence, blank = "text", "", "", False
-
-    def close() -> None:
-        if lines:
-            text = "\n".join(lines)
-            head = kind == "text" and (lines[0].lstrip().startswith("#") or lines[-1].rstrip().endswith(":"))
-            parts.append(_Part("head" if head else kind, text, gap))
-            lines.clear()
-
-    for line in reply.split("\n"):
-        inside = bool(fence)
-        if (mark := _FENCE.match(line)) and fence in ("", mark[1]):
-            fence = "" if fence else mark[1]
-        if not line.strip() and not inside:
-            blank = True
-            continue
-        item = not inside and bool(_ITEM.match(line))
-        indented = line[:2] == "  " or line[:1] == "\t"
-        after_head = bool(lines) and kind == "text" and lines[-1].lstrip().startswith("#")
-        goes_on = (
-            lines and not item and (inside or not (blank or after_head) or (kind == "item" and indented))
-        )
-        if goes_on and blank and not inside:
-            lines.append("")
-        if not goes_on:
-            close()
-            gap, kind = "\n\n" if blank else "\n", "item" if item else "text"
-        lines.append(line)
-        blank = False
-    close()
+    cuts: list[tuple[int, str, str]] = []  # where a part begins, its kind, and the gap before it
+    before, last = 0, ""
+    for start, end, kind in blocks(reply):
+        line = reply.rfind("\n", 0, start) + 1
+        blank = reply.count("\n", before, line) > 1
+        indented = reply.startswith(("  ", "\t"), line)
+        joins = not blank and last != "heading"
+        joins = joins or (bool(cuts) and cuts[-1][1] == "list_item" and indented)
+        if not cuts or (line > cuts[-1][0] and (kind == "list_item" or not joins)):
+            cuts.append((line if cuts else 0, kind, "\n\n" if blank else "\n"))
+        before, last = end, kind
+    ends = [*(cut[0] for cut in cuts[1:]), len(reply)]
+    parts = []
+    for (start, block, gap), end in zip(cuts or [(0, "", "")], ends, strict=True):
+        text = reply[start:end].rstrip().lstrip("\n")
+        head = block == "heading" or text.endswith(":")
+        parts.append(_Part("item" if block == "list_item" else "head" if head else "text", text, gap))
     return parts
 
 

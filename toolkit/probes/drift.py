@@ -6,12 +6,11 @@ compared; what judges say of them then is stored apart and is no judgement of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolkit.errors import InputError
 from toolkit.files.digests import sha256_hex
@@ -24,8 +23,8 @@ from toolkit.store.connection import Store
 from toolkit.store.documents import Anchor
 from toolkit.store.drifts import anchor_document, anchor_label, anchors_of
 from toolkit.store.records import stored_judgements
-from toolkit.store.writer import Duplicate, utc_now
-from toolkit.words import Summary, money, total_aud
+from toolkit.store.writer import Document, Duplicate, Fields, utc_now
+from toolkit.words import Summary, money, template, total_aud
 
 if TYPE_CHECKING:
     from toolkit.study import Study
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 class Job:
     """An anchor set whose judgements are asked anew on one day."""
 
-    anchor: Mapping[str, Any]
+    anchor: Fields
     day: str
 
     @property
@@ -84,33 +83,30 @@ def measure_drift(study: Study, job: Job, *, progress: bool = True) -> Summary:
     with suppress(Duplicate):  # before the first request: later days ask the same
         study.store.insert(Anchor, {"at": utc_now(), **job.anchor})
     judgements, paid = ask_stage(job.stage, study.plan, study.store, progress=progress)
-    counts, line = outcome_counts(judgements)
-    tolerance, label = study.plan.study.judges.drift_tolerance, anchor_label(job.anchor)
-    drift = None
-    if counts["unanswered"] < len(judgements):
-        drift = study.judge_drift().get((label, job.day))
+    counts, anchor = outcome_counts(judgements), job.anchor
+    tolerance, label = study.plan.study.judges.drift_tolerance, anchor_label(anchor)
+    answered = counts["unanswered"] < len(judgements)
+    drift = study.judge_drift().get((label, job.day)) if answered else None
     outside = drift.outside(tolerance) if drift and tolerance is not None else {}
-    spent = total_aud(answer.aud_cost for answer in paid)
-    first_day = f"{job.anchor['at']:%Y-%m-%d}" if "at" in job.anchor else job.day
-    lines = [
-        f"anchors  {label} (fingerprint {job.anchor['fingerprint'][:12]}), first drawn {first_day}",
-        f"drift    {job.day}: {line}",
-        f"calls    {len(paid)} asked now, {money(spent)} spent now",
-        drift.sentence() if drift else "no judge answered; the same command asks again",
-    ]
-    lines += [f"{judge}: {reason}" for judge, reason in outside.items()]
-    fields: dict[str, Any] = {
+    fields: Document = {
         "study": study.name,
         "day": job.day,
-        "size": job.anchor["size"],
-        "anchor": job.anchor["_id"],
-        "fingerprint": job.anchor["fingerprint"],
-        "replies": len(job.anchor["replies"]),
+        "size": anchor["size"],
+        "anchor": anchor["_id"],
+        "fingerprint": anchor["fingerprint"],
+        "replies": len(anchor["replies"]),
         **counts,
         "new_calls": len(paid),
-        "spent_aud": spent,
+        "spent_aud": total_aud(answer.aud_cost for answer in paid),
         "tolerance": tolerance,
         "outside": dict(outside),
         "drift": drift.to_dict() if drift else None,
     }
-    return Summary(fields, "\n".join(lines), int(bool(counts["unanswered"] or outside)))
+    text = template("probes", "drifted.jinja").render(
+        fields,
+        label=label,
+        first_day=f"{anchor['at']:%Y-%m-%d}" if "at" in anchor else job.day,
+        money=money,
+        sentence=drift.sentence() if drift else "no judge answered; the same command asks again",
+    )
+    return Summary(fields, text, int(bool(counts["unanswered"] or outside)))

@@ -9,7 +9,7 @@ import random
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
@@ -26,23 +26,25 @@ from toolkit.runs.instruments import ELEMENTS, JUDGEMENTS
 from toolkit.runs.stages import Task, is_usable, stage_requests
 from toolkit.stats.agreement.drift import CONTROL, ProbeShifts, probe_shifts
 from toolkit.store.records import StoredRun, reply_texts, stored_runs
-from toolkit.words import SCORE, Summary, counted, money, total_aud
+from toolkit.words import SCORE, Summary, money, template, total_aud
 
 if TYPE_CHECKING:
     from toolkit.store.connection import Store
     from toolkit.study import Study
 
 REPLIES = 12  # probed replies by default
+ORIGINAL = "original"  # kind of the unaltered reply, as the study had it judged
 ATTACKS = 3  # attacks for each reply by default: with 12 replies they are 36 different ones
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A stored reply: its run, as it was planned and as it stands in the store, and its text."""
+    """A stored reply: its run, as it was planned and as it stands in the store, its text, and its altered versions."""
 
     run: PlannedRun
     stored: StoredRun
     text: str
+    probes: tuple[Probe, ...] = ()
 
     @property
     def run_id(self) -> str:
@@ -60,19 +62,13 @@ class Reply:
         return str(getattr(self.run.item.context, "length_bin", ""))
 
 
-@dataclass(frozen=True)
-class Target(Reply):
-    """One probed reply with its altered versions and the control."""
-
-    probes: tuple[Probe, ...]
-
-
-def outcome_counts(judgements: Sequence[Judgement]) -> tuple[dict[str, int], str]:
-    """Return the numbers of judgements, of unreadable and of unanswered ones, and the start of a line with them."""
-    unreadable = sum(judgement.failed and judgement.answered for judgement in judgements)
-    unanswered = sum(not judgement.answered for judgement in judgements)
-    line = f"{counted(len(judgements), 'judgements')}, {unreadable} unreadable, {unanswered} unanswered"
-    return {"judgements": len(judgements), "unreadable": unreadable, "unanswered": unanswered}, line
+def outcome_counts(judgements: Sequence[Judgement]) -> dict[str, int]:
+    """Return the numbers of judgements, of unreadable and of unanswered ones."""
+    return {
+        "judgements": len(judgements),
+        "unreadable": sum(judgement.failed and judgement.answered for judgement in judgements),
+        "unanswered": sum(not judgement.answered for judgement in judgements),
+    }
 
 
 def usable_replies(plan: Plan, store: Store) -> list[Reply]:
@@ -85,7 +81,7 @@ def usable_replies(plan: Plan, store: Store) -> list[Reply]:
 
 def probe_targets(
     plan: Plan, store: Store, *, replies: int = REPLIES, attacks: int = ATTACKS
-) -> tuple[Target, ...]:
+) -> tuple[Reply, ...]:
     """Return the replies that `probe_judges` would probe, with their altered versions; no model is called."""
     name, seed = plan.study.name, plan.study.seed
     if not (plan.test.judged and plan.judges):
@@ -103,8 +99,7 @@ def probe_targets(
         prompt = reply.run.prompt
         shown = shown_before(plan.rubric, plan.manner, prompt.text, str(prompt.context or ""))
         altered = probes_of(Altering(reply.text, seed, hand, fence_code(shown, reply.text, seed)))
-        probes = (Probe(CONTROL, "unaltered", reply.text), *altered)
-        targets.append(Target(**vars(reply), probes=probes))
+        targets.append(replace(reply, probes=(Probe(CONTROL, "unaltered", reply.text), *altered)))
     return tuple(targets)
 
 
@@ -132,23 +127,24 @@ def balanced_sample(replies: Sequence[Reply], size: int, seed: int) -> tuple[Rep
     return tuple(chosen)
 
 
-def probe_requests(plan: Plan, targets: Sequence[Target]) -> list[ModelRequest]:
+def probe_requests(plan: Plan, targets: Sequence[Reply]) -> list[ModelRequest]:
     """Return every request of a probe, repairs aside, to estimate its cost; of equal ones the last."""
-    tasks = (item for target in targets for item in _tasks(plan, target))
-    requests = (request for _, task, text in tasks for request in JUDGEMENTS.requests(plan, task, [text]))
+    requests = (
+        request
+        for target in targets
+        for task, probe in _tasks(plan, target)
+        for request in (JUDGEMENTS.requests(plan, task, [probe.text]) if probe.text is not None else ())
+    )
     return list({request.identity(): request for request in requests}.values())
 
 
-def _tasks(plan: Plan, target: Target) -> Iterator[tuple[Probe | None, Task, str]]:
-    """Yield the original (no probe) and each altered text with the task of each judge."""
+def _tasks(plan: Plan, target: Reply) -> Iterator[tuple[Task, Probe]]:
+    """Yield the task of each judge with the original, a probe of its own, and then with each altered text."""
     # Original and altered text have the same repeat index, so that they differ in the text alone; the control is the
     # next repeat of the judge on this run (test-retest).
     for spec in plan.judges_of(target.run.model).values():
-        for probe in (None, *target.probes):
-            text = target.text if probe is None else probe.text
-            if text is not None:
-                again = 1 if probe is not None and probe.kind == CONTROL else 0
-                yield probe, Task(spec.of_run(target.run.repeat, again), (target.run.key,)), text
+        for probe in (Probe(ORIGINAL, "", target.text), *target.probes):
+            yield Task(spec.of_run(target.run.repeat, int(probe.kind == CONTROL)), (target.run.key,)), probe
 
 
 def probe_judges(
@@ -159,31 +155,27 @@ def probe_judges(
     tasks = [(target, *item) for target in targets for item in _tasks(plan, target)]
 
     async def work(ask: Ask, stop: threading.Event) -> list[Judgement]:
-        return await all_of(JUDGEMENTS.judge(plan, task, [text], ask) for *_, task, text in tasks)
+        made = ((task, probe.text) for _, task, probe in tasks if probe.text is not None)
+        return await all_of(JUDGEMENTS.judge(plan, task, [text], ask) for task, text in made)
 
     requests = probe_requests(plan, targets)
     judgements, paid = ask_study(plan, store, work, requests=requests, progress=progress)
-    by_text = {
-        (target.run_id, task.judge.role, probe): judgement
-        for (target, probe, task, _), judgement in zip(tasks, judgements, strict=True)
-    }
-    pairs = tuple(
-        Pair(
-            target, spec, probe, by_text[target.run_id, role, None], by_text.get((target.run_id, role, probe))
-        )
-        for target in targets
-        for role, spec in plan.judges_of(target.run.model).items()
-        for probe in target.probes
-    )
+    ahead, pairs = iter(judgements), list[Pair]()
+    for target, task, probe in tasks:
+        judgement = next(ahead) if probe.text is not None else None
+        if judgement and probe.kind == ORIGINAL:
+            original = judgement
+        else:
+            pairs.append(Pair(target, task.judge, probe, original, judgement))
     spent = total_aud(answer.aud_cost for answer in paid)
-    unanswered = sum(not judgement.answered for judgement in judgements)
-    return ProbeResult(plan.study.name, targets, pairs, len(paid), spent, unanswered, plan.rubric.scale)
+    unanswered = outcome_counts(judgements)["unanswered"]
+    return ProbeResult(targets, pairs, len(paid), spent, unanswered, plan.rubric.scale)
 
 
 class Pair(NamedTuple):
     """The judgements of one judge on a reply and its altered version; ``altered`` is ``None`` where none was made."""
 
-    target: Target
+    target: Reply
     spec: JudgeSpec
     probe: Probe
     original: Judgement
@@ -191,20 +183,6 @@ class Pair(NamedTuple):
 
     def row(self) -> dict[str, Any]:
         """Return the pair as a row of `ProbeResult.frame`."""
-        row: dict[str, Any] = {
-            "run_id": self.target.run_id,
-            "base": self.target.base,
-            "length_bin": self.target.length_bin,
-            "model": self.target.run.model,
-            "judge": self.spec.role,
-            "judge_model": self.spec.name,
-            "kind": self.probe.kind,
-            "variant": self.probe.variant,
-            "detail": self.probe.detail,
-        }
-        # The strict composite: a dimension that falls to 0 must not raise it, as it would raise the seed's.
-        for name, judgement in (("original", self.original), ("altered", self.altered)):
-            row[name] = judgement.composite_strict if judgement else None
         reason = ""
         if self.altered is None:
             reason = self.probe.reason or "not made"
@@ -212,16 +190,26 @@ class Pair(NamedTuple):
             reason = f"original {self.original.reason}"
         elif self.altered.failed:
             reason = f"altered {self.altered.reason}"
-        return row | {"made": self.altered is not None, "reason": reason}
+        return {
+            **{name: getattr(self.target, name) for name in ("run_id", "base", "length_bin")},
+            "model": self.target.run.model,
+            "judge": self.spec.role,
+            "judge_model": self.spec.name,
+            **{name: getattr(self.probe, name) for name in ("kind", "variant", "detail")},
+            # The strict composite: a dimension that falls to 0 must not raise it, as it would raise the seed's.
+            "original": self.original.composite_strict,
+            "altered": self.altered.composite_strict if self.altered else None,
+            "made": self.altered is not None,
+            "reason": reason,
+        }
 
 
 @dataclass(frozen=True)
 class ProbeResult:
     """The result of a probe: every pair of judgements, and the shifts between them."""
 
-    study: str
-    targets: tuple[Target, ...]
-    pairs: tuple[Pair, ...]
+    targets: Sequence[Reply]
+    pairs: Sequence[Pair]
     new_calls: int
     spent_aud: float
     unanswered: int
@@ -242,28 +230,12 @@ class ProbeResult:
         shifts = self.shifts()
         bins = Counter(target.length_bin for target in self.targets)
         spread = ", ".join(f"{count} {name}" for name, count in bins.items())
-        lines = [
-            f"replies  {len(self.targets)} probed ({spread}), {len(self.pairs)} pairs",
-            f"calls    {self.new_calls} asked now, {money(self.spent_aud)} spent now",
-        ]
-        lines += [
-            f"{shift.judge}: {estimate.sentence()}" for shift in shifts.shifts for estimate in shift.select()
-        ]
-        lines += [
-            f"{shift.judge}: missing, {shift.kind}: {n} x {reason}"
-            for shift in shifts.shifts
-            for reason, n in shift.missing.items()
-        ]
-        fields = {
-            "replies": len(self.targets),
-            "pairs": len(self.pairs),
-            "new_calls": self.new_calls,
-            "spent_aud": self.spent_aud,
-            "unanswered": self.unanswered,
-            "score": SCORE,
-            "shifts": shifts.to_dict(),
-        }
-        return Summary(fields, "\n".join(lines), int(self.unanswered > 0))
+        counts = {"replies": len(self.targets), "pairs": len(self.pairs)}
+        fields = counts | {name: getattr(self, name) for name in ("new_calls", "spent_aud", "unanswered")}
+        words = {"spread": spread, "each_shift": shifts.shifts, "money": money}
+        text = template("probes", "probed.jinja").render(fields | words)
+        fields |= {"score": SCORE, "shifts": shifts.to_dict()}
+        return Summary(fields, text, int(self.unanswered > 0))
 
 
 # --- required elements, a second instrument beside the rubric ---------------------------------------------------------
@@ -287,6 +259,6 @@ def ask_elements(plan: Plan, store: Store, *, progress: bool = True) -> list[Jud
 
 def elements_summary(study: Study, judgements: Sequence[Judgement]) -> Summary:
     """Summarise the judgements and their agreement with the rubric; exit code 1 where a judge did not answer."""
-    result, (counts, line) = study.required_elements(), outcome_counts(judgements)
-    fields = counts | {"elements": result.to_dict()}
-    return Summary(fields, f"elements  {line}\n{result.sentence()}", int(counts["unanswered"] > 0))
+    result, counts = study.required_elements(), outcome_counts(judgements)
+    text = template("probes", "elements.jinja").render(counts, sentence=result.sentence())
+    return Summary(counts | {"elements": result.to_dict()}, text, int(counts["unanswered"] > 0))

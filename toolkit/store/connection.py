@@ -38,7 +38,7 @@ from toolkit.judges.rubric import scheme_in
 from toolkit.prompts.dataset import Prompt as DatasetPrompt
 from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.store import embedded
-from toolkit.store.documents import DOCUMENTS, Prompt, Rubric
+from toolkit.store.documents import DOCUMENTS, Kind, Prompt, Rubric
 from toolkit.store.writer import BulkWriter, Document, Duplicate, Fields, reason_of, what_to_do
 from toolkit.words import one_line
 
@@ -78,19 +78,18 @@ class Store:
                         options = {name: value for name, value in spec.items() if name != "fields"}
                         self.database[document._meta["collection"]].create_index(spec["fields"], **options)
                 _check_version(self.database)
-            except StoreError as error:
+            except (StoreError, PyMongoError, ConnectionFailure) as error:
                 me.disconnect(alias)
-                raise StoreError(f"{folder or redacted_words(uri)}: {error}") from None
-            except (PyMongoError, ConnectionFailure) as error:
-                me.disconnect(alias)
-                reason = one_line(redacted_words(reason_of(error)), 300)
-                if folder:
+                message = reason = one_line(redacted_words(reason_of(error)), 300)
+                if isinstance(error, StoreError):
+                    message = str(error)
+                elif folder:
                     mend = what_to_do(error) if "disk is full" in reason else embedded.MEND
-                    raise StoreError(f"{folder}: the store cannot be used ({reason}); {mend}") from None
-                raise StoreError(
-                    f"{redacted_words(uri)}: the store does not answer ({reason}); "
-                    "check MONGODB_URI or remove it to use the embedded server"
-                ) from None
+                    message = f"the store cannot be used ({reason}); {mend}"
+                else:
+                    mend = "check MONGODB_URI or remove it to use the embedded server"
+                    message = f"the store does not answer ({reason}); {mend}"
+                raise StoreError(f"{folder or redacted_words(uri)}: {message}") from None
         # A database object of its own, or the thread would hold the one whose end ends it.
         revive = partial(embedded.revive, folder) if folder else None
         self.writer = BulkWriter(self.database.with_options(), revive)
@@ -98,48 +97,40 @@ class Store:
         self.name = self.database.name
         self._abandoned = weakref.finalize(self.database, _close_abandoned, self.writer, alias)
 
-    def objects(self, document: type[me.Document]) -> QuerySet:
+    def objects(self, document: Kind) -> QuerySet:
         """Return mongoengine's query set of a document class, bound to this store."""
         return QuerySet(document, self._collection(document))
 
     def find_by(
         self,
-        document: type[me.Document],
+        document: Kind,
         field: str,
         values: Iterable[str],
         leave_out: Iterable[str] = (),
         *,
-        only: Iterable[str] = (),
         query: Fields | None = None,
+        **options: Any,
     ) -> list[Document]:
         """Return the documents whose ``field`` is one of ``values``, in chunks that any server takes."""
         documents: list[Document] = []
         for ids in windows(dict.fromkeys(values), CHUNK):
-            documents += self.find_where(
-                document, {**(query or {}), field: {"$in": ids}}, leave_out, only=only
-            )
+            matching = {**(query or {}), field: {"$in": ids}}
+            documents += self.find_where(document, matching, leave_out, **options)
         return documents
 
-    def find_where(
-        self,
-        document: type[me.Document],
-        query: Fields,
-        leave_out: Iterable[str] = (),
-        *,
-        only: Iterable[str] = (),
-    ) -> list[Document]:
-        """Return the documents that match a query."""
+    def find_where(self, *arguments: Any, **options: Any) -> list[Document]:
+        """Return the documents that `each_where` yields."""
         collecting = gc.isenabled()
         gc.disable()  # documents have no cycles, and looking for them takes as long as reading
         try:
-            return list(self.each_where(document, query, leave_out, only=only))
+            return list(self.each_where(*arguments, **options))
         finally:
             if collecting:
                 gc.enable()
 
     def each_where(
         self,
-        document: type[me.Document],
+        document: Kind,
         query: Fields,
         leave_out: Iterable[str] = (),
         *,
@@ -150,41 +141,34 @@ class Store:
         fields = dict.fromkeys(only, 1) or dict.fromkeys(leave_out, 0)
         return self._collection(document).find(query, fields or None, batch_size=WINDOW, limit=limit)
 
-    def get(
-        self, document: type[me.Document], query: Fields, leave_out: Iterable[str] = ()
-    ) -> Document | None:
+    def get(self, document: Kind, query: Fields, **options: Any) -> Document | None:
         """Return one document that matches a query, ``None`` when there is none."""
-        return next(self.each_where(document, query, leave_out, limit=1), None)
+        return next(self.each_where(document, query, limit=1, **options), None)
 
-    def has(self, document: type[me.Document], query: Fields) -> bool:
+    def has(self, document: Kind, query: Fields) -> bool:
         """Return whether a document matches a query."""
-        return self._collection(document).find_one(query, {"_id": 1}) is not None
+        return self.get(document, query, only=("_id",)) is not None
 
-    def sizes(self, *documents: type[me.Document]) -> list[int]:
+    def sizes(self, *documents: Kind) -> list[int]:
         """Return about how many documents there are of each class, without reading any."""
         return [self._collection(document).estimated_document_count() for document in documents]
 
-    def insert(self, document: type[me.Document], content: Fields) -> None:
+    def insert(self, document: Kind, content: Fields) -> None:
         """Insert one document now; raises ``Duplicate`` where its key is taken."""
         try:
             self._collection(document).insert_one(dict(content))
         except DuplicateKeyError:
             raise Duplicate(document._meta["collection"]) from None
 
-    def update(
-        self,
-        document: type[me.Document],
-        query: Fields,
-        change: Fields,
-    ) -> bool:
+    def update(self, document: Kind, query: Fields, change: Fields) -> bool:
         """Change one document now; return whether there was one that matches the query."""
         return bool(self._collection(document).update_one(query, change).matched_count)
 
-    def remove(self, document: type[me.Document], identity: str) -> None:
+    def remove(self, document: Kind, identity: str) -> None:
         """Remove one document now."""
         self._collection(document).delete_one({"_id": identity})
 
-    def _collection(self, document: type[me.Document]) -> Collection[Document]:
+    def _collection(self, document: Kind) -> Collection[Document]:
         return self.database[document._meta["collection"]]
 
     def server_time(self) -> float:
@@ -223,8 +207,11 @@ class Store:
     def _add(self, documents: Sequence[me.Document]) -> None:
         for document in documents:
             document.validate()
-        operations = ((each._meta["collection"], InsertOne(each.to_mongo().to_dict())) for each in documents)
-        for write in [self.writer.submit(*operation) for operation in operations]:
+        writes = [
+            self.writer.submit(document._meta["collection"], InsertOne(document.to_mongo().to_dict()))
+            for document in documents
+        ]
+        for write in writes:
             with contextlib.suppress(Duplicate):  # another process was first with the same
                 write.result()
 

@@ -1,9 +1,8 @@
 """Anchors, the judgements that are asked anew on later days, and the frame of what judges say of them then."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
-from typing import Any
 
 import pandas as pd
 
@@ -11,15 +10,13 @@ from toolkit.files.digests import digest, sha256_hex
 from toolkit.store.connection import Store
 from toolkit.store.documents import Anchor, Annotation
 from toolkit.store.records import judgements_of
+from toolkit.store.writer import Document, Fields
 from toolkit.words import COMPOSITES
 
 COLUMNS = ("anchor", "day", "target", "base", "cluster", "judge", "dimension", "then", "now")
-_Document = Mapping[str, Any]
 
 
-def anchor_document(
-    study: str, size: int, rubric_hash: str, replies: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
+def anchor_document(study: str, size: int, rubric_hash: str, replies: Sequence[Fields]) -> Document:
     """Return an anchor set without its time, under the hash of all that it says."""
     pairs = sorted((reply["run_id"], reply["blob_id"]) for reply in replies)
     fingerprint = digest(pairs, rubric_hash)
@@ -29,12 +26,12 @@ def anchor_document(
     return {"_id": name, **content}
 
 
-def anchors_of(store: Store, study: str) -> list[dict[str, Any]]:
+def anchors_of(store: Store, study: str) -> list[Document]:
     """Return the anchor sets of a study, the first first."""
     return sorted(store.find_where(Anchor, {"study": study}), key=itemgetter("at", "_id"))
 
 
-def anchor_label(anchor: _Document) -> str:
+def anchor_label(anchor: Fields) -> str:
     """Return what a reader calls an anchor set: how many replies it has, and the start of its name."""
     return f"{len(anchor['replies'])} replies, set {anchor['_id'][:8]}"
 
@@ -62,7 +59,7 @@ def drift_frame(store: Store, study: str, runs: pd.DataFrame, dimensions: Sequen
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"then": "float64", "now": "float64"})
 
 
-def _scores(judgement: _Document) -> dict[str, float | None]:
+def _scores(judgement: Fields) -> dict[str, float | None]:
     """Return the scores and composites of a judgement, nothing of one that could not be read."""
     if judgement.get("scores") is None:
         return {}

@@ -129,10 +129,9 @@ def _refuse_damaged(folder: Path) -> None:
 def _start(folder: Path, idle_seconds: float) -> str:
     _refuse_damaged(folder)
     log = folder / "server.log"
-    options = [str(folder), "--idle", str(idle_seconds)]
     with log.open("ab") as sink:
         child = subprocess.Popen(
-            [sys.executable, "-m", "toolkit.store.embedded_server", *options],
+            [sys.executable, "-m", "toolkit.store.embedded_server", str(folder), str(idle_seconds)],
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,

@@ -11,7 +11,6 @@ Private methods of the library are overridden, so its version is pinned. tests/h
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import fcntl
@@ -22,6 +21,7 @@ import logging
 import os
 import re
 import signal
+import sys
 import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -106,11 +106,11 @@ class Handler(NeoSQLiteHandler):
             count += 1
         return head, docs[count:]
 
-    def handle_insert(self, msg: dict[str, Any]) -> Reply:
+    def handle_insert(self, msg: Document) -> Reply:
         """Insert the documents of one command, all before the one commit."""
         return self._together(msg, super().handle_insert)
 
-    def handle_command(self, msg: dict[str, Any]) -> Reply:
+    def handle_command(self, msg: Document) -> Reply:
         """Do any other command; one that changes documents in one transaction."""
         body = _body(msg)
         if "update" in body or "delete" in body:
@@ -120,7 +120,7 @@ class Handler(NeoSQLiteHandler):
                 return self._find(msg, body) or super().handle_command(msg)
         return super().handle_command(msg)
 
-    def _find(self, msg: dict[str, Any], body: Document) -> Reply | None:
+    def _find(self, msg: Document, body: Document) -> Reply | None:
         """Answer a plain `find`; one with options or conditions that SQL does not have is left to the library."""
         query = self._convert_objectids(body.get("filter") or {})
         columns = _columns(body.get("projection") or {})
@@ -144,7 +144,7 @@ class Handler(NeoSQLiteHandler):
         first, cursor = self._split_first_batch(rows, self._first_batch_size(body), space, name, owner=owner)
         return msg["request_id"], {"ok": 1, "cursor": {"id": cursor, "ns": space, "firstBatch": first}}
 
-    def _together(self, msg: dict[str, Any], work: Callable[[dict[str, Any]], Reply]) -> Reply:
+    def _together(self, msg: Document, work: Callable[[Document], Reply]) -> Reply:
         body = _body(msg)
         name = body.get("$db", "test")
         with self._lock_for(name):
@@ -332,11 +332,11 @@ def _encoded(document: Document) -> bytes:
         return bson.encode(convert_neo_to_bson_objectids(document))
 
 
-def _body(msg: dict[str, Any]) -> Document:
+def _body(msg: Document) -> Document:
     return next((document for kind, document in msg["sections"] if kind == "body"), None) or {}
 
 
-def serve(folder: Path, idle_seconds: float) -> None:
+def serve(folder: Path, idle_seconds: float = IDLE_SECONDS) -> None:
     """Serve ``folder`` until nobody has been connected for ``idle_seconds``; blocks."""
     os.umask(0o077)  # socket and data are this user's alone
     # A bare descriptor, which ends with the process: a file object would end before SQLite has written its last.
@@ -388,8 +388,4 @@ async def _serve(folder: Path, handler: Handler, idle_seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=serve.__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--idle", type=float, default=IDLE_SECONDS)
-    arguments = parser.parse_args()
-    serve(arguments.folder, arguments.idle)
+    serve(Path(sys.argv[1]), *map(float, sys.argv[2:]))

@@ -12,42 +12,26 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.plan import Plan
 from toolkit.store.connection import Store, windows
-from toolkit.store.documents import Annotation, Call, Run
+from toolkit.store.documents import FIELDS, Annotation, Call, Run
 from toolkit.store.frame_files import typed, types_of
 from toolkit.store.frames import COLUMNS_OF_RUN, judgements_frame, runs_frame
-from toolkit.store.writer import Fields
+from toolkit.store.writer import Document, Fields
 from toolkit.words import choices, suggestion
 
 CALL_TYPES = types_of("calls")
-_UNREAD = ("request", "text", "raw", "owner", "worst_aud", "inherited_aud", "updated_at", "seal")
-PLANNED = ("model", "scenario", "category", "base", "length_bin", "prompt_id", "repeat")
-OF_RUNS = (*PLANNED, "status", "judged")
-OF_JUDGEMENTS = ("judge", "judge_model", "failed")
-OF_CALLS = ("purpose", "state", "model", "role")
-_ALLOWED = {
-    "status": ("succeeded", "failed"),
-    "purpose": ("run", "judge", "write", "drift", "hallucination"),
-    "state": ("done", "failed", "claimed"),
-}
-_LEADS = ("call_id", "call_ids", "run_id", "model", "judge", "judge_repeat")
+_UNREAD, PLANNED = FIELDS["not_of_call"], FIELDS["planned"]
 _SHOWN = 12  # values that an error names
 
 
 def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     """Return one row a run that the store has; no others are read than those that the filters name."""
-    _refuse_unknown("runs", filters, OF_RUNS)
-    judged = _yes_or_no("judged", filters["judged"]) if "judged" in filters else None
-    where = {"status": _one_of("status", filters["status"])} if "status" in filters else {}
+    allowed = {"status": FIELDS["allowed"]["status"], "judged": bool}
+    planned = _planned_rows(plan) if filters.keys() & {*PLANNED} else []
+    chosen = _chosen("runs", filters, {name: [row[name] for row in planned] for name in PLANNED} | allowed)
+    judged = chosen.pop("judged", None)
+    where = {"status": {"$in": chosen.pop("status")}} if "status" in chosen else {}
     ids: Iterable[str] = plan.call_ids
-    if names := [name for name in PLANNED if name in filters]:
-        prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}
-        planned = []
-        for run in plan.runs:
-            prompt = prompts[run.prompt.prompt_id]
-            row = {name: getattr(prompt, name) for name in ("prompt_id", "scenario", "category", "base")}
-            row["length_bin"] = getattr(run.item.context, "length_bin", None)
-            planned.append({**row, "model": run.model, "repeat": run.repeat})
-        chosen = {name: _values(name, filters[name], [row[name] for row in planned]) for name in names}
+    if chosen:
         ids = [
             call_id
             for call_id, row in zip(plan.call_ids, planned, strict=True)
@@ -67,21 +51,31 @@ def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     return runs
 
 
+def _planned_rows(plan: Plan) -> list[Document]:
+    """Return what filters know of each planned run."""
+    prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}
+    rows = []
+    for run in plan.runs:
+        prompt = prompts[run.prompt.prompt_id]
+        row = {name: getattr(prompt, name) for name in ("prompt_id", "scenario", "category", "base")}
+        row["length_bin"] = getattr(run.item.context, "length_bin", None)
+        rows.append({**row, "model": run.model, "repeat": run.repeat})
+    return rows
+
+
 def planned_judgements(
     plan: Plan, store: Store, runs: pd.DataFrame | None = None, **filters: Any
 ) -> pd.DataFrame:
     """Return one row a judgement of the plan's ensemble and rubric, of some runs or those that the filters name."""
-    _refuse_unknown("judgements", filters, (*OF_RUNS, *OF_JUDGEMENTS))
     judges = {role: judge.name for role, judge in plan.judges.items()}
-    where: dict[str, Any] = {
-        field: _one_of(name, filters[name], allowed)
-        for name, field, allowed in (("judge", "judge", judges), ("judge_model", "model", judges.values()))
-        if name in filters
-    }
-    if "failed" in filters:
-        where["failed"] = _yes_or_no("failed", filters["failed"])
+    of_runs = {name: filters[name] for name in FIELDS["of_runs"] if name in filters}
+    allowed = {"judge": judges, "judge_model": judges.values(), "failed": bool}
+    chosen = _chosen("judgements", filters, dict.fromkeys(FIELDS["of_runs"]) | allowed)
+    where = {"failed": chosen["failed"]} if "failed" in chosen else {}
+    fields = (("judge", "judge"), ("judge_model", "model"))
+    where |= {field: {"$in": chosen[name]} for name, field in fields if name in chosen}
     if runs is None:
-        runs = planned_runs(plan, store, **{name: filters[name] for name in OF_RUNS if name in filters})
+        runs = planned_runs(plan, store, **of_runs)
         # The other columns of a large study are as large as what follows.
         runs = runs[["run_id", "excluded", *COLUMNS_OF_RUN]]
     return judgements_frame(
@@ -99,7 +93,7 @@ def judgements_otherwise(plan: Plan, store: Store, runs: pd.DataFrame) -> pd.Dat
     manner, rubric = plan.manner, plan.rubric
     alike, otherwise = (True, {"$ne": True}) if manner.reference else ({"$ne": True}, True)
     other_focus = {"$in": ["listed", "per_sentence"]} if manner.focus == "off" else "off"
-    sides: list[dict[str, Any]] = [{"focus": other_focus, "reference": alike}]
+    sides: list[Document] = [{"focus": other_focus, "reference": alike}]
     if any("reference" in prompt.metadata for prompt in plan.dataset.prompts):
         sides.append({"focus": manner.focus, "reference": otherwise})
     judges = {role: judge.name for role, judge in plan.judges.items()}
@@ -120,13 +114,10 @@ def judgements_otherwise(plan: Plan, store: Store, runs: pd.DataFrame) -> pd.Dat
 
 def planned_calls(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     """Return one row a call that the study paid for, or that answers one of its runs or judges; without texts."""
-    _refuse_unknown("calls", filters, OF_CALLS)
     judges = {judge.name: judge for judge in plan.judges.values()}
-    allowed = {**_ALLOWED, "model": [*plan.models, *judges], "role": plan.judges}
-    chosen = {name: _values(name, values, allowed[name]) for name, values in filters.items()}
-    where: dict[str, Any] = {
-        name: {"$in": [*chosen[name]]} for name in chosen if name in ("purpose", "state")
-    }
+    allowed = FIELDS["allowed"] | {"model": [*plan.models, *judges], "role": plan.judges}
+    chosen = _chosen("calls", filters, {name: allowed[name] for name in FIELDS["of_calls"]})
+    where: Document = {name: {"$in": chosen[name]} for name in ("purpose", "state") if name in chosen}
     leads, shared = leads_and_shared(plan, store)
     calls = chain(
         store.each_where(Call, {**where, "study": plan.study.name}, _UNREAD),
@@ -147,7 +138,7 @@ def leads_and_shared(plan: Plan, store: Store) -> tuple[dict[str, tuple[Any, ...
     leads: dict[str, tuple[Any, ...]] = {}
     further: set[str] = set()
     for kind in (Run, Annotation):
-        for record in store.each_where(kind, study, only=_LEADS):
+        for record in store.each_where(kind, study, only=FIELDS["of_lead"]):
             call_id, run_id = record["call_id"], record["run_id"]
             # One call judges all replies with the same text.
             if call_id not in leads or run_id < leads[call_id][0]:
@@ -167,14 +158,13 @@ def leads_and_shared(plan: Plan, store: Store) -> tuple[dict[str, tuple[Any, ...
 
 def _row_of_call(
     plan: Plan, judges: Fields, leads: Mapping[str, tuple[Any, ...]]
-) -> Callable[[Fields], dict[str, Any]]:
-    run_purposes, judging = ("run", "write"), ("judge", "drift", "hallucination")
-    by_role = [(judging, spec, role) for role, spec in plan.judges.items()]
+) -> Callable[[Fields], Document]:
+    judging = ("judge", "drift", "hallucination")
     by_name = [(judging, spec, name) for name, spec in judges.items()]
-    names = _unambiguous([*((run_purposes, spec, name) for name, spec in plan.models.items()), *by_name])
-    roles = _unambiguous(by_role)
+    names = _unambiguous([*((("run", "write"), spec, name) for name, spec in plan.models.items()), *by_name])
+    roles = _unambiguous((judging, spec, role) for role, spec in plan.judges.items())
 
-    def row_of(call: Fields) -> dict[str, Any]:
+    def row_of(call: Fields) -> Document:
         key, failure = (call["purpose"], call["provider"], call["model"]), call.get("failure") or {}
         lead = leads.get(call["_id"])
         run_id, model, role, repeat = lead or (None, names.get(key), roles.get(key), None)
@@ -205,17 +195,23 @@ def _unambiguous(named: Iterable[tuple[Iterable[str], Any, str]]) -> dict[Any, s
     return {key: names[0] for key, names in by_key.items() if len(names) == 1}
 
 
-def _refuse_unknown(frame: str, filters: Fields, allowed: Iterable[str]) -> None:
+def _chosen(frame: str, filters: Fields, allowed: Fields) -> Document:
+    """Return by filter the values that it names of those allowed, or whether it says so; those without any are left."""
     for name in filters:
         if name not in allowed:
             raise InputError(f"{frame}: there is no filter {name!r}; {choices(name, allowed)}")
+    chosen: Document = {}
+    for name, value in filters.items():
+        if allowed[name] is bool:
+            if not isinstance(value, bool | np.bool_):
+                raise InputError(f"filter {name}: {value!r} is neither True nor False")
+            chosen[name] = bool(value)
+        elif allowed[name] is not None:
+            chosen[name] = _values(name, value, allowed[name])
+    return chosen
 
 
-def _one_of(name: str, filtered: Any, allowed: Iterable[Any] | None = None) -> dict[str, Any]:
-    return {"$in": list(_values(name, filtered, _ALLOWED[name] if allowed is None else allowed))}
-
-
-def _values(name: str, filtered: Any, allowed: Iterable[Any]) -> tuple[Any, ...]:
+def _values(name: str, filtered: Any, allowed: Iterable[Any]) -> list[Any]:
     # A column of a frame, an array or a range is several values, too.
     many = isinstance(filtered, Iterable) and not isinstance(filtered, str | bytes | Mapping)
     choosable = {value: value for value in allowed if value not in (None, "")}
@@ -231,10 +227,4 @@ def _values(name: str, filtered: Any, allowed: Iterable[Any]) -> tuple[Any, ...]
     if not chosen:
         message = f"filter {name}: the list is empty; name at least one value, or leave the filter out"
         raise InputError(message)
-    return tuple(chosen)
-
-
-def _yes_or_no(name: str, value: Any) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise InputError(f"filter {name}: {value!r} is neither True nor False")
-    return bool(value)
+    return [*chosen]

@@ -134,9 +134,8 @@ def describe(kind: str | None = None, scheme: Scheme = SEED_SCHEME) -> pd.DataFr
         {
             "frame": frame,
             "column": name,
+            **column._asdict(),
             "dtype": dtype_words(column.dtype),
-            "unit": column.unit,
-            "meaning": column.meaning,
             "missing": column.missing or "never",
         }
         for frame in (KINDS if kind is None else (kind,))

@@ -15,33 +15,23 @@ from toolkit.prompts.dataset import Prompt
 from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.store import documents
 from toolkit.store.connection import Store, windows
-from toolkit.store.documents import JUDGEMENT, Annotation, Run
+from toolkit.store.documents import FIELDS, JUDGEMENT, Annotation, Run
 from toolkit.store.frame_files import typed, typed_columns, types_of
 from toolkit.store.ratings import HUMAN, all_ratings, newest_ratings
 from toolkit.store.records import is_current, judgements_of
-from toolkit.store.writer import Fields
+from toolkit.store.writer import Document, Fields
 from toolkit.words import DIMENSIONS, SCORE, total_aud
 
 RATED_SCORES = (*DIMENSIONS, SCORE)
-_WHERE = ("run_id", "base", "cluster", "length_bin", "length_arm", "model", "repeat")
-COLUMNS_OF_RUN = ("study", "prompt_id", "scenario", *_WHERE[1:])
+_WHERE = FIELDS["where"]
+COLUMNS_OF_RUN = FIELDS["shared"]
 """Columns of a run that frames of what was said of it share."""
 _RATED = ["run_id", "base", "cluster", "judge"]
-_AGGREGATED = "ensemble_evaluation.aggregated"
-# What each judge said is in its judgement, and the means are in `scores`: most of a run's document.
-_NOT_OF_RUN = [
-    "ensemble_evaluation.judge_results", "bias_controls", "judge_calls", "ensemble_key", "test_item", "updated_at"
-]  # fmt: skip
-_NOT_OF_RUN += [f"{_AGGREGATED}.{part}" for part in ("mean_scores", "median_scores", "leave_one_out")]
-for _part in ("std_scores", "confidence_intervals"):
-    _NOT_OF_RUN += [f"{_AGGREGATED}.{_part}.{name}" for name in (*DIMENSIONS, "composite_strict")]
-_NOT_OF_JUDGEMENT = ("call_ids", "detail", "answered", "updated_at")
-_HISTORY: Mapping[str, str] = {
-    "run_id": "string", "rater": "string", "version": "Int64", "counts": "bool", "dimension": "string",
-    "score": "float64", "reasons": "string", "source": "string", "created_at": "utc",
-}  # fmt: skip
-_OF_RATING = ("rater", "reasons", "source", "version", "created_at")
-_OF_JUDGEMENT = ("failed", "composite", "composite_strict", "zeros")
+_NOT_OF_RUN = FIELDS["not_of_run"] + [
+    f"ensemble_evaluation.aggregated.{part}.{name}"
+    for part in ("std_scores", "confidence_intervals")
+    for name in (*DIMENSIONS, "composite_strict")
+]
 _ORDER = ["model", "prompt_id", "repeat"]
 _Documents = Sequence[Fields]
 
@@ -58,7 +48,7 @@ def runs_frame(
 ) -> pd.DataFrame:
     """Return one row a run, for the runs that the given calls answered."""
     query = {**(where or {}), **({"judged": True} if judged else {})}
-    prompts: dict[tuple[str, str], dict[str, Any]] = {}
+    prompts: dict[tuple[str, str], Document] = {}
     types = types_of("runs", scheme)
 
     def columns(ids: Sequence[str]) -> dict[str, Sequence[Any]]:
@@ -98,7 +88,7 @@ def _in_windows(
 def _run_columns(
     store: Store,
     runs: _Documents,
-    prompts: dict[tuple[str, str], dict[str, Any]],
+    prompts: dict[tuple[str, str], Document],
     clusters: Mapping[str, str],
     scheme: Scheme,
 ) -> dict[str, Sequence[Any]]:
@@ -108,40 +98,40 @@ def _run_columns(
         prompts[prompt["prompt_id"], prompt["dataset_version"]] = prompt
     costs = _judge_costs(store, {"run_id": {"$in": _each(runs, "run_id")}}) if runs else {}
     asked_with = [prompts[run["prompt_id"], run["dataset_version"]] for run in runs]
-    tokens = [run.get("tokens") or {} for run in runs]
-    economics = [run.get("economics") or {} for run in runs]
     excluded = [run.get("defect") is not None and run.get("reply_policy") != "keep" for run in runs]
-    # Judgements from a time when the study kept such replies stay in the store and count for nothing here.
-    counts = [is_current(run) and not out for run, out in zip(runs, excluded, strict=True)]
-    ensembles = [
-        (run.get("ensemble_evaluation") or {}).get("aggregated") or {} if counting else {}
-        for run, counting in zip(runs, counts, strict=True)
-    ]
-    # A run that is still to be judged by this rubric may have been judged by one with other dimensions or scales.
-    fits = [ensemble.get("scheme") == scheme.stored.get("scheme") for ensemble in ensembles]
-    ensembles = [ensemble if fit else {} for ensemble, fit in zip(ensembles, fits, strict=True)]
-    pairs = zip(runs, ensembles, strict=True)
-    means = [run.get("scores") or {} if ensemble else {} for run, ensemble in pairs]
-    limits = [(ensemble.get("confidence_intervals") or {}).get("composite") for ensemble in ensembles]
-    bases = [prompt["metadata"]["base_scenario"] for prompt in asked_with]
+    ensembles: list[Fields] = []
+    evaluations = _parts(_parts(runs, "ensemble_evaluation"), "aggregated")
+    for run, out, ensemble in zip(runs, excluded, evaluations, strict=True):
+        # Judgements from a time when the study kept such replies stay in the store and count for nothing here, and
+        # a run that is still to be judged by this rubric may have been judged by one with other dimensions or scales.
+        fits = ensemble.get("scheme") == scheme.stored.get("scheme")
+        ensembles.append(ensemble if fits and is_current(run) and not out else {})
+    pairs = zip(_parts(runs, "scores"), ensembles, strict=True)
+    means = [scores if ensemble else {} for scores, ensemble in pairs]
+    limits = [part.get("composite") or (None, None) for part in _parts(ensembles, "confidence_intervals")]
+    sources: Mapping[str, _Documents] = {
+        "prompts": asked_with,
+        "metadata": _parts(asked_with, "metadata"),
+        "runs": runs,
+        "tokens": _parts(runs, "tokens"),
+        "economics": _parts(runs, "economics"),
+        "ensembles": ensembles,
+        "std_scores": _parts(ensembles, "std_scores"),
+    }
+    columns = {
+        column: _each(sources[source], name)
+        for source, names in FIELDS["columns_of_run"].items()
+        for column, name in names.items()
+    }
     return {
-        "base": bases,
-        "cluster": [clusters.get(base, base) for base in bases],
-        **{name: _each(asked_with, name) for name in ("scenario", "category")},
-        "length_bin": _each(runs, "prompt_length_bin"),
-        "length_arm": [prompt["metadata"].get("length_arm") for prompt in asked_with],
+        **columns,
+        "cluster": [clusters.get(base, base) for base in columns["base"]],
         "excluded": excluded,
-        **{f"{name}_tokens": _each(tokens, name) for name in ("input", "output", "total")},
-        "tokens_estimated": _each(tokens, "estimated"),
-        **{name: _each(economics, name) for name in ("aud_cost", "latency_ms")},
         "judge_aud_cost": [costs.get(run["run_id"]) for run in runs],
-        "judge_count": _each(ensembles, "judge_count"),
         "judged": [bool(ensemble.get("judged")) for ensemble in ensembles],
         **{name: _each(means, name) for name in scheme.columns},
-        "composite_std": [(ensemble.get("std_scores") or {}).get("composite") for ensemble in ensembles],
-        "composite_low": [interval[0] if interval else None for interval in limits],
-        "composite_high": [interval[1] if interval else None for interval in limits],
-        "zeros": _each(ensembles, "zeros"),
+        "composite_low": [low for low, _ in limits],
+        "composite_high": [high for _, high in limits],
     }
 
 
@@ -164,12 +154,12 @@ def judgements_frame(
 ) -> pd.DataFrame:
     """Return one row a judgement of the given runs under one rubric."""
     query = {"rubric_hash": rubric_hash, **(where or {})}
-    unread = [name for name in _NOT_OF_JUDGEMENT if counting_only or name != "updated_at"]
+    unread = [name for name in FIELDS["not_of_judgement"] if counting_only or name != "updated_at"]
     counting = ("run_id", "judge_calls", "judged_blob_id", "output_blob_id")
-    of_run = runs.loc[~runs["excluded"]].sort_values(_ORDER).set_index("run_id")[list(COLUMNS_OF_RUN)]
+    of_run = runs.loc[~runs["excluded"]].sort_values(_ORDER).set_index("run_id")[COLUMNS_OF_RUN]
     types = types_of("judgements", scheme)
 
-    def columns(ids: Sequence[str]) -> dict[str, Any]:
+    def columns(ids: Sequence[str]) -> Document:
         judgements = judgements_of(store, ids, unread, query=query)
         judged = store.find_by(Run, "run_id", ids, only=counting)
         calls = {run["run_id"]: run.get("judge_calls") or {} for run in judged if is_current(run)}
@@ -190,7 +180,7 @@ def _label(judgement: Fields) -> str:
     return judge_label(judgement["judge"], judgement.get("judge_repeat") or 0)
 
 
-def _judgement_columns(judgements: _Documents, of_run: pd.DataFrame, scheme: Scheme) -> dict[str, Any]:
+def _judgement_columns(judgements: _Documents, of_run: pd.DataFrame, scheme: Scheme) -> Document:
     scores = [judgement.get("scores") or {} for judgement in judgements]
     expected = [judgement.get("expected") or {} for judgement in judgements]
     masses = [(judgement.get("expected_mass") or {}).values() for judgement in judgements]
@@ -221,7 +211,7 @@ def joined_frame(runs: pd.DataFrame, judgements: pd.DataFrame) -> pd.DataFrame:
     """Return runs with their judgements; a column of both is the judgement's, and the run's is ``run_...``."""
     shared = [name for name in judgements if name in runs and name not in ("run_id", *COLUMNS_OF_RUN)]
     of_run = runs.rename(columns={name: f"run_{name}" for name in shared})
-    return of_run.merge(judgements.drop(columns=list(COLUMNS_OF_RUN)), on="run_id", how="left")
+    return of_run.merge(judgements.drop(columns=COLUMNS_OF_RUN), on="run_id", how="left")
 
 
 def _newest(judgements: _Documents) -> list[Fields]:
@@ -234,7 +224,7 @@ def dimensions_frame(judgements: pd.DataFrame, scheme: Scheme = SEED_SCHEME) -> 
     keys = [*_WHERE, "judge", "judge_repeat"]
     ordered = judgements.sort_values(keys)
     repeated = ordered.loc[ordered.index.repeat(len(scheme.names)), keys]
-    columns: dict[str, Any] = {
+    columns: Document = {
         **{name: repeated[name] for name in keys},
         "dimension": [*scheme.names] * len(ordered),
         "score": ordered[list(scheme.names)].to_numpy().ravel(),
@@ -263,7 +253,7 @@ def judge_means(judgements: pd.DataFrame, dimensions: Sequence[str] = DIMENSIONS
 def elements_frame(store: Store, runs: pd.DataFrame, digest: str) -> pd.DataFrame:
     """Return one row a run and judge that looked for the required elements of its base, under one instrument."""
     counting = runs[~runs["excluded"]]
-    of_run: dict[str, Any] = {row["run_id"]: row for row in counting[list(_WHERE)].to_dict("records")}
+    of_run: Document = {row["run_id"]: row for row in counting[_WHERE].to_dict("records")}
     judgements = store.find_by(Annotation, "run_id", of_run, query={"rubric_hash": digest})
     rows = []
     for judgement in _newest(judgements):
@@ -301,6 +291,10 @@ def _each(documents: _Documents, name: str) -> list[Any]:
     return [document.get(name) for document in documents]
 
 
+def _parts(documents: _Documents, name: str) -> list[Fields]:
+    return [document.get(name) or {} for document in documents]
+
+
 def _judge_costs(store: Store, match: Fields) -> dict[str, float]:
     costs: dict[str, list[float]] = defaultdict(list)
     paid = {**match, "kind": JUDGEMENT, "aud_cost": {"$ne": None}}
@@ -313,13 +307,11 @@ def prompts_frame(prompts: Iterable[Prompt], prompt_ids: Container[str]) -> pd.D
     """Return one row a prompt, columns and dtypes as in ``prompts``; ``tokens`` counts those of o200k_base."""
     rows = [
         {
+            **vars(prompt),
             "test_item": prompt.base,
-            "prompt_id": prompt.prompt_id,
-            "text": prompt.text,
             "scenario": prompt.scenario or None,
             "length_bin": prompt.length_bin or None,
-            "length_arm": prompt.metadata.get("length_arm"),
-            "reference": prompt.metadata.get("reference"),
+            **{name: prompt.metadata.get(name) for name in ("length_arm", "reference")},
             "tokens": prompt.token_count,
         }
         for prompt in prompts
@@ -358,8 +350,8 @@ def human_frame(
     rows = []
     for rating in newest.values():
         judgement = rating.judgement()
-        run, fields = of_run[rating.run_id], (*_OF_RATING, *_OF_JUDGEMENT)
-        row = {name: getattr(rating if name in _OF_RATING else judgement, name) for name in fields}
+        run, fields = of_run[rating.run_id], FIELDS["of_rating"] + FIELDS["of_rated_judgement"]
+        row = {name: getattr(rating if name in FIELDS["of_rating"] else judgement, name) for name in fields}
         row |= {name: run[name] for name in _WHERE}
         rows.append({**row, "failure": judgement.reason, **(judgement.scores or {})})
     frame = typed(rows, types_of("human", scheme))
@@ -374,14 +366,14 @@ def history_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.Data
     """
     blobs = {run_id: run["output_blob_id"] for run_id, run in _rateable(runs).items()}
     newest = newest_ratings(store, blobs, rubric_hash)
-    rows: list[dict[str, Any]] = []
+    rows: list[Document] = []
     for rating in all_ratings(store, runs["run_id"], rubric_hash):
         current = newest.get((rating.rater, rating.run_id))
         counts = current is not None and current.version == rating.version
-        fields = {name: getattr(rating, name, None) for name in _HISTORY}
+        fields = {name: getattr(rating, name, None) for name in FIELDS["history"]}
         scores = rating.scores.items() or [(None, None)]
         rows += [{**fields, "counts": counts, "dimension": name, "score": score} for name, score in scores]
-    return typed(rows, _HISTORY)
+    return typed(rows, FIELDS["history"])
 
 
 def ratings_with_people(judgements: pd.DataFrame, human: pd.DataFrame) -> pd.DataFrame:
@@ -391,7 +383,7 @@ def ratings_with_people(judgements: pd.DataFrame, human: pd.DataFrame) -> pd.Dat
     return pd.concat([ratings_frame(judgements, scores), _melted(people, _RATED, scores)], ignore_index=True)
 
 
-def _rateable(runs: pd.DataFrame) -> dict[str, dict[str, Any]]:
+def _rateable(runs: pd.DataFrame) -> dict[str, Document]:
     counting = runs[~runs["excluded"] & runs["output_blob_id"].notna() & (runs["status"] == "succeeded")]
-    records: list[dict[str, Any]] = counting.to_dict("records")  # type: ignore[assignment]
+    records: list[Document] = counting.to_dict("records")  # type: ignore[assignment]
     return {row["run_id"]: row for row in records}

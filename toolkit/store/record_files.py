@@ -6,40 +6,30 @@ records that are new or gone.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import mongoengine as me
 from bson import json_util
 
-from toolkit.files.digests import sha256_hex
 from toolkit.files.reading import parsed
 from toolkit.files.writing import opened_atomically
 from toolkit.store import documents
 from toolkit.store.connection import Store, windows
+from toolkit.store.documents import Kind
 from toolkit.store.writer import JSON, Document
 
 RECORD_SUMS = "record_sums.jsonl"
 LONGEST = 1 << 27  # bytes of a line: a document of 16 MB may be six times as much in JSON
 _ID = ("_id",)
-KEYS: Mapping[type[me.Document], tuple[str, ...]] = {
-    documents.Prompt: ("prompt_id", "dataset_version"),
-    documents.OutputBlob: ("blob_id",),
-    documents.Call: _ID,
-    documents.Run: ("run_id",),
-    documents.Annotation: ("run_id", "judge", "call_id", "context"),
-    documents.Rubric: _ID,
-    documents.HumanRating: _ID,
-    documents.RatingRound: _ID,
-    documents.Settlement: _ID,
-    documents.Decision: _ID,
-    documents.Anchor: _ID,
+KEYS: Mapping[Kind, tuple[str, ...]] = {
+    getattr(documents, name): tuple(key) for name, key in documents.TABLES["records"].items()
 }
 """The documents that are records of a study, and what names each: the others are of the processes of one machine."""
 
 
-def record_file(folder: Path, kind: type[me.Document]) -> Path:
+def record_file(folder: Path, kind: Kind) -> Path:
     """Return the file of the records of a kind."""
     return folder / f"{kind._meta['collection']}.jsonl"
 
@@ -54,7 +44,7 @@ def write_records(store: Store, study: str, folder: Path, call_ids: Iterable[str
     rated = ("rubric_hash", "blob_id")
     annotations = store.find_by(documents.Annotation, "run_id", run_ids, only=rated)
     ratings = store.find_where(documents.HumanRating, query, only=rated)
-    named: dict[type[me.Document], set[str | None]] = {
+    named: dict[Kind, set[str | None]] = {
         documents.Prompt: {run["prompt_id"] for run in runs},
         documents.OutputBlob: {
             record.get("output_blob_id", record.get("blob_id")) for record in (*runs, *ratings)
@@ -68,35 +58,29 @@ def write_records(store: Store, study: str, folder: Path, call_ids: Iterable[str
     files = [record_file(folder, kind) for kind in KEYS]
     with opened_atomically(folder / RECORD_SUMS) as sums:
         for (kind, key), path in zip(KEYS.items(), files, strict=True):
+            among = {"dataset_version": {"$in": versions}} if kind is documents.Prompt else None
+            names = windows(sorted(filter(None, named.get(kind, ()))))
+            portions = (store.find_by(kind, key[0], some, query=among) for some in names)
             with opened_atomically(path) as stream:
-                if kind in named:
-                    for names in windows(sorted(filter(None, named[kind]))):
-                        among = {"dataset_version": {"$in": versions}} if kind is documents.Prompt else None
-                        _write(stream, sums, path.stem, key, store.find_by(kind, key[0], names, query=among))
-                else:
-                    _write(stream, sums, path.stem, key, store.find_where(kind, query))
+                for records in portions if kind in named else [store.find_where(kind, query)]:
+                    for record in sorted(records, key=itemgetter(*key)):
+                        if key != _ID:
+                            del record["_id"]  # given by one store
+                        stream.write(_text(record) + b"\n")
+                        line = [path.stem, [record[part] for part in key], _sums(record)]
+                        sums.write(json.dumps(line, sort_keys=True).encode() + b"\n")
     return [*files, folder / RECORD_SUMS]
 
 
-def _write(
-    stream: IO[bytes], sums: IO[bytes], name: str, key: tuple[str, ...], records: list[Document]
-) -> None:
-    for record in sorted(records, key=itemgetter(*key)):
-        if key != _ID:
-            del record["_id"]  # given by one store
-        stream.write(json_util.dumps(record, json_options=JSON, sort_keys=True).encode() + b"\n")
-        line = [name, [record[part] for part in key], _sums(record)]
-        sums.write(json.dumps(line, sort_keys=True).encode() + b"\n")
+def _text(value: Any) -> bytes:
+    return json_util.dumps(value, json_options=JSON, sort_keys=True).encode()
 
 
-def _sums(record: Mapping[str, Any]) -> dict[str, str]:
-    texts = (
-        (name, json_util.dumps(value, json_options=JSON, sort_keys=True)) for name, value in record.items()
-    )
-    return {name: sha256_hex(text)[:16] for name, text in texts}
+def _sums(record: Document) -> dict[str, str]:
+    return {name: sha256(_text(value)).hexdigest()[:16] for name, value in record.items()}
 
 
-def read_records(folder: Path, kind: type[me.Document]) -> Iterator[tuple[int, Document | None]]:
+def read_records(folder: Path, kind: Kind) -> Iterator[tuple[int, Document | None]]:
     """Yield the number of each line of a file and its record, ``None`` where it holds none."""
     with record_file(folder, kind).open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(LONGEST), b""), 1):

@@ -21,19 +21,10 @@ from toolkit.store import documents
 from toolkit.store.connection import CHUNK, Store, windows
 from toolkit.store.writer import TOUCH, Document, Fields, Record, utc_now
 
-_OPTIONAL = (
-    "failure", "prompt_length_bin", "tokens", "economics", "output_blob_id", "finish_reason", "attempts", "defect",
-    "reply_policy", "reasoning_effort", "reasoning_tokens",
-)  # fmt: skip
-"""Fields that a run may lack."""
 _JUDGEMENT_FIELDS = tuple(
     field.name for field in fields(Judgement) if field.name not in ("rubric_digest", "interrupted")
 )
 MOMENTS = ("created_at", "updated_at")
-_RUN_FIELDS = (
-    "study", "call_id", "run_id", "prompt_id", "model", "repeat", "status", "failure", "output_blob_id", "defect",
-    "reply_policy", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "finish_reason", "tokens.output",
-)  # fmt: skip
 
 
 def run_records(
@@ -116,7 +107,8 @@ def _record(collection: str, key: Fields, content: Fields, **insert: Any) -> Rec
     """Return a record as `toolkit.store.documents` describes it; ``insert`` is written with a new document only."""
     # Built by hand: a document class takes four times as long, and there are many thousands. A test compares
     # each kind of record with its class.
-    absent = [name for name in _OPTIONAL if content.get(name) is None] if collection == "runs" else []
+    may_lack = documents.FIELDS["may_lack"] if collection == "runs" else ()
+    absent = [name for name in may_lack if content.get(name) is None]
     present = {name: value for name, value in content.items() if name not in absent}
     now = utc_now()
     # Only these fields are set: an evaluation that another process wrote meanwhile stays. Absent optional fields are
@@ -155,7 +147,7 @@ def run_documents(
     store: Store, study: str, call_ids: Collection[str], *, leave_out: str = ""
 ) -> Iterator[Document]:
     """Yield the raw runs of a study that the given calls answer, with the fields that say how they stand."""
-    fields = [name for name in _RUN_FIELDS if name != leave_out]
+    fields = [name for name in documents.FIELDS["of_stored_run"] if name != leave_out]
     if len(call_ids) <= CHUNK:
         rows: Iterable[Document] = store.find_by(documents.Run, "call_id", call_ids, only=fields)
     else:  # one cursor over all of them: each part of a list of ids would read the collection again
