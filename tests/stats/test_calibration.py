@@ -51,8 +51,7 @@ def test_each_part_is_that_of_its_function():
     r = clustered_pearson("r", rated["composite_strict"], rated["rating"], list(rated["base"]))
     assert [x.estimate for x in found.agreement[:2]] == pytest.approx([kappa.estimate, r.estimate])
     assert [x.low for x in found.agreement[:2]] == pytest.approx([kappa.low, r.low])
-    *pairs, _ = found.agreement
-    assert [x.name for x in pairs[::2]] == [
+    assert [x.name for x in found.agreement[::2]] == [
         f"weighted kappa (quadratic) of {who} and people" for who in ("ensemble", *JUDGES)
     ]
     assert "calibrated mean of composite_strict, all" in found.sentence()
