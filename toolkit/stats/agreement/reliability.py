@@ -4,6 +4,7 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -109,16 +110,22 @@ def reliability(ratings: pd.DataFrame, repeats: pd.DataFrame | None = None) -> R
     keys = sorted(by_dimension, key=lambda name: (order.get(str(name), len(order)), str(name)))
     matrices = {str(key): intraclass.rating_matrix(by_dimension[key], targets, judges) for key in keys}
     icc = {key: intraclass.icc_estimates(matrix) for key, matrix in matrices.items()}
+    kinds = {
+        "alpha_over_judges": coefficients.alpha_over_judges,
+        "pearson": coefficients.pearson_between_judges,
+        "krippendorff": coefficients.alpha_of_matrix,
+        "leniency": judge_leniency,
+        "effective": _effective,
+    }
+    by_key: dict[str, Any] = {
+        kind: {key: of(matrix) for key, matrix in matrices.items()} for kind, of in kinds.items()
+    }
     return Reliability(
         "reliability",
         icc={key: forms[: len(intraclass.FORMS)] for key, forms in icc.items()},
         icc_these_judges={key: forms[len(intraclass.FORMS) :] for key, forms in icc.items()},
-        alpha_over_judges={key: coefficients.alpha_over_judges(matrix) for key, matrix in matrices.items()},
+        **by_key,
         alpha_over_dimensions=coefficients.alpha_over_dimensions(checked) if "dimension" in checked else None,
-        pearson={key: coefficients.pearson_between_judges(matrix) for key, matrix in matrices.items()},
-        krippendorff={key: coefficients.alpha_of_matrix(matrix) for key, matrix in matrices.items()},
-        leniency={key: judge_leniency(matrix) for key, matrix in matrices.items()},
-        effective={key: _effective(matrix) for key, matrix in matrices.items()},
         notes=_notes(
             matrices, is_clustered=any(len(forms) > len(intraclass.FORMS) for forms in icc.values())
         ),
@@ -345,8 +352,7 @@ def _judge_retest(rows: pd.DataFrame) -> tuple[Estimate, Estimate, Estimate]:
         sd = with_jackknife(sd, scale * np.sqrt(jackknife_values[0]), np.log, np.exp)
     icc, sd = (replace(estimate, note=note).with_note(estimate.note) for estimate in (icc, sd))
     factor = 1.959963984540054 * math.sqrt(2)
-    middle, low, high = (None if end is None else factor * end for end in (sd.estimate, sd.low, sd.high))
-    return icc, sd, replace(sd, name=_DETECTABLE, estimate=middle, low=low, high=high)
+    return icc, sd, replace(sd.mapped(lambda end: factor * end), name=_DETECTABLE)
 
 
 def _icc(empty: Estimate, total: _Squares, jackknife_values: _Squares) -> Estimate:
@@ -473,7 +479,7 @@ def compare_judges(
             for statistic, estimate in of_judge.items()
             if estimate is not None
         ]
-    return Result("compare_judges", estimates=tuple(estimates))
+    return Result("compare_judges", estimates=estimates)
 
 
 SHARE = "share of required elements"
@@ -547,4 +553,4 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> Result:
         r = coefficients.clustered_pearson(f"r of {pair}", complete["share"], scores, bases, missing=missing)
         rubric.append(replace(r, statistic="r", facets={"pair": pair}))
     alpha = coefficients.krippendorff_alpha(wide.to_numpy(float), clusters)
-    return Result("required_elements", shares=tuple(shares), alpha=alpha, rubric=tuple(rubric))
+    return Result("required_elements", shares=shares, alpha=alpha, rubric=rubric)

@@ -8,7 +8,6 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.coefficients import clustered_pearson, weighted_kappa
@@ -17,7 +16,7 @@ from toolkit.stats.agreement.reliability import effective_judges
 from toolkit.stats.inference import run_table
 from toolkit.stats.inference.clusters import complete_rows, over_clusters
 from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife, sums_by, total_and_jackknife
-from toolkit.stats.inference.means import clustered_slope, mean_estimate, mean_on_scale
+from toolkit.stats.inference.means import clustered_slope, mean_estimate, mean_on_scale, student
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result, Row
@@ -75,9 +74,9 @@ def calibrate(
         text=_sentence,
         rows=_rows,
         means=means,
-        differences=tuple(differences),
-        agreement=tuple(agreement),
-        notes=tuple(notes),
+        differences=differences,
+        agreement=agreement,
+        notes=notes,
     )
 
 
@@ -410,12 +409,11 @@ def prediction_powered_contrasts(
             calibrated = calibrated.no_interval(reason)
         else:
             degrees = min(degrees, bases_rated - 1.0)
-            half = error * float(special.stdtrit(degrees, (1 + empty.confidence) / 2))
-            p_value = 2 * float(special.stdtr(degrees, -abs(estimate) / error))
+            low, high, p_value = student(estimate, error, degrees)
             few = f"{bases_rated} rated bases: coverage of the interval is verified from {VERIFIED} on"
             more = {"degrees": degrees, "note": few if bases_rated < VERIFIED else ""}
             more |= {} if second is None else {"p_value": p_value}
-            calibrated = empty.with_value(estimate, estimate - half, estimate + half, **more)
+            calibrated = empty.with_value(estimate, low, high, **more)
         people, judges = _alone(people, rated, "people", sides), _alone(judges, part, "judges", sides)
         results.append(calibrated_mean(calibrated, people, judges, fit[3]))
     return results

@@ -126,14 +126,14 @@ def compare_lengths(
     sizes, corrected_sizes = (tuple(effect_size(kind, *gain) for gain in gains) for kind in EFFECTS)
     return Result(
         "length",
-        per_bin=tuple(bin_mean(name, runs, unit) for name in LENGTH_BINS),
+        per_bin=[bin_mean(name, runs, unit) for name in LENGTH_BINS],
         contrasts=_tested(contrasts, primary),
         by_model=_by_model(cells, unit, scale),
         effect_sizes=sizes,
         corrected_effect_sizes=corrected_sizes,
         anova=_omnibus(cells, runs["unit"].nunique()) if omnibus else None,
         equivalence=equivalences(gains, margin, unit, scale),
-        notes=tuple(notes),
+        notes=notes,
     )
 
 
@@ -373,4 +373,4 @@ def dimension_profile(runs: pd.DataFrame, dimensions: tuple[str, ...] = DIMENSIO
         facets = mean.facets
         return facets["model"], bins.index(facets["length_bin"]), dimensions.index(facets["dimension"])
 
-    return Result("dimension_profile", means=tuple(sorted(means, key=place)))
+    return Result("dimension_profile", means=sorted(means, key=place))
