@@ -111,7 +111,6 @@ def reliability(ratings: pd.DataFrame, repeats: pd.DataFrame | None = None) -> R
     matrices = {str(key): intraclass.rating_matrix(by_dimension[key], targets, judges) for key in keys}
     icc = {key: intraclass.icc_estimates(matrix) for key, matrix in matrices.items()}
     kinds = {
-        "alpha_over_judges": coefficients.alpha_over_judges,
         "pearson": coefficients.pearson_between_judges,
         "krippendorff": coefficients.alpha_of_matrix,
         "leniency": judge_leniency,
@@ -124,8 +123,9 @@ def reliability(ratings: pd.DataFrame, repeats: pd.DataFrame | None = None) -> R
         "reliability",
         icc={key: forms[: len(intraclass.FORMS)] for key, forms in icc.items()},
         icc_these_judges={key: forms[len(intraclass.FORMS) :] for key, forms in icc.items()},
-        **by_key,
+        alpha_over_judges={key: coefficients.alpha_over_judges(matrix) for key, matrix in matrices.items()},
         alpha_over_dimensions=coefficients.alpha_over_dimensions(checked) if "dimension" in checked else None,
+        **by_key,
         notes=_notes(
             matrices, is_clustered=any(len(forms) > len(intraclass.FORMS) for forms in icc.values())
         ),

@@ -368,9 +368,5 @@ def dimension_profile(runs: pd.DataFrame, dimensions: tuple[str, ...] = DIMENSIO
             facets = {"model": str(model), "length_bin": str(length_bin), "dimension": dimension}
             means.append(replace(mean, facets=facets))
     bins = run_table.in_order(mean.facets["length_bin"] for mean in means)
-
-    def place(mean: Estimate) -> tuple[str, int, int]:
-        facets = mean.facets
-        return facets["model"], bins.index(facets["length_bin"]), dimensions.index(facets["dimension"])
-
-    return Result("dimension_profile", means=sorted(means, key=place))
+    means.sort(key=lambda mean: (mean.facets["model"], bins.index(mean.facets["length_bin"])))
+    return Result("dimension_profile", means=means)
