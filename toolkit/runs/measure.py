@@ -230,14 +230,8 @@ async def measure(
     """Measure every item, aggregate over items for each model, and say where the study stands."""
     succeeded = judged = judgements_failed = to_judge = 0
     failures, excluded, as_before, unread = (Counter[str]() for _ in range(4))
-    results: list[tuple[str, Result]] = []
     measured: list[MeasuredTestItem] = []
-    model = None
-    async for name, annotated, stored in annotated_windows(plan, runs, store):
-        if name != model and model is not None:
-            results += [(model, result) for result in results_of_model(plan.test, measured)]
-            measured = []
-        model = name
+    async for _, annotated, stored in annotated_windows(plan, runs, store):
         measured += measured_items(plan.test, annotated)
         labels = (label for item in annotated for row in item.found.annotations.values() for label in row)
         failed = [label for label in labels if plan.scored and label is not None and label.failed]
@@ -253,8 +247,7 @@ async def measure(
             excluded.update([run.excluded] if run.excluded else [])
             judged += run.judged and not run.excluded
             to_judge += plan.scored and not run.excluded and run.ensemble_key is None
-    if model is not None:
-        results += [(model, result) for result in results_of_model(plan.test, measured)]
+    results = results_of(plan.test, measured)
     stages = stage_counts(plan, store)
     for counts in stages.values():
         unread.update(counts["unread"])
@@ -271,7 +264,7 @@ async def measure(
         budget=str(reached) if reached else None,
         answered_by_others=answered_by_others(store, plan.study.name),
         # Of replies that are only compared there is no score to aggregate.
-        results=tuple(results) if plan.scored or judged or not plan.compared else (),
+        results=results if plan.scored or judged or not plan.compared else (),
         failed_before=+as_before,
         not_begun=len(plan.runs) - len(runs),
         to_judge=to_judge,

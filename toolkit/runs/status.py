@@ -165,6 +165,7 @@ def study_status(plan: Plan, store: Store) -> Document:
     per_minute = ended.per_minute()
     calls_left = tally.runs[None] + planned - judged + sum(counts["missing"] for counts in stages.values())
     calls_left -= failed * len(plan.judges) if plan.scored else 0  # what failed is left to the next execution
+    optional = {"stages": stages, "shared": shared_replies(plan, store), "waiting": waiting_work(plan, store)}
     return {
         "study": name,
         "done": succeeded,
@@ -194,9 +195,7 @@ def study_status(plan: Plan, store: Store) -> Document:
         "unsure_calls": len(unsure),
         "settled": [
             {
-                "billed": settlement["billed"],
-                "note": settlement["note"],
-                "aud": settlement["aud"],
+                **{part: settlement[part] for part in ("billed", "note", "aud")},
                 "at": settlement["at"].isoformat(),
                 "calls": len(settlement["calls"]),
             }
@@ -216,9 +215,7 @@ def study_status(plan: Plan, store: Store) -> Document:
         "judgement_failures": dict(unscored),
         "answered_by_others": other_models(ended.pairs),
         "output": str(plan.output),
-        **({"stages": stages} if stages else {}),
-        **({"shared": shared} if (shared := shared_replies(plan, store)) else {}),
-        **({"waiting": waiting} if (waiting := waiting_work(plan, store)) else {}),
+        **{name: value for name, value in optional.items() if value},
     }
 
 

@@ -173,6 +173,12 @@ class Estimate:
         """Return the result with its number, the ends of its interval, and other fields."""
         return replace(self, estimate=estimate, low=low, high=high, **more)
 
+    def mapped(self, change: Callable[[float], float]) -> Self:
+        """Return the result with its number and both ends changed alike."""
+        numbers = self.estimate, self.low, self.high
+        estimate, low, high = (x if x is None else change(x) for x in numbers)
+        return replace(self, estimate=estimate, low=low, high=high)
+
     def with_note(self, *notes: str) -> Self:
         """Return the result with more notes after its own."""
         return replace(self, note=_joined(self.note, *notes))
@@ -261,7 +267,10 @@ class Result:
         **values: Any,
     ) -> None:
         """Take the parts, notes and facts."""
-        self.analysis, self.values = analysis, values
+        self.analysis = analysis
+        self.values: dict[str, Any] = {
+            name: tuple(v) if isinstance(v, list) else v for name, v in values.items()
+        }
         self._text, self._rows = text, rows
 
     def __getattr__(self, name: str) -> Any:
@@ -441,7 +450,7 @@ def _walk(result: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...],
     if isinstance(result, Estimate):
         yield path, result
     elif isinstance(result, Result) or (is_dataclass(result) and not isinstance(result, type)):
-        for name, value in _parts_of(result).items():
+        for name, value in (result.values if isinstance(result, Result) else vars(result)).items():
             part = name.replace("_", " ")
             again = part in ("result", "results", *path[-1:])
             yield from _walk(value, path if again else (*path, part))
@@ -452,12 +461,6 @@ def _walk(result: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...],
     elif isinstance(result, tuple | list):
         for value in result:
             yield from _walk(value, path)
-
-
-def _parts_of(result: Any) -> Mapping[str, Any]:
-    if isinstance(result, Result):
-        return result.values
-    return {field.name: getattr(result, field.name) for field in fields(result)}
 
 
 def _parts(key: Any) -> tuple[Any, ...]:

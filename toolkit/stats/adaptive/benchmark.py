@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -83,7 +84,6 @@ class _Trial:
     bases: np.ndarray
     half: np.ndarray
     fits: list[sequential.Fit]
-    bound: float
 
 
 def _trial(
@@ -109,7 +109,7 @@ def _trial(
             bases.append(len(sample))
             half.append(sequential.widest_half(error, degrees, bound))
             fits.append(fitted)
-    return _Trial(np.array(cost), np.array(bases), np.array(half), fits, bound)
+    return _Trial(np.array(cost), np.array(bases), np.array(half), fits)
 
 
 def trials_summary(
@@ -131,13 +131,11 @@ def trials_summary(
         if not rows:  # the budget is the median cost of the baseline, which runs again with it
             budget = float(np.median([run.cost[run.half * 2 <= target][0] for run in runs]))
             runs = [_trial(bank, values, design, seed, target, budget) for bank, values, seed in banks]
-        rows += [
-            {"design": design.name, "seed": seed} | _row(run, values, target, budget)
-            for run, (_, values, seed) in zip(runs, banks, strict=True)
-        ]
-        for run, (*_, seed) in zip(runs, banks, strict=True):
+        for run, (_, values, seed) in zip(runs, banks, strict=True):
+            label: dict[str, Any] = {"design": design.name, "seed": seed}
+            rows.append(label | _row(run, values, target, budget))
             curve = pd.DataFrame({"bases": run.bases, "cost": run.cost, "width": 2 * run.half})
-            curves.append(curve.assign(design=design.name, seed=seed))
+            curves.append(curve.assign(**label))
     frame = pd.DataFrame(rows)
     first = designs[0].name
     results = {design.name: _estimates(frame, design.name, first, budget, unit) for design in designs}
@@ -162,13 +160,14 @@ def _row(run: _Trial, values: np.ndarray, target: float, budget: float) -> dict[
     first, second = np.triu_indices(len(truth), 1)
     at_width = int(np.argmax(2 * run.half <= target))
     inside = []
+    bound = sequential.boundary(sequential.LOOKS)
     information = np.minimum(target / (2 * np.maximum(run.half, 1e-150)), 1.0) ** 2
     # The four looks: the first round at which 1/4, 2/4, 3/4 and all of the information is there.
     for look in np.unique(
         [np.argmax(information >= k / sequential.LOOKS - ROUNDING) for k in range(1, sequential.LOOKS + 1)]
     ):
         estimate, error, degrees = run.fits[look].pairs()
-        half, _ = sequential.half_widths(error, degrees, run.bound, target, float(run.half[look]))
+        half, _ = sequential.half_widths(error, degrees, bound, target, float(run.half[look]))
         inside.append(np.abs(estimate - (truth[first] - truth[second])) <= half + 1e-12)
     covered = inside[-1]
     at_budget = max(int(np.searchsorted(run.cost, budget * (1 + 1e-12), side="right")) - 1, 0)
@@ -280,7 +279,7 @@ def sample_taxonomy(
     note = f"{mean}; one-sided, {PERMUTATIONS} drawn"
     name = "Jensen-Shannon divergence to the bank"
     divergence = Estimate(name, observed, unit="nats", n=n, p_value=p_value, note=note)
-    return Result("taxonomy", coverage=tuple(coverage), divergence=divergence)
+    return Result("taxonomy", coverage=coverage, divergence=divergence)
 
 
 def _jensen_shannon(counts: np.ndarray, bank: np.ndarray) -> np.ndarray:

@@ -128,7 +128,7 @@ def judge_drift(then: pd.DataFrame, now: pd.DataFrame, *, composite: str = SCORE
         for (judge, dimension), rows in pairs.groupby(["judge", "dimension"], sort=False, observed=True)
     ]
     corrected = _corrected(drifts, [drift.dimension == composite for drift in drifts], "judges")
-    return JudgeDrift("judge_drift", drifts=tuple(corrected), composite=composite)
+    return JudgeDrift("judge_drift", drifts=corrected, composite=composite)
 
 
 def _corrected(results: Sequence[Result], is_tested: Sequence[bool], over: str) -> list[Result]:
@@ -259,7 +259,7 @@ def probe_shifts(pairs: pd.DataFrame, threshold: float | None = None) -> ProbeSh
             if (rows["kind"] == kind).any()
         ]
         shifts += _corrected(judge_shifts, [shift.kind != CONTROL for shift in judge_shifts], "kinds")
-    return ProbeShifts("probe_shifts", shifts=tuple(shifts))
+    return ProbeShifts("probe_shifts", shifts=shifts)
 
 
 def _probe_shift(

@@ -259,8 +259,7 @@ def _judge_retest(rows: pd.DataFrame) -> tuple[Estimate, Estimate, Estimate]:
         sd = with_jackknife(sd, scale * np.sqrt(jackknife_values[0]), np.log, np.exp)
     icc, sd = (replace(estimate, note=note).with_note(estimate.note) for estimate in (icc, sd))
     factor = 1.959963984540054 * math.sqrt(2)
-    middle, low, high = (None if end is None else factor * end for end in (sd.estimate, sd.low, sd.high))
-    return icc, sd, replace(sd, name=_DETECTABLE, estimate=middle, low=low, high=high)
+    return icc, sd, replace(sd.mapped(lambda end: factor * end), name=_DETECTABLE)
 
 
 def _icc(empty: Estimate, total: _Squares, jackknife_values: _Squares) -> Estimate:
@@ -387,7 +386,7 @@ def compare_judges(
             for statistic, estimate in of_judge.items()
             if estimate is not None
         ]
-    return Result("compare_judges", estimates=tuple(estimates))
+    return Result("compare_judges", estimates=estimates)
 
 
 SHARE = "share of required elements"
@@ -461,4 +460,4 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> Result:
         r = coefficients.clustered_pearson(f"r of {pair}", complete["share"], scores, bases, missing=missing)
         rubric.append(replace(r, statistic="r", facets={"pair": pair}))
     alpha = coefficients.krippendorff_alpha(wide.to_numpy(float), clusters)
-    return Result("required_elements", shares=tuple(shares), alpha=alpha, rubric=tuple(rubric))
+    return Result("required_elements", shares=shares, alpha=alpha, rubric=rubric)

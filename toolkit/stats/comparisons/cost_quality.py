@@ -125,7 +125,7 @@ def pareto(
     return Pareto(
         "pareto",
         text=_front_sentence,
-        points=tuple(points),
+        points=points,
         resamples=resamples,
         seed=seed,
         notes=notes,

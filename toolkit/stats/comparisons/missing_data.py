@@ -163,45 +163,31 @@ def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> 
         raise InputError(
             f"ceiling: {score} {first:g} is no score from {low:g} to {high:g}; correct or empty it"
         )
-    bases = scores["unit"].astype(str).to_numpy()
-    groups: dict[str, tuple[dict[str, str], np.ndarray]] = {
-        "all": ({"group": "all"}, np.ones(len(values), dtype=bool))
-    }
-    for column in run_table.grouping_columns(scores, ("length_bin", "model", "judge")):
-        names = scores[column].astype("object").to_numpy()
-        groups |= {
-            f"{column} {name}": ({column: str(name)}, names == name) for name in run_table.in_order(names)
-        }
-    ends = {
-        f"{score} at the ceiling ({high:g})": values >= high - _EQUAL,
-        f"{score} at the floor ({low:g})": values <= low + _EQUAL,
-    }
-    labels = list(bases[~missing])
-    likenesses = {end: intracluster_correlation(hits[~missing], labels) for end, hits in ends.items()}
-
-    def at_end(end: str, group: str) -> Estimate:
-        facets, member = groups[group]
-        scored, unscored = member & ~missing, int((member & missing).sum())
-        return share(
-            f"{end}, {group}",
-            list(ends[end][scored]),
-            list(bases[scored]),
-            what="scores",
-            intracluster=likenesses[end],
-            missing=unscored,
-            statistic=end,
-            facets=facets,
-        )
-
-    top, bottom = ends
-    shares = {group: (at_end(top, group), at_end(bottom, group)) for group in groups}
-    warnings = tuple(
-        f"{estimate.estimate:.0%} of {score} are at the {end}, {group}, more than {limit:.0%}: "
-        "means hide differences there."
-        for group, pair in shares.items()
-        for end, estimate in zip((f"ceiling ({high:g})", f"floor ({low:g})"), pair, strict=True)
-        if estimate.estimate is not None and estimate.estimate > limit
-    )
+    bases = scores["unit"].astype(str)[~missing]
+    ends = {f"ceiling ({high:g})": values >= high - _EQUAL, f"floor ({low:g})": values <= low + _EQUAL}
+    likenesses = {end: intracluster_correlation(hits[~missing], list(bases)) for end, hits in ends.items()}
+    shares: dict[str, tuple[Estimate, ...]] = {}
+    warnings = []
+    cases = scores.assign(group="all")
+    for column in ("group", *run_table.grouping_columns(scores, ("length_bin", "model", "judge"))):
+        for name in run_table.in_order(cases[column]):
+            group = "all" if column == "group" else f"{column} {name}"
+            member = cases[column].isin([name]).to_numpy()
+            for end, hits in ends.items():
+                estimate = share(
+                    f"{score} at the {end}, {group}",
+                    list(hits[member & ~missing]),
+                    list(bases[member[~missing]]),
+                    what="scores",
+                    intracluster=likenesses[end],
+                    missing=int((member & missing).sum()),
+                    statistic=f"{score} at the {end}",
+                    facets={column: str(name)},
+                )
+                shares[group] = (*shares.get(group, ()), estimate)
+                if estimate.estimate is not None and estimate.estimate > limit:
+                    lead = f"{estimate.estimate:.0%} of {score} are at the {end}, {group}"
+                    warnings.append(f"{lead}, more than {limit:.0%}: means hide differences there.")
     return Result("ceiling", text=_ceiling_sentence, shares=shares, warnings=warnings, limit=limit)
 
 

@@ -235,15 +235,15 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
     scored = table.dropna(subset=["score"])
     intracluster = proportions.intracluster_correlation(scored["score"], list(scored["unit"]))
     groups = [(str(model), part) for model, part in table.groupby("model", sort=True)]
-    above_chance = (_above_chance(model, part, intracluster) for model, part in groups if "chance" in part)
-    above_majority = (_above_majority(model, part) for model, part in groups if "majority" in part)
+    above_chance = [_above_chance(model, part, intracluster) for model, part in groups if "chance" in part]
+    above_majority = [_above_majority(model, part) for model, part in groups if "majority" in part]
     return Result(
         "accuracy",
         text=_sentence,
-        accuracies=tuple(_accuracy(model, part, intracluster) for model, part in groups),
-        above_chance=tuple(above_chance),
-        above_majority=tuple(above_majority),
-        cost_per_right=tuple(_cost_per_right(model, part) for model, part in groups if "aud_cost" in part),
+        accuracies=[_accuracy(model, part, intracluster) for model, part in groups],
+        above_chance=above_chance,
+        above_majority=above_majority,
+        cost_per_right=[_cost_per_right(model, part) for model, part in groups if "aud_cost" in part],
         missing={model: _reasons(frame.iloc[part.index[part["score"].isna()]]) for model, part in groups},
         notes=(),
     )
@@ -381,7 +381,7 @@ def position_effect(rows: pd.DataFrame) -> Result:
             interval = partial(mean_estimate, nothing="", tested=True)
             tests.append(of_rows(f"{name}, {label}", chosen, "excess", interval, **labels))
         preferences += with_holm(tests, "positions")
-    return Result("position_effect", accuracies=tuple(accuracies), preferences=tuple(preferences), notes=())
+    return Result("position_effect", accuracies=accuracies, preferences=preferences, notes=())
 
 
 @over_clusters
@@ -442,9 +442,7 @@ def label_scores(rows: pd.DataFrame) -> Result:
             by_label.append(_with_ends(label, total[:, number], jackknife_values[:, number]))
     by = ["model", "key", "answer"]
     confusion = rows.dropna(subset=["answer"]).groupby(by, observed=True).size().reset_index(name="answers")
-    return Result(
-        "label_scores", macro=tuple(macro), labels=tuple(by_label), confusion=confusion, notes=tuple(notes)
-    )
+    return Result("label_scores", macro=macro, labels=by_label, confusion=confusion, notes=notes)
 
 
 def _f1(sums: np.ndarray) -> np.ndarray:

@@ -110,7 +110,7 @@ def compare_pairs(votes: pd.DataFrame) -> PairComparison:
     names = sorted({*table["first"], *table["second"]})
     pairs = list(itertools.combinations(names, 2))
     by_pair = {pair: _of_pair(table, *pair) for pair in pairs}
-    rates = tuple(_win_rate(pair, rows) for pair, rows in by_pair.items())
+    rates = [_win_rate(pair, rows) for pair, rows in by_pair.items()]
     fit = _fit(cast, names)
     differences = [_difference(fit, rate) for rate in rates]
     decided = cast[cast["vote"] != "tie"]
@@ -120,10 +120,10 @@ def compare_pairs(votes: pd.DataFrame) -> PairComparison:
         "compare_pairs",
         text=_sentence,
         differences=differences,
-        win_rates=tuple(replace(rate, p_value=None) for rate in rates),
-        models=tuple(_strength(fit, model, cast) for model in names),
+        win_rates=[replace(rate, p_value=None) for rate in rates],
+        models=[_strength(fit, model, cast) for model in names],
         judges=judges,
-        counts=tuple(_counts(rows) for rows in by_pair.values()),
+        counts=[_counts(rows) for rows in by_pair.values()],
         ranks=fit.ranks,
         notes=fit.notes,
     )
@@ -337,12 +337,12 @@ def _strength(fit: _Fit, model: str, cast: pd.DataFrame) -> Estimate:
 
 
 def _jackknifed(empty: Estimate, values: np.ndarray) -> Estimate:
-    estimate, absent = empty.with_value(float(values[0])), "interval or p value"
-    if len(values) - 1 < jackknife.FEWEST_BASES or not np.ptp(values[1:]) > _SPREAD:
-        few = f"{counted(len(values) - 1, 'bases')}, and {jackknife.FEWEST_BASES} are needed"
-        return estimate.no_interval(
-            few if len(values) - 1 < jackknife.FEWEST_BASES else jackknife.NO_SPREAD, absent
-        )
+    estimate, bases = empty.with_value(float(values[0])), len(values) - 1
+    reason = "" if np.ptp(values[1:]) > _SPREAD else jackknife.NO_SPREAD
+    if bases < jackknife.FEWEST_BASES:
+        reason = f"{counted(bases, 'bases')}, and {jackknife.FEWEST_BASES} are needed"
+    if reason:
+        return estimate.no_interval(reason, "interval or p value")
 
     def limits(confidence: float) -> tuple[float, float]:
         low, high, _ = jackknife.jackknife_interval(values[0], values[1:], confidence)

@@ -141,11 +141,9 @@ def _rates(
     precision = rate("precision", [row for row in rows if row[1]])
     # F1 follows from the share that is right among items that are cases or were decided to be.
     jaccard = rate("F1", [row for row in rows if row[0] or row[1]])
-    limits = (jaccard.estimate, jaccard.low, jaccard.high)
-    middle, low, high = (None if end is None else 2 * end / (1 + end) for end in limits)
     reason = jaccard.reason and "no item is a case, and none was decided to be one"
     method, n = f"{jaccard.method} {F1_METHOD}", {**jaccard.n, "items": len(rows)}
-    f1 = replace(jaccard, estimate=middle, low=low, high=high, method=method, n=n, reason=reason)
+    f1 = replace(jaccard.mapped(lambda end: 2 * end / (1 + end)), method=method, n=n, reason=reason)
     n = {"items": len(rows)}
     balanced = Estimate("balanced accuracy" + ending, method=BALANCED_METHOD, unit=UNIT, n=n, missing=missing)
     values = [(side.estimate, side.low, side.high) for side in (sensitivity, specificity)]
@@ -324,7 +322,7 @@ def hallucination_shares(verdicts: pd.DataFrame) -> Result:
             labels: dict[str, Any] = {"missing": len(rows) - len(yes), "statistic": SHARE, "facets": facets}
             name = ", ".join((SHARE, *facets.values()))
             shares.append(proportions.share(name, yes, clusters, what="answers", **labels))
-    return Result("hallucination", shares=tuple(shares), verdicts=verdicts)
+    return Result("hallucination", shares=shares, verdicts=verdicts)
 
 
 MAJORITY = "always the majority"

@@ -106,7 +106,7 @@ def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -
         estimate = empty.with_value(max(raw, 0.0), method=GENERALIZED, note=note)
         if draws is None:
             return estimate.no_interval("the residual mean square is 0")
-        low, high = (max(end, 0.0) for end in interval_of(draws[:, index] * square))
+        low, high = (max(float(end), 0.0) for end in interval_of(draws[:, index] * square))
         return replace(estimate, low=low, high=high)
 
     def named(values: np.ndarray) -> dict[str, float | None]:
@@ -114,13 +114,13 @@ def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -
 
     return VarianceComponents(
         "variance_components",
-        components=tuple(starmap(component, enumerate(names))),
+        components=[*starmap(component, enumerate(names))],
         raw=named(fit.raw * square),
         shares=named(nonnegative / nonnegative.sum()),
         degrees=named(fit.degrees),
         method=method,
         notes=table.notes if fit.problem else (*_notes(table, fit), *cautions),
-        cautions=tuple(cautions),
+        cautions=cautions,
         requested_design=design,
         table=table,
         fit=fit,
@@ -189,10 +189,9 @@ def effect_names(design: Design) -> tuple[str, ...]:
     return (*names[:-1], f"{names[-1]}, residual")
 
 
-def interval_of(draws: np.ndarray) -> tuple[float, float]:
-    """Return the ends of the 95 % interval of draws, at equal tails."""
-    low, high = np.quantile(draws, [0.025, 0.975])
-    return float(low), float(high)
+def interval_of(draws: np.ndarray) -> np.ndarray:
+    """Return both ends of the 95 % interval of draws (axis 0), at equal tails; a draw that is none is left out."""
+    return np.asarray(np.nanquantile(draws, [0.025, 0.975], axis=0))
 
 
 def _notes(table: ComponentsTable, fit: Fit) -> tuple[str, ...]:

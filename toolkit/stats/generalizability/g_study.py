@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -165,7 +165,7 @@ def _estimates(components: VarianceComponents, error_weights: np.ndarray) -> Est
         result = result.with_value(float(point[key]) * factor[unit])
         if draws_of_coefficients is None:
             return result.no_interval(pattern.reason)
-        low, high = interval_of(draws_of_coefficients[key][np.isfinite(draws_of_coefficients[key])])
+        low, high = map(float, interval_of(draws_of_coefficients[key]))
         return replace(result, low=low * factor[unit], high=high * factor[unit])
 
     return tuple(filled(*row) for row in _RESULTS)
@@ -268,7 +268,7 @@ def decision_study(result: Generalizability, target: float = 0.90, *, costs: Cos
         grid = np.array(list(product(*ranges)))
         plans = [designs.cheapest(name, target, grid) for name in (PHI, E_RHO2)]
         curves = designs.curves(ranges)
-    return Result("decision_study", text=_plans_sentence, curves=curves, plans=tuple(plans))
+    return Result("decision_study", text=_plans_sentence, curves=curves, plans=plans)
 
 
 @dataclass(frozen=True)
@@ -287,12 +287,11 @@ class _Designs:
         """Return a coefficient for all counts at once; 0 where nothing varies."""
         return np.nan_to_num(coefficients(self.result.components.fit.raw, self.weights(counts))[coefficient])
 
-    def interval(self, coefficient: str, counts: Mapping[str, ArrayLike]) -> Sequence[np.ndarray | None]:
+    def interval(self, coefficient: str, counts: Mapping[str, ArrayLike]) -> Iterable[np.ndarray | None]:
         draws = self.result.components.draws
         if draws is None:
             return None, None
-        drawn = coefficients(draws, self.weights(counts))[coefficient]
-        return tuple(np.nanquantile(drawn, [0.025, 0.975], axis=0))
+        return interval_of(coefficients(draws, self.weights(counts))[coefficient])
 
     def sizes(self, grid: np.ndarray) -> dict[str, np.ndarray]:
         """Return runs, judgements and AUD of every row of counts; a factor nested in judges takes no new run."""
@@ -421,7 +420,7 @@ def study_generalizability(
     decision = decision_study(result, target, costs=costs)
     notes += result.notes
     return StudyGeneralizability(
-        "generalizability", score=score, result=result, decision=decision, notes=tuple(notes)
+        "generalizability", score=score, result=result, decision=decision, notes=notes
     )
 
 
@@ -453,21 +452,24 @@ def _bases(judgements: pd.DataFrame, score: str, costs: Costs) -> tuple[pd.DataF
     twice = "are there twice, the first of base {base}; keep one per run, judge and time judged"
     need_once(frame, [*keys, *within], f"judgements: {{count}} {twice}")
     notes, bins, times = [], 1, 1
+
+    def cells(by: list[str]) -> Any:
+        return frame.groupby(by, sort=False, observed=True, dropna=False)["score"]
+
     if "judge_repeat" in frame:
         times = int(frame["judge_repeat"].nunique())
         by = [*keys, *(name for name in within if name == "length_bin")]
-        frame = frame.groupby(by, sort=False, observed=True, dropna=False)["score"].mean().reset_index()
+        frame = cells(by).mean().reset_index()
         if times > 1:
             notes.append(f"scores are means over up to {times} times a judge judged a reply")
     if "length_bin" in frame:
         bins = int(frame["length_bin"].nunique())
-        cells = frame.groupby(keys, sort=False, observed=True, dropna=False)["score"]
-        frame = cells.mean().where(cells.count() == bins).reset_index()
+        frame = cells(keys).mean().where(cells(keys).count() == bins).reset_index()
         if bins > 1:
             notes.append(
                 f"scores are means over the {bins} length bins, which are fixed; a mean needs all of them"
             )
     costs = replace(costs, runs_per_cell=bins, judgements_per_run=max(times, 1))
     keys.remove("base")  # bases of one cluster are averaged, so that each cluster counts once
-    frame = frame.groupby(keys, sort=False, observed=True, dropna=False)["score"].mean().reset_index()
+    frame = cells(keys).mean().reset_index()
     return frame.assign(base=frame["unit"]), costs, notes

@@ -4,11 +4,11 @@ import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.coefficients import clustered_pearson, weighted_kappa
@@ -16,7 +16,7 @@ from toolkit.stats.agreement.icc import FORMS, icc_estimates, rating_matrix
 from toolkit.stats.inference import run_table
 from toolkit.stats.inference.clusters import complete_rows, over_clusters
 from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife, sums_by, total_and_jackknife
-from toolkit.stats.inference.means import clustered_slope, mean_estimate, mean_on_scale
+from toolkit.stats.inference.means import clustered_slope, mean_estimate, mean_on_scale, student
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result, Row
@@ -73,9 +73,9 @@ def calibrate(
         text=_sentence,
         rows=_rows,
         means=means,
-        differences=tuple(differences),
-        agreement=tuple(agreement),
-        notes=tuple(notes),
+        differences=differences,
+        agreement=agreement,
+        notes=notes,
     )
 
 
@@ -120,15 +120,16 @@ def _calibrated(table: pd.DataFrame, column: str, score: str) -> tuple[dict[str,
     )
     calibrated = []
     for result, (_, first, second) in zip(results, contrasts, strict=True):
-        statistic = mean if second is None else difference
         facets = {facet: str(first) if second is None else f"{first} - {second}"}
-        calibrated.append(
-            result.replace(
-                calibrated=replace(result.calibrated, statistic=statistic, facets=facets),
-                people=replace(result.people, statistic=statistic, facets={**facets, "raters": "people alone"}),
-                judges=replace(result.judges, statistic=statistic, facets={**facets, "raters": "judges alone"}),
+        named = {
+            part: replace(
+                result.values[part],
+                statistic=mean if second is None else difference,
+                facets=facets if part == "calibrated" else {**facets, "raters": f"{part} alone"},
             )
-        )  # fmt: skip
+            for part in ("calibrated", "people", "judges")
+        }
+        calibrated.append(result.replace(**named))
     count = len(names)
     tests = with_holm((result.calibrated for result in calibrated[count:]), "calibrated differences")
     corrected = [d.replace(calibrated=test) for d, test in zip(calibrated[count:], tests, strict=True)]
@@ -247,18 +248,6 @@ def _mean_sentence(result: Result) -> str:
     return f"{text} For comparison: {', '.join(parts)}; the judges' weight is {result.tuning:.2f}."
 
 
-def calibrated_mean(calibrated: Estimate, people: Estimate, judges: Estimate, tuning: float | None) -> Result:
-    """Return a mean or difference that people would give, beside that of people and of judges alone."""
-    return Result(
-        "calibrated_mean",
-        text=_mean_sentence,
-        calibrated=calibrated,
-        people=people,
-        judges=judges,
-        tuning=tuning,
-    )
-
-
 def prediction_powered_mean(
     name: str,
     human: ArrayLike,
@@ -341,33 +330,38 @@ def prediction_powered_contrasts(
         )
         people = replace(empty, name=f"{name}, people alone", n={"answers": len(rated)}, method=ALONE)
         judges = replace(empty, name=f"{name}, judges alone", n={"answers": len(part)}, method=ALONE)
-        lacking = [side for side in sides if side not in by_group]
+        lacking, tuning = [side for side in sides if side not in by_group], None
         if fit is None or lacking:
             group = f" of {lacking[0]}" if lacking and second is not None else ""
             reason = f"no answer{group} was rated by people and by the judges"
             reason = reason if lacking else "a score is infinite; correct it or leave it empty"
             calibrated, people, judges = (mean.not_estimable(reason) for mean in (empty, people, judges))
-            results.append(calibrated_mean(calibrated, people, judges, None))
-            continue
-        estimate, error, degrees = (float(values[index]) for values in fit[:3])
-        calibrated = empty.with_value(estimate)
-        reason = "" if math.isfinite(error) else "the ratings do not vary"
-        if bases_rated < FEWEST_BASES:
-            reason = f"{counted(bases_rated, 'rated bases')}, and {FEWEST_BASES} are needed"
-        elif by_group.min() < 2:
-            reason = f"all ratings of {by_group.idxmin()} are of one base, and two are needed"
-        if reason:
-            calibrated = calibrated.no_interval(reason)
         else:
-            degrees = min(degrees, bases_rated - 1.0)
-            half = error * float(special.stdtrit(degrees, (1 + empty.confidence) / 2))
-            p_value = 2 * float(special.stdtr(degrees, -abs(estimate) / error))
-            few = f"{bases_rated} rated bases: coverage of the interval is verified from {VERIFIED} on"
-            more = {"degrees": degrees, "note": few if bases_rated < VERIFIED else ""}
-            more |= {} if second is None else {"p_value": p_value}
-            calibrated = empty.with_value(estimate, estimate - half, estimate + half, **more)
-        people, judges = _alone(people, rated, "people", sides), _alone(judges, part, "judges", sides)
-        results.append(calibrated_mean(calibrated, people, judges, fit[3]))
+            estimate, error, degrees = (float(values[index]) for values in fit[:3])
+            calibrated = empty.with_value(estimate)
+            reason = "" if math.isfinite(error) else "the ratings do not vary"
+            if bases_rated < FEWEST_BASES:
+                reason = f"{counted(bases_rated, 'rated bases')}, and {FEWEST_BASES} are needed"
+            elif by_group.min() < 2:
+                reason = f"all ratings of {by_group.idxmin()} are of one base, and two are needed"
+            if reason:
+                calibrated = calibrated.no_interval(reason)
+            else:
+                degrees = min(degrees, bases_rated - 1.0)
+                low, high, p_value = student(estimate, error, degrees)
+                few = f"{bases_rated} rated bases: coverage of the interval is verified from {VERIFIED} on"
+                more = {"degrees": degrees, "note": few if bases_rated < VERIFIED else ""}
+                more |= {} if second is None else {"p_value": p_value}
+                calibrated = empty.with_value(estimate, low, high, **more)
+            people, judges = _alone(people, rated, "people", sides), _alone(judges, part, "judges", sides)
+            tuning = fit[3]
+        parts: dict[str, Any] = {
+            "calibrated": calibrated,
+            "people": people,
+            "judges": judges,
+            "tuning": tuning,
+        }
+        results.append(Result("calibrated_mean", text=_mean_sentence, **parts))
     return results
 
 

@@ -127,10 +127,10 @@ def _t_interval(
     if error <= ROUNDING * size:
         mean = mean if abs(mean) > ROUNDING * size else 0.0
         return MeanInterval(mean, *nothing, degrees, f"all {count} {unit_word} are equal", count)
-    return MeanInterval(mean, error, *_student(mean, error, degrees, confidence), degrees, groups=count)
+    return MeanInterval(mean, error, *student(mean, error, degrees, confidence), degrees, groups=count)
 
 
-def _student(
+def student(
     estimate: float, error: float, degrees: float, confidence: float = 0.95
 ) -> tuple[float, float, float]:
     """Return both ends of the t interval and the p value against 0."""
@@ -245,7 +245,7 @@ def cluster_robust(
         squares, shared = np.array([float(a @ a) for a in adjusted]), (loadings**2).sum(axis=1)
         squared = float((squares**2 - 2 * squares * shared).sum() + ((loadings.T @ loadings) ** 2).sum())
         degrees = float((squares - shared).sum()) ** 2 / squared
-        return Coefficient(estimate, error, *_student(estimate, error, degrees), degrees)
+        return Coefficient(estimate, error, *student(estimate, error, degrees), degrees)
 
     return {
         name: combination(np.asarray(weights, dtype=float) / scale) for name, weights in contrasts.items()

@@ -308,7 +308,7 @@ def model_power(runs: pd.DataFrame, *, score: str = SCORE, effect: float | None 
         for answer, listed, kind in zip(answers, (detectable, needed), KINDS, strict=False):
             label = f"{kind}, {name}"
             listed.append(replace(answer, name=label, statistic=kind, facets=facets, words=""))
-    return Result("model_power", detectable=tuple(detectable), needed=tuple(needed), level=level, notes=())
+    return Result("model_power", detectable=detectable, needed=needed, level=level, notes=())
 
 
 def _answers(

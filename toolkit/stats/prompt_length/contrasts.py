@@ -126,14 +126,14 @@ def compare_lengths(
     sizes, corrected_sizes = (tuple(effect_size(kind, *gain) for gain in gains) for kind in EFFECTS)
     return Result(
         "length",
-        per_bin=tuple(bin_mean(name, runs, unit) for name in LENGTH_BINS),
+        per_bin=[bin_mean(name, runs, unit) for name in LENGTH_BINS],
         contrasts=_tested(contrasts, primary),
         by_model=_by_model(cells, unit, scale),
         effect_sizes=sizes,
         corrected_effect_sizes=corrected_sizes,
         anova=_omnibus(cells, runs["unit"].nunique()) if omnibus else None,
         equivalence=equivalences(gains, margin, unit, scale),
-        notes=tuple(notes),
+        notes=notes,
     )
 
 
@@ -368,9 +368,5 @@ def dimension_profile(runs: pd.DataFrame, dimensions: tuple[str, ...] = DIMENSIO
             facets = {"model": str(model), "length_bin": str(length_bin), "dimension": dimension}
             means.append(replace(mean, facets=facets))
     bins = run_table.in_order(mean.facets["length_bin"] for mean in means)
-
-    def place(mean: Estimate) -> tuple[str, int, int]:
-        facets = mean.facets
-        return facets["model"], bins.index(facets["length_bin"]), dimensions.index(facets["dimension"])
-
-    return Result("dimension_profile", means=tuple(sorted(means, key=place)))
+    means.sort(key=lambda mean: (mean.facets["model"], bins.index(mean.facets["length_bin"])))
+    return Result("dimension_profile", means=means)

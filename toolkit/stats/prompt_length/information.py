@@ -96,9 +96,9 @@ def length_and_information(runs: pd.DataFrame, score: str = SCORE, *, margin: fl
         length=differences[: len(LENGTH_PAIRS)],
         information=differences[len(LENGTH_PAIRS) : -len(_TOTAL)],
         total=differences[-len(_TOTAL) :],
-        effect_sizes=tuple(contrasts.effect_size("d_z", *gain) for gain in gains),
+        effect_sizes=[contrasts.effect_size("d_z", *gain) for gain in gains],
         equivalence=contrasts.equivalences(gains[: len(LENGTH_PAIRS)], margin, unit, scale),
-        means=tuple(contrasts.bin_mean(text, checked, unit) for text in TEXTS),
+        means=[contrasts.bin_mean(text, checked, unit) for text in TEXTS],
         notes=_notes(checked, cells, score, all_bases),
     )
 
