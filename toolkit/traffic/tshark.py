@@ -31,9 +31,6 @@ Record = tuple[str, ...]
 SEVERAL = "\r"
 _FIELDS = tuple(TABLE["tshark"]["fields"])
 _AT = {field: index for index, field in enumerate(_FIELDS)}
-_HEADERS = {"host": "host", "user-agent": "user_agent", "content-type": "content_type"}
-# Bit 0 upwards, as in RFC 9293.
-_FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
 _QUOTING = frozenset({"icmp", "icmpv6"})
 _NETWORK = {name: _AT[f"{name}.src"] for name in ("eth", "ip", "ipv6")}
 _TRANSPORT = {name: _AT[f"{name}.srcport"] for name in ("tcp", "udp")}
@@ -62,7 +59,7 @@ def row_cells(record: Record) -> tuple[str, ...]:
             if not lines and not record[_AT["http.request.version"]]:
                 cut.add("uri")
             elif not last.endswith("\\n"):
-                cut.add(_HEADERS.get(last.partition(":")[0].strip().lower(), "protocol"))
+                cut.add(TABLE["tshark"]["headers"].get(last.partition(":")[0].strip().lower(), "protocol"))
     named = zip(NAMES, _cells(record), strict=True)
     return tuple(f"{cell}{CUT}" if cell and name in cut else cell for name, cell in named)
 
@@ -130,7 +127,7 @@ def _flags(value: str) -> str:
     if not value:
         return ""
     bits = int(value, 16)
-    return ",".join(name for bit, name in enumerate(_FLAGS) if bits >> bit & 1) or "none"
+    return ",".join(name for bit, name in enumerate(TABLE["tshark"]["flags"]) if bits >> bit & 1) or "none"
 
 
 # --- the programs -----------------------------------------------------------------------------------------------------

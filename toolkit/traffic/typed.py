@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.files.reading import TooDeep, read_toml
+from toolkit.files.reading import TooDeep
 from toolkit.judges.parse import DOUBLED, json_objects, marked_pairs
 from toolkit.traffic.measures import (
     ANSWERS,
     MEASURES,
     OF_COLUMN,
+    WORDS,
     Answer,
     Refuted,
     Rows,
@@ -41,10 +41,6 @@ from toolkit.traffic.measures import (
 from toolkit.traffic.questions import MAX_TEXT, Question
 from toolkit.words import one_line
 
-_TYPES = {
-    "share": "share", "time": "time", "duration": "time", "integer": "count", "port": "number", "status": "number",
-}  # fmt: skip
-_COLUMNS = {"address": "source", "host": "host"}
 _EXACT_KINDS = frozenset({"count", "number"})
 _ROUNDING = Decimal("1e-12")  # of means, which have 28 digits
 _RANGE = re.compile(r"\s*(-?\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
@@ -60,18 +56,14 @@ _UNKNOWN = re.compile(
     re.IGNORECASE,
 )
 """What says that something is not known; of bare text, and of a value that is no cell of the sample."""
-_WORDS = read_toml(Path(__file__).parent / "readings.toml")
 _NAMES = {
-    kind: {word: name for name, words in _WORDS[kind].items() for word in (name.replace("_", " "), *words)}
+    kind: {word: name for name, words in WORDS[kind].items() for word in (name.replace("_", " "), *words)}
     for kind in ("measures", "columns")
 }
-_HTTP = frozenset({"method", "host", "uri", "user_agent", "status", "content_type", "stream", *ANSWERS})
+_HTTP = frozenset(WORDS["http"])
 """Columns of a request and its response, which a claim may take for one row."""
-_ENDPOINTS = {
-    "source": "destination", "destination": "source",
-    "source_port": "destination_port", "destination_port": "source_port",
-}  # fmt: skip
-_OF_CONSTANT = frozenset({"value", "first", "last", "min", "max", "list", "set"})
+_ENDPOINTS = WORDS["endpoints"]
+_OF_CELLS = WORDS["of_cells"]
 
 
 Ranges = tuple[tuple[int, int], ...]
@@ -249,7 +241,7 @@ def read_claim(number: int, claim: Any) -> TypedClaim:
     if column is None and measure in _NAMES["columns"]:
         measure, column = "value", measure
     if measure not in MEASURES:
-        if measure.casefold() in _WORDS["statistics"]:
+        if measure.casefold() in WORDS["statistics"]:
             raise Unreadable("measure", f"claim {number} has the unknown measure {measure!r}")
         raise Refuted(f"it invents the measure {readable(measure)[:60]!r}")
     if measure in OF_COLUMN and column is None:
@@ -323,7 +315,7 @@ def _values(claim: TypedClaim, answer: Answer) -> Iterator[TypedClaim]:
         yield claim
     if answer.type == "yes_no" and isinstance(truth_of(claim.value), bool):
         yield replace(claim, measure="exists", column=None)
-    if answer.choices and claim.measure in (*_OF_CONSTANT, "choice"):
+    if answer.choices and claim.measure in (*_OF_CELLS, "choice"):
         text = readable(claim.value)
         chosen = [one for one in answer.choices if re.search(rf"(?i)(?<!\w){re.escape(one)}(?!\w)", text)]
         value = chosen[0] if len(chosen) == 1 else chosen or claim.value
@@ -360,7 +352,7 @@ def _subjects(claim: TypedClaim, answer: Answer, table: Table) -> Iterator[Typed
 
 def with_cells(claim: TypedClaim, table: Table) -> TypedClaim:
     """Return a claim with the cell of its rows in place of each value that names this cell in another way."""
-    if claim.measure not in _OF_CONSTANT or claim.column not in table.cells:
+    if claim.measure not in _OF_CELLS or claim.column not in table.cells:
         return claim
     column, by_value = table.cells[claim.column], table.rows_by_value[claim.column]
     try:
@@ -413,7 +405,7 @@ def _same(claim: TypedClaim, value: Any, truth: Any, slack: Decimal) -> bool:
         # Of several numbers one may be meant; a word in place of a cell, and a number beyond all samples, are false.
         text = "" if isinstance(value, Decimal) else readable(value)
         said = [abs(Decimal(part) / exact - 1) < _NEAR for part in _PLAIN.findall(text) if exact]
-        if any(said) or (text and not said and claim.measure not in _OF_CONSTANT):
+        if any(said) or (text and not said and claim.measure not in _OF_CELLS):
             raise Unreadable("value", f"claim {claim.number}: {text[:60]!r} is no single number")
         return False
     if claim.kind in _EXACT_KINDS:
@@ -474,7 +466,7 @@ class Basis:
         elif measure in ("min", "max") and rows:
             end = table.calculate(measure, column, frozenset(rows), Rows())
             rows = [row for row in rows if table.cells[str(column)][row] == end]
-        measure = "value" if measure in _OF_CONSTANT else "count" if measure == "exists" else measure
+        measure = "value" if measure in _OF_CELLS else "count" if measure == "exists" else measure
         if measure == "mean_interval" and len(rows) == 2:
             measure = "duration"
         elif measure == "value" and column == "time" and len(rows) == 1 and table.cells["time"][0] == 0:
@@ -543,7 +535,7 @@ class Expected:
         """The kind of quantity that is expected; empty where a literal number has no unit."""
         if self.answer.measure is not None:
             return dimension(self.answer.measure, self.answer.column)
-        return _TYPES.get(self.answer.type, unit_of(self.answer.unit)[0])
+        return str(WORDS["kinds"]["types"].get(self.answer.type, unit_of(self.answer.unit)[0]))
 
     @property
     def scale(self) -> Decimal:
@@ -600,7 +592,7 @@ class Expected:
         if answer.measure is not None:
             return self.gives(claim, answer, truth, answer.type == "set")
         if isinstance(truth, list | str | bool):
-            column = _COLUMNS.get(answer.type) or claim.column
+            column = WORDS["columns_of_types"].get(answer.type) or claim.column
             measure, unit = "set" if answer.type == "set" else "list", claim.unit * (claim.kind == self.kind)
             return equal(replace(claim, measure=measure, column=column, unit=unit), truth)
         alike = self.kind in ("", claim.kind) or {self.kind, claim.kind} <= {*_EXACT_KINDS, "mean"}
