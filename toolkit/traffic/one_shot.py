@@ -78,19 +78,9 @@ def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
     rows = []
     for item in annotated:
         (reply,) = item.replies
-        verdict, reason = _stored_verdict(item)
-        row = _experiment_row(item.item, reply.model, reply.repeat) | {"run_id": reply.run_id, "why": reason}
-        annotation: Verdict | None = item.annotations.get("verdict", (None,))[0]
-        if annotation:
-            row |= {
-                "matched": annotation.matched,
-                "found": annotation.found,
-                "verdict": verdict,
-                "why": reason or annotation.why,
-                "invented": "; ".join(annotation.invented),
-                "unreadable": annotation.unreadable,
-            }
-        rows.append(row)
+        verdict = _stored_verdict(item)
+        row = _experiment_row(item.item, reply.model, reply.repeat) | {"run_id": reply.run_id}
+        rows.append(row | vars(verdict) | {"invented": "; ".join(verdict.invented)})
     types = dict.fromkeys(_COLUMNS, "string") | {"repeat": "Int64", "matched": "boolean"}
     return pd.DataFrame(rows, columns=_COLUMNS).astype(types)
 
@@ -102,15 +92,13 @@ def _experiment_row(item: TestItem, model: str, repeat: int) -> dict[str, object
     return dict(zip(_KEYS, (*method, model, repeat), strict=True))
 
 
-def _stored_verdict(item: TestItemAnnotations) -> tuple[str | None, str | None]:
-    """Return the verdict of an experiment, or why there is none."""
+def _stored_verdict(item: TestItemAnnotations) -> Verdict:
+    """Return the verdict of an experiment; where there is none it says why."""
     (reply,) = item.replies
-    verdict: Verdict | None = item.annotations.get("verdict", (None,))[0]
-    if reply.text is None:
-        return None, f"incomplete: run failed: {reply.failure}"
-    if verdict is None:
-        return None, "incomplete: no verdict yet"
-    return verdict.verdict, None if verdict.verdict else f"incomplete: {verdict.why}"
+    missing = "no verdict yet" if reply.text is not None else f"run failed: {reply.failure}"
+    annotated = item.annotations.get("verdict", (None,))[0]
+    verdict: Verdict = annotated or Verdict(None, None, None, missing)
+    return verdict if verdict.verdict else replace(verdict, why=f"incomplete: {verdict.why}")
 
 
 class OneShotTest(PromptResponseTest):
@@ -221,10 +209,11 @@ class OneShotTest(PromptResponseTest):
 
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
         """Return as measurements of 0 or 1 the verdict of one experiment, and whether it is unreadable."""
-        verdict, reason = _stored_verdict(item_annotations)
-        annotation: Verdict | None = item_annotations.annotations.get("verdict", (None,))[0]
-        values = {name: None if reason else float(verdict == name) for name in VERDICTS}
-        values["unreadable"] = float(annotation.unreadable is not None) if annotation else None
+        verdict = _stored_verdict(item_annotations)
+        reason = None if verdict.verdict else verdict.why
+        values = {name: None if reason else float(verdict.verdict == name) for name in VERDICTS}
+        judged = any(item_annotations.annotations.get("verdict", ()))
+        values["unreadable"] = float(verdict.unreadable is not None) if judged else None
         return [Measurement(name, value, "experiments", reason) for name, value in values.items()]
 
     def result_types(self) -> tuple[ResultType, ...]:

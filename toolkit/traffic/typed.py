@@ -178,9 +178,13 @@ def stated_claims(text: str) -> list[Any]:
         raise Unreadable("too deep", f"the reply is {fault}") from None
     if repr(DOUBLED)[1:-1] in str(objects):
         raise Unreadable("a key twice", "an object has a key twice; which value counts is not decided")
-    whole = [claims for claims in map(_wrapped, objects) if claims is not None]
+    whole = [found[0] for found in (_with_key({"claims", "claim"}, value) for value in objects) if found]
     broken = not whole and re.search(r"""["'“]claims?["'”]\s{0,9}:""", text)
-    claims = whole[-1] if whole else [] if broken else _bare(objects)
+    if whole:
+        claims = whole[-1].get("claims", whole[-1].get("claim"))
+        claims = claims if isinstance(claims, list) else [claims]
+    else:
+        claims = [] if broken else _bare(objects)
     if len(claims) > _MOST_CLAIMS:
         raise Unreadable("too long", f"there are more than {_MOST_CLAIMS} claims")
     answer = text.strip("` \n").removeprefix("json").strip()
@@ -191,28 +195,21 @@ def stated_claims(text: str) -> list[Any]:
     return claims
 
 
-def _wrapped(value: Any) -> list[Any] | None:
-    """Return the claims in an object, at whatever depth, or None where there are none."""
-    for key in ("claims", "claim"):
-        if isinstance(value, dict) and key in value:
-            return value[key] if isinstance(value[key], list) else [value[key]]
-    found = (_wrapped(part) for part in _parts(value))
-    return next((claims for claims in found if claims is not None), None)
+def _with_key(keys: set[str], value: Any) -> list[dict[str, Any]]:
+    """Return the outermost objects in a value that have one of some keys."""
+    if isinstance(value, dict) and not keys.isdisjoint(value):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [found for part in parts for found in _with_key(keys, part)]
 
 
 def _bare(objects: list[Any]) -> list[Any]:
     """Return claims that stand in no list of claims; of two about the same the later counts."""
     claims = {}
-    for value in objects:
-        for claim in [value] if isinstance(value, dict) and "value" in value else _bare(_parts(value)):
-            claims[
-                readable([part for name, part in claim.items() if name not in ("value", "unit", "rows")])
-            ] = claim
+    for claim in _with_key({"value"}, objects):
+        subject = [part for name, part in claim.items() if name not in ("value", "unit", "rows")]
+        claims[readable(subject)] = claim
     return list(claims.values())
-
-
-def _parts(value: Any) -> list[Any]:
-    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
 def _is_unknown(value: Any) -> bool:
