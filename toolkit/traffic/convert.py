@@ -1,8 +1,8 @@
 """Convert a capture into the CSV of a sample, with a JSON of its provenance beside it."""
 
 import json
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -26,7 +26,6 @@ from toolkit.traffic.tshark import (
 from toolkit.words import Summary
 
 _AT_ONCE = 5_000  # rows that wait for their file to be opened: thousands of streams, one open file
-_STREAM = NAMES.index("stream")
 _ADDRESSES = frozenset({"source", "destination"})
 _NOTES = read_toml(Path(__file__).parent / "notes.toml")
 _TEXTS = frozenset({"host", "uri", "content_type", "user_agent"})
@@ -79,7 +78,7 @@ def convert(
             try:
                 for record in records:
                     special.update(peculiarities(record))
-                    tables.add(_hidden(row_cells(record), pseudonyms))
+                    tables.add(_shown(row_cells(record), pseudonyms))
             except DamagedCapture as error:
                 if not tables.packets:
                     raise
@@ -141,16 +140,17 @@ def _note(packets: int, special: Counter[str], damage: str, unchanged: Collectio
     return "; ".join(text.format(**values) for name, text in _NOTES.items() if values.get(name)) or None
 
 
-def _hidden(cells: Sequence[str], pseudonyms: Pseudonyms | None) -> Sequence[str]:
-    if pseudonyms is None:
-        return cells
+def _shown(cells: Sequence[str], pseudonyms: Pseudonyms | None) -> dict[str, str]:
+    """Return the cells of a row by column, with the pseudonyms of their addresses."""
     shown = dict(zip(NAMES, cells, strict=True))
+    if pseudonyms is None:
+        return shown
     for name in _ADDRESSES:
         shown[name] = pseudonyms.address(shown[name])
     for name in _TEXTS:
         cut = shown[name].endswith(CUT)  # half an address would pass for a text
         shown[name] = CUT if cut else pseudonyms.text(shown[name], versions=name == "user_agent")
-    return list(shown.values())
+    return shown
 
 
 def _is_provenance(path: Path) -> bool:
@@ -176,19 +176,18 @@ class _Tables:
 
     def __init__(self, folder: Path, stem: str, columns: Sequence[str], per_stream: bool) -> None:
         self._folder, self._stem, self._per_stream = folder, stem, per_stream
-        self._positions = [NAMES.index(name) for name in columns]
         self._texts = {at for at, name in enumerate(columns) if COLUMNS[name] == "string"}
         self._header = list(columns)
-        self._waiting: dict[str, list[list[str]]] = {}
+        self._waiting = defaultdict[str, list[list[str]]](list)
         self.packets = 0
         self.rows = Counter[str]()
 
-    def add(self, cells: Sequence[str]) -> None:
+    def add(self, cells: Mapping[str, str]) -> None:
         """Add a row, one cell a column of ``COLUMNS``, to the table that it belongs to."""
         stem = self._stem
         if self._per_stream:
-            stem = f"{stem}-stream-{cells[_STREAM]}" if cells[_STREAM] else f"{stem}-other"
-        self._waiting.setdefault(stem, []).append([cells[position] for position in self._positions])
+            stem = f"{stem}-stream-{cells['stream']}" if cells["stream"] else f"{stem}-other"
+        self._waiting[stem].append([cells[name] for name in self._header])
         self.packets += 1
         if self.packets % _AT_ONCE == 0:
             self.flush()

@@ -167,7 +167,7 @@ def one_shot_table(groups: Sequence[GroupScore], *, context: About = ALONE) -> T
         estimates=[replace(group.raw, name=group.label) for group in groups],
     )
     keyed = [(group.label, estimate) for group in groups for estimate in (group.score, group.raw)]
-    frame = pd.DataFrame(table_rows, columns=list(heads)).set_axis(list(heads.values()), axis=1)
+    frame = pd.DataFrame(table_rows, columns=list(heads)).rename(columns=heads)
     grid = Grid(frame, caption, NAME.replace("_", "-"))
     return Table(NAME, grid, estimates_frame(keyed, "row"), [estimate for _, estimate in keyed], notes)
 
@@ -220,8 +220,8 @@ def _draw_scores(axes: Axes, data: pd.DataFrame) -> None:
     axes.errorbar(points["raw"], points.index, xerr=reach, capsize=2, **marks)
     ends = points[["raw", "low", "high"]]
     # The axis ends with a tick, so that a reader can tell how far below 0 it goes.
-    low = min(0.0, math.floor(2 * float(ends.min().min())) / 2) if len(points) else 0.0
-    high = max(1.0, float(ends.max().max())) if len(points) else 1.0
+    low = math.floor(2 * min(0.0, ends.min().min())) / 2  # of no points it is 0
+    high = max(1.0, ends.max().max())
     span = high - low
     axes.set_xlim(low - 0.04 * span, high + 0.24 * span)
     for position, score in enumerate(numbers["score"]):

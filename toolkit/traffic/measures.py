@@ -66,7 +66,11 @@ Rows = frozenset[int]
 """Places of rows of a sample."""
 
 
-class Unreadable(Exception):
+class Fault(Exception):
+    """Why a subject or an answer is not right."""
+
+
+class Unreadable(Fault):
     """Why a subject or an answer cannot be read at all: what kind of fault of form it has, and which."""
 
     def __init__(self, cause: str, detail: str) -> None:
@@ -74,7 +78,7 @@ class Unreadable(Exception):
         self.cause = cause
 
 
-class Refuted(Exception):
+class Refuted(Fault):
     """Why a subject is not of this sample, or gives no value there."""
 
 
@@ -409,7 +413,7 @@ class Subject(Strict):
             rows, absent = table.select(self.filter, whole=True)
             among = table.select(self.among or {})[0]
             value = table.calculate(str(self.measure), self.column, rows, among)
-        except (Refuted, Unreadable) as error:
+        except Fault as error:
             raise ValueError(f"{error}; correct the question") from None
         if absent and value not in (0, False, []):
             raise ValueError(f"no row of the sample has {absent}; correct the filter")

@@ -57,8 +57,7 @@ from toolkit.traffic.typed import Expected, Verdict, expectation, readable, type
 from toolkit.words import choices
 
 FORMATS = ("typed", "text")
-_KEYS = (*KEYS, "repeat")
-_COLUMNS = [*_KEYS, "verdict", "matched", "found", "why", "invented", "unreadable", "run_id"]
+_COLUMNS = [*KEYS, "repeat", "verdict", "matched", "found", "why", "invented", "unreadable", "run_id"]
 _TEXTS = read_toml(resources.files("toolkit.traffic") / "one_shot.toml")
 
 
@@ -79,17 +78,17 @@ def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
     for item in annotated:
         (reply,) = item.replies
         verdict = _stored_verdict(item)
-        row = _experiment_row(item.item, reply.model, reply.repeat) | {"run_id": reply.run_id}
+        row = _method(item.item, reply.model) | {"repeat": reply.repeat, "run_id": reply.run_id}
         rows.append(row | vars(verdict) | {"invented": "; ".join(verdict.invented)})
     types = dict.fromkeys(_COLUMNS, "string") | {"repeat": "Int64", "matched": "boolean"}
     return pd.DataFrame(rows, columns=_COLUMNS).astype(types)
 
 
-def _experiment_row(item: TestItem, model: str, repeat: int) -> dict[str, object]:
-    """Return which experiment of which method it is."""
+def _method(item: TestItem, model: str) -> dict[str, Any]:
+    """Return what names the method of an experiment."""
     context: OneShotContext = item.context
     method = (item.item_id, context.variant, context.document, context.question.id, context.sample.name)
-    return dict(zip(_KEYS, (*method, model, repeat), strict=True))
+    return dict(zip(KEYS, (*method, model), strict=True))
 
 
 def _stored_verdict(item: TestItemAnnotations) -> Verdict:
@@ -224,20 +223,21 @@ class OneShotTest(PromptResponseTest):
         """Return the results of one model; a method with a missing experiment has no score, and says so."""
         one_model(measured_items)
         rows = [
-            _experiment_row(item.item, item.model, item.repeat)
-            | {"verdict": next((name for name in VERDICTS if item.value(name) == 1), None)}
-            | {"unreadable": "yes" if item.value("unreadable") else None}
+            {
+                **_method(item.item, item.model),
+                "repeat": item.repeat,
+                "verdict": next((name for name in VERDICTS if item.value(name) == 1), None),
+                "unreadable": "yes" if item.value("unreadable") else None,
+            }
             for item in measured_items
         ]
-        frame = pd.DataFrame(rows, columns=[*_KEYS, "verdict", "unreadable"])
+        frame = pd.DataFrame(rows, columns=[*KEYS, "repeat", "verdict", "unreadable"])
         scored = score_methods(frame, self.weights, self.confidence)
         by_name = {method.method: method for method in scored}
         methods = []
         for item in self._items:
             # A method without planned experiments is in the results too.
-            row = _experiment_row(item, "", 0)
-            names: dict[str, Any] = {key: str(row[key]) for key in KEYS}
-            unplanned = MethodScore(0, 0, 0, 0, score=None, **names)
+            unplanned = MethodScore(0, 0, 0, 0, score=None, **_method(item, ""))
             methods.append(by_name.get(item.item_id, unplanned))
         results: list[Result] = [
             estimate for method in methods for estimate in method_estimates(method, self.confidence)

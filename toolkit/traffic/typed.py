@@ -25,6 +25,7 @@ from toolkit.traffic.measures import (
     OF_COLUMN,
     WORDS,
     Answer,
+    Fault,
     Refuted,
     Rows,
     Subject,
@@ -342,7 +343,7 @@ def _subjects(claim: TypedClaim, answer: Answer, table: Table) -> Iterator[Typed
             if among is not None:
                 yield replace(claim, among=among)
     elif claim.filter and claim.filter.keys() <= _HTTP:
-        with suppress(Refuted, Unreadable):  # which the check tells of
+        with suppress(Fault):  # which the check tells of
             if not table.nonempty(claim.column, claim.selected(table)[0]):
                 yield replace(claim, paired=True)
 
@@ -354,7 +355,7 @@ def with_cells(claim: TypedClaim, table: Table) -> TypedClaim:
     column, by_value = table.cells[claim.column], table.rows_by_value[claim.column]
     try:
         rows = claim.selected(table)[0] & claim.basis(table)
-    except (Refuted, Unreadable):  # which the check tells of
+    except Fault:  # which the check tells of
         return claim
     values = []
     for value in claim.values:
@@ -625,13 +626,13 @@ class Finding:
     value: Any
     text: str
     claim: TypedClaim | None = None
-    fault: Refuted | Unreadable | None = None
+    fault: Fault | None = None
 
 
 def _finding(number: int, stated: Any, expected: Expected) -> Finding | None:
     """Return what becomes of a claim, or None where it says that the answer is not known."""
     value = stated.get("value", ...) if isinstance(stated, dict) else stated
-    text, faults = readable(value)[:200], list[Refuted | Unreadable]()
+    text, faults = readable(value)[:200], list[Fault]()
     try:
         claim = read_claim(number, stated)
         text = str(claim)
@@ -639,9 +640,9 @@ def _finding(number: int, stated: Any, expected: Expected) -> Finding | None:
             try:
                 expected.holds(reading)
                 return Finding(number, reading.value, text, reading)
-            except (Refuted, Unreadable) as fault:
+            except Fault as fault:
                 faults.append(fault)
-    except (Refuted, Unreadable) as fault:
+    except Fault as fault:
         faults.append(fault)
     if _is_unknown(value):
         return None
