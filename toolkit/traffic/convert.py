@@ -26,9 +26,9 @@ from toolkit.traffic.tshark import (
 from toolkit.words import Summary
 
 _AT_ONCE = 5_000  # rows that wait for their file to be opened: thousands of streams, one open file
-_ADDRESSES = frozenset({"source", "destination"})
+_ADDRESSES = ("source", "destination")
 _NOTES = read_toml(Path(__file__).parent / "notes.toml")
-_TEXTS = frozenset({"host", "uri", "content_type", "user_agent"})
+_TEXTS = ("host", "uri", "content_type", "user_agent")
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,10 @@ def convert(
                 f"{capture}: {unmatched if display_filter else 'it holds no packet'}; nothing was written"
             )
         tables.flush()
-        unchanged = pseudonyms.unchanged if pseudonyms else ()
-        note, truncated = _note(tables.packets, special, damage, unchanged), bool(damage or special["cut"])
+        truncated, values = bool(damage or special["cut"]), {**special, "damage": damage}
+        values |= {"unchanged": ", ".join(sorted(pseudonyms.unchanged)) if pseudonyms else ""}
+        notes = (text for name, text in _NOTES.items() if values.get(name))
+        note = "; ".join(notes).format(**values, packets=tables.packets) or None
         identity = {}
         if capture_hash:
             identity = {"capture_sha256": sha256_of(capture), "capture_bytes": capture.stat().st_size}
@@ -132,12 +134,6 @@ def convert(
         if per_stream:
             _remove_earlier_streams(final, tables.rows)
     return Converted(tuple(files), tables.packets, truncated, note)
-
-
-def _note(packets: int, special: Counter[str], damage: str, unchanged: Collection[str]) -> str | None:
-    """Return what to know about a conversion, as one line."""
-    values = {**special, "damage": damage, "unchanged": ", ".join(sorted(unchanged)), "packets": packets}
-    return "; ".join(text.format(**values) for name, text in _NOTES.items() if values.get(name)) or None
 
 
 def _shown(cells: Sequence[str], pseudonyms: Pseudonyms | None) -> dict[str, str]:

@@ -32,7 +32,7 @@ from toolkit.words import agreeing, counted
 
 NAME = "one_shot"
 MOST_ROWS = 45  # rows that fit on a page of a thesis with their caption
-_COLUMNS = ("label", *VERDICTS, "missing", "experiments", "score", "raw", "low", "high")
+_COLUMNS = ["label", *VERDICTS, "missing", "experiments", "score", "raw", "low", "high"]
 
 Scored = MethodScore | GroupScore
 _ROW_MM = 4.6
@@ -53,7 +53,7 @@ def one_shot_figure(
 ) -> FigureWithCaption:
     """Draw the three shares of each row as a bar, and its raw score with the interval beside it."""
     groups = _as_groups(rows)
-    data = pd.DataFrame(map(_row, groups), columns=list(_COLUMNS))
+    data = pd.DataFrame(map(_row, groups), columns=_COLUMNS)
     n = {key: int(data[key].sum()) for key in ("experiments", *VERDICTS, "missing")} | {"rows": len(data)}
     context = replace(context, n=n)
     if data.empty or not n["experiments"]:
@@ -65,10 +65,8 @@ def one_shot_figure(
     per_row = "" if len(rows) == 1 else f" each, {n['experiments']} in all"
     of_methods = [row for row in rows if isinstance(row, MethodScore)]
     counted_rows = counted(len(rows), "methods" if of_methods else "groups of methods")
-    points, weights = (
-        "mean raw score over methods, beside them the mean of their scores, each raw but not below 0",
-        "",
-    )
+    points = "mean raw score over methods, beside them the mean of their scores, each raw but not below 0"
+    weights = ""
     if of_methods:
         points = "raw score, beside them the score, which is raw but not below 0"
         scores = [row.score for row in of_methods if row.score is not None]

@@ -384,7 +384,6 @@ Type = Literal[
     "integer", "number", "share", "time", "duration", "address", "port", "host", "status", "method", "text",
     "list", "set", "yes_no", "one_of", "claims",
 ]  # fmt: skip
-_NUMBERS = frozenset({"integer", "number", "share", "time", "duration", "port", "status"})
 
 
 class Subject(Strict):
@@ -468,7 +467,7 @@ def fitting(kind: str, value: Any) -> Any:
     elif kind == "yes_no":
         if (truth := truth_of(value)) is not None:
             return truth
-    elif kind in _NUMBERS:
+    elif kind in WORDS["kinds"]["types"]:
         number = number_in(value)
         if number is not None and (kind not in ("integer", "port", "status") or number % 1 == 0):
             return number
@@ -479,5 +478,8 @@ def fitting(kind: str, value: Any) -> Any:
 
 def truth_of(value: Any) -> bool | None:
     """Return what a yes or no says; None for anything else."""
-    words = {"yes": True, "true": True, "no": False, "false": False}
-    return value if isinstance(value, bool) else words.get(re.split(r"\W", str(value).strip().casefold())[0])
+    return (
+        value
+        if isinstance(value, bool)
+        else WORDS["truths"].get(re.split(r"\W", str(value).strip().casefold())[0])
+    )

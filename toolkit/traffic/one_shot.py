@@ -52,7 +52,7 @@ from toolkit.stats.one_shot.methods import (
 )
 from toolkit.traffic.measures import ANSWERS, Table
 from toolkit.traffic.questions import Question, Texts, load_questions
-from toolkit.traffic.sample import Sample, load_sample, shipped_samples
+from toolkit.traffic.sample import Sample, load_sample
 from toolkit.traffic.typed import Expected, Verdict, expectation, readable, typed_verdict
 from toolkit.words import choices
 
@@ -96,7 +96,7 @@ def _stored_verdict(item: TestItemAnnotations) -> Verdict:
     (reply,) = item.replies
     missing = "no verdict yet" if reply.text is not None else f"run failed: {reply.failure}"
     annotated = item.annotations.get("verdict", (None,))[0]
-    verdict: Verdict = annotated or Verdict(None, None, None, missing)
+    verdict: Verdict = annotated or Verdict(None, missing)
     return verdict if verdict.verdict else replace(verdict, why=f"incomplete: {verdict.why}")
 
 
@@ -175,27 +175,26 @@ class OneShotTest(PromptResponseTest):
         if context.expected and self.answer_format == "typed":
             return typed_verdict(reply.text or "", context.expected)
         if not self.judges:
-            return Verdict(None, None, None, _TEXTS["without_judges"])
+            return Verdict(None, _TEXTS["without_judges"])
         if not (reply.text or "").strip():
-            return Verdict("unexpected", False, None, "the reply is empty")
+            return Verdict("unexpected", "the reply is empty", False)
         # An answer that invents is a hallucination even where it holds the expected value: the protocol scores how far
         # a model can be trusted to read a sample, and a reader cannot tell the true half from the invented one.
         invents, reasons, calls = await self._ask("invents", reply, ask)
         why = f"invented, say the judges: {reasons}"
         if invents is not False:
-            return Verdict("hallucinated" if invents else None, None, None, why, calls=calls)
+            return Verdict("hallucinated" if invents else None, why, calls=calls)
         meets, reasons, more = await self._ask("meets", reply, ask)
         becomes = {True: "expected", False: "unexpected", None: None}[meets]
-        return Verdict(
-            becomes, meets, None, f"{why}; expected, say the judges: {reasons}", calls=calls + more
-        )
+        why += f"; expected, say the judges: {reasons}"
+        return Verdict(becomes, why, meets, calls=calls + more)
 
     async def _ask(self, name: str, reply: PromptReply, ask: Ask) -> tuple[bool | None, str, tuple[str, ...]]:
         """Ask every judge one yes-or-no question; return the majority, the reasons and the calls."""
         context: OneShotContext = reply.prompt.context
         question, answer, csv = context.question.text, reply.text or "", context.sample.csv
-        values = {"csv": csv, "question": question, "answer": answer}
-        values["requirement"] = _requirement(context)
+        requirement = _requirement(context)
+        values = {"csv": csv, "question": question, "answer": answer, "requirement": requirement}
         template = _TEXTS["rules"] + _TEXTS[name] + _TEXTS["fenced"]
 
         def request(judge: JudgeSpec) -> ModelRequest:
@@ -295,16 +294,12 @@ def _samples(
     samples: Sequence[str | Path] | None, questions: Sequence[Question], folder: Path
 ) -> dict[str, Sample]:
     """Return the samples that are asked about, by the names that questions give them."""
-
-    def load(name: str | Path) -> Sample:
-        return load_sample(name if str(name) in shipped_samples() else folder / name)
-
     named = dict.fromkeys(question.sample for question in questions)
     if samples is None:
-        return {name: load(name) for name in named}
+        return {name: load_sample(name, folder) for name in named}
     loaded: dict[str, Sample] = {}
     for source in samples:
-        sample = load(source)
+        sample = load_sample(source, folder)
         names = [sample.name, str(source)]
         if not named.keys() & names:
             raise InputError(

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from toolkit.errors import InputError
@@ -42,7 +42,7 @@ from toolkit.traffic.measures import (
 from toolkit.traffic.questions import MAX_TEXT, Question
 from toolkit.words import one_line
 
-_EXACT_KINDS = frozenset({"count", "number"})
+_EXACT_KINDS = ("count", "number")
 _ROUNDING = Decimal("1e-12")  # of means, which have 28 digits
 _RANGE = re.compile(r"\s*(-?\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
 _PLAIN = re.compile(r"\d{1,18}(?:\.\d{1,18})?")
@@ -140,9 +140,9 @@ class Verdict:
     """The verdict on one answer with its reason; None where it cannot be read, or no judge decides."""
 
     verdict: str | None
-    matched: bool | None
-    found: str | None
     why: str
+    matched: bool | None = None
+    found: str | None = None
     invented: tuple[str, ...] = ()
     """Typed claims that the sample does not hold."""
     calls: tuple[str, ...] = ()
@@ -231,8 +231,7 @@ def read_claim(number: int, claim: Any) -> TypedClaim:
         raise Unreadable("no claim", f"claim {number} is no object")
     if "value" not in claim:
         raise Unreadable("no value", f"claim {number} has no value")
-    nested = claim["of"] if isinstance(claim.get("of"), dict) else {}
-    subject = {name: claim[name] for name in _FLAT if name in claim} | nested
+    subject = claim | (claim["of"] if isinstance(claim.get("of"), dict) else {})
     if not subject.keys() & {"measure", "column", "filter"}:
         raise Unreadable("no subject", f"claim {number} has no of")
     measure, column = _word("measures", subject.get("measure")), subject.get("column") or None
@@ -255,9 +254,6 @@ def read_claim(number: int, claim: Any) -> TypedClaim:
     name, unit = None if column is None else _word("columns", column), str(claim.get("unit") or "").strip()
     rows = _ranges(number, subject.get("rows"))
     return TypedClaim(number, value, unit, measure, name, conditions, among, rows)
-
-
-_FLAT = ("measure", "column", "filter", "among", "rows")
 
 
 def _word(kind: str, name: Any) -> str:
@@ -301,15 +297,14 @@ def readable(value: Any) -> str:
 
 def readings(claim: TypedClaim, answer: Answer, table: Table) -> Iterator[TypedClaim]:
     """Yield a claim as it is written, then as it can be meant where it does not hold to the letter."""
-    for meant in _values(claim, answer):
+    values = list(_values(claim, answer))
+    for meant in chain(values, *(_subjects(value, answer, table) for value in values)):
         yield with_cells(meant, table)
-    for meant in _values(claim, answer):
-        yield from (with_cells(subject, table) for subject in _subjects(meant, answer, table))
 
 
 def _values(claim: TypedClaim, answer: Answer) -> Iterator[TypedClaim]:
     """Yield a claim with its value, with the choice that its value names, and with a list that its value is as text."""
-    if claim.measure != "choice":
+    if claim.measure != "choice" or not answer.choices:
         yield claim
     if answer.type == "yes_no" and isinstance(truth_of(claim.value), bool):
         yield replace(claim, measure="exists", column=None)
@@ -318,8 +313,6 @@ def _values(claim: TypedClaim, answer: Answer) -> Iterator[TypedClaim]:
         chosen = [one for one in answer.choices if re.search(rf"(?i)(?<!\w){re.escape(one)}(?!\w)", text)]
         value = chosen[0] if len(chosen) == 1 else chosen or claim.value
         yield replace(claim, measure="choice", column=None, value=value)
-    elif claim.measure == "choice":
-        yield claim
     if claim.measure not in ("value", "list", "set", "distinct"):
         return
     listed = [claim.value] if isinstance(claim.value, list) and len(claim.value) > 1 else []
@@ -375,13 +368,12 @@ def equal(claim: TypedClaim, truth: Any, slack: Decimal = Decimal(0)) -> bool:
         if (stated := truth_of(claim.value)) is None:
             raise Unreadable("value", f"claim {claim.number}: {readable(claim.value)[:60]!r} is no yes or no")
         return stated is truth
-    if isinstance(truth, list):
-        if claim.measure == "set":
-            values, truth = (_sorted_set(claim.column, members) for members in (values, truth))
-        return len(values) == len(truth) and all(
-            _same(claim, value, member, slack) for value, member in zip(values, truth, strict=True)
-        )
-    return len(values) == 1 and _same(claim, values[0], truth, slack)
+    members = truth if isinstance(truth, list) else [truth]
+    if claim.measure == "set":
+        values, members = (_sorted_set(claim.column, some) for some in (values, members))
+    return len(values) == len(members) and all(
+        _same(claim, value, member, slack) for value, member in zip(values, members, strict=True)
+    )
 
 
 def _sorted_set(column: str | None, members: list[Any]) -> list[Any]:
@@ -446,6 +438,7 @@ def check(claim: TypedClaim, table: Table, slack: Decimal = Decimal(0)) -> None:
 class Basis:
     """What a subject is calculated from: of a column the rows with a value, of one value the rows that give it."""
 
+    table: Table
     measure: str
     column: str | None
     rows: tuple[int, ...]
@@ -472,39 +465,38 @@ class Basis:
         if measure == "duration":
             rows = [*rows[:1], *rows[-1:]]
         among = None if subject.among is None else table.select(subject.among)[0]
-        return cls(measure, column, tuple(rows), among)
+        return cls(table, measure, column, tuple(rows), among)
 
-    def partner(self, table: Table) -> "Basis":
+    def partner(self) -> "Basis":
         """Return the same of the requests or responses that belong to the rows."""
-        rows = sorted(table.partner[row] for row in self.rows if row in table.partner)
+        partner = self.table.partner
+        rows = sorted(partner[row] for row in self.rows if row in partner)
         return replace(self, column=_ENDPOINTS.get(self.column or "", self.column), rows=tuple(rows))
 
-    def values(self, table: Table, column: str | None = None) -> list[Any]:
-        """Return the values in its rows."""
-        name = str(column or self.column)
-        return [
-            None if (cell := table.cells[name][row]) is None else canonical(name, cell) for row in self.rows
-        ]
+    def values(self, column: str | None) -> list[Any]:
+        """Return the values of a column in its rows."""
+        cells = self.table.cells[str(column)]
+        return [None if cells[row] is None else canonical(column, cells[row]) for row in self.rows]
 
-    def alike(self, other: "Basis", table: Table) -> bool:
+    def alike(self, other: "Basis") -> bool:
         """Say whether another basis has the same rows, or by another way the same different values."""
         if self.among != other.among:
             return False
         if {self.measure, other.measure} == {"count", "distinct"}:
-            counted, different = (self, other) if self.measure == "count" else (other, self)
-            values = counted.values(table, different.column)
-            return len(set(values)) == len(values) and set(values) == set(different.values(table))
+            counted, different = sorted((self, other), key=lambda basis: basis.measure)
+            values = counted.values(different.column)
+            return len(set(values)) == len(values) and set(values) == set(different.values(different.column))
         if (self.measure, self.column) != (other.measure, other.column):
             return False
         if self.measure in ("value", "distinct"):
-            return set(self.values(table)) == set(other.values(table)) and bool(
-                self.flows(table) & other.flows(table)
-            )
+            alike = set(self.values(self.column)) == set(other.values(self.column))
+            return alike and not self.flows.isdisjoint(other.flows)
         return self.rows == other.rows
 
-    def flows(self, table: Table) -> set[Any]:
-        """Return its rows; for an address or a port the streams of the rows with who sends in them."""
-        places = [table.cells.get(name) for name in ("stream", "source")]
+    @property
+    def flows(self) -> set[Any]:
+        """Its rows; for an address or a port the streams of the rows with who sends in them."""
+        places = [self.table.cells.get(name) for name in ("stream", "source")]
         if self.column not in _ENDPOINTS or None in places:
             return set(self.rows)
         return {tuple(cells[row] for cells in places if cells) for row in self.rows}
@@ -533,7 +525,7 @@ class Expected:
         """The kind of quantity that is expected; empty where a literal number has no unit."""
         if self.answer.measure is not None:
             return dimension(self.answer.measure, self.answer.column)
-        return str(WORDS["kinds"]["types"].get(self.answer.type, unit_of(self.answer.unit)[0]))
+        return str(WORDS["kinds"]["types"].get(self.answer.type) or unit_of(self.answer.unit)[0])
 
     @property
     def scale(self) -> Decimal:
@@ -563,9 +555,9 @@ class Expected:
             paired = self.table.partner.keys() >= {*its.rows}
         else:
             paired = its.measure == "count" and not {*subject.filter, *claim.filter}.isdisjoint(ANSWERS)
-        return mine.alike(its, self.table) or (paired and mine.alike(its.partner(self.table), self.table))
+        return mine.alike(its) or (paired and mine.alike(its.partner()))
 
-    def gives(self, claim: TypedClaim, subject: Subject, truth: Any, as_set: bool) -> bool:
+    def gives(self, claim: TypedClaim, subject: Subject, truth: Any) -> bool:
         """Say whether a claim that holds is about a subject and states its value."""
         if not self.asks_for(claim, subject):
             return False
@@ -577,7 +569,8 @@ class Expected:
                     else bool(spelled(claim.value)[0]) is truth
                 )
             if isinstance(truth, list):
-                return equal(replace(claim, measure="set" if as_set else "list"), truth)
+                form = subject.measure if self.answer.claims else self.answer.type
+                return equal(replace(claim, measure=str(form)), truth)
             return all(_same(claim, value, truth, self.slack) for value in claim.values)
         except Unreadable:  # the value of another measure
             return False
@@ -588,7 +581,7 @@ class Expected:
         if answer.choices:
             return claim.measure == "choice"
         if answer.measure is not None:
-            return self.gives(claim, answer, truth, answer.type == "set")
+            return self.gives(claim, answer, truth)
         if isinstance(truth, list | str | bool):
             column = WORDS["columns_of_types"].get(answer.type) or claim.column
             measure, unit = "set" if answer.type == "set" else "list", claim.unit * (claim.kind == self.kind)
@@ -612,8 +605,8 @@ class Expected:
     def required_of(self, claims: list[TypedClaim]) -> Subject | None:
         """Return the first required claim of an open question that no claim makes."""
         for subject in self.answer.claims:
-            truth, as_set = subject.of(self.table), subject.measure == "set"
-            if not any(self.gives(claim, subject, truth, as_set) for claim in claims):
+            truth = subject.of(self.table)
+            if not any(self.gives(claim, subject, truth) for claim in claims):
                 return subject
         return None
 
@@ -656,7 +649,7 @@ def typed_verdict(text: str, expected: Expected) -> Verdict:
     try:
         stated = stated_claims(text)
     except Unreadable as error:
-        return Verdict(None, None, None, f"unreadable: {error}", unreadable=error.cause)
+        return Verdict(None, f"unreadable: {error}", unreadable=error.cause)
     every = [_finding(number, claim, expected) for number, claim in enumerate(stated, 1)]
     findings = [finding for finding in every if finding is not None]
     first = findings[0] if findings else None
@@ -680,10 +673,10 @@ def typed_verdict(text: str, expected: Expected) -> Verdict:
     if false:
         reason = f"claim {false[0].number} ({false[0].text}) is false: {false[0].fault}"
         invented = tuple(f"claim {finding.number} {finding.text}" for finding in false)
-        return Verdict("hallucinated", matched, found, reason, invented)
+        return Verdict("hallucinated", reason, matched, found, invented)
     if unread and not matched:
-        return Verdict(None, None, found, f"unreadable: {unread[0]}", unreadable=unread[0].cause)
-    return Verdict("expected" if matched else "unexpected", matched, found, reason)
+        return Verdict(None, f"unreadable: {unread[0]}", found=found, unreadable=unread[0].cause)
+    return Verdict("expected" if matched else "unexpected", reason, matched, found)
 
 
 def expectation(question: Question, table: Table) -> Expected:
