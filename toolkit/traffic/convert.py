@@ -115,25 +115,25 @@ def convert(
             "note": shareable(note and note.replace(str(capture.absolute()), capture.name)),
             "pseudonymised": pseudonyms is not None,
         }
-        files = []
+        pairs = []
         for stem, packets in tables.rows.items():
             stream = stem.removeprefix(f"{final.stem}-").removeprefix("stream-") if per_stream else None
             fields = {**provenance, "packets": packets, "stream": stream}
             text = json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
             (staging / f"{stem}.json").write_text(text, encoding="utf-8")
-            files.append(final.with_name(f"{stem}.csv"))
-        for path in files:
-            for written in (path, path.with_suffix(".json")):
-                if written.exists() and not _is_provenance(path.with_suffix(".json")):
+            pairs.append([final.with_name(f"{stem}{ending}") for ending in (".csv", ".json")])
+        for pair in pairs:
+            for written in pair:
+                if written.exists() and not _is_provenance(pair[1]):
                     raise InputError(f"{written}: is there, and no earlier sample; name another target")
-        for path in files:
+        for pair in pairs:
             # Killed half-way, a table has no provenance, never another's.
-            path.with_suffix(".json").unlink(missing_ok=True)
-            for written in (path, path.with_suffix(".json")):
+            pair[1].unlink(missing_ok=True)
+            for written in pair:
                 (staging / written.name).replace(written)
         if per_stream:
             _remove_earlier_streams(final, tables.rows)
-    return Converted(tuple(files), tables.packets, truncated, note)
+    return Converted(tuple(table for table, _ in pairs), tables.packets, truncated, note)
 
 
 def _shown(cells: Sequence[str], pseudonyms: Pseudonyms | None) -> dict[str, str]:

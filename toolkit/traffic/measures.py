@@ -35,7 +35,7 @@ Measure = Literal[
 ]  # fmt: skip
 MEASURES = (*get_args(Measure), "choice")
 WORDS = read_toml(Path(__file__).parent / "readings.toml")
-OF_COLUMN = frozenset(WORDS["of_column"])
+OF_COLUMN = WORDS["of_column"]
 ANSWERS = ("answers", "answered_by")
 """In the row of a response the number of its request row, and in the row of a request that of its response row."""
 _LARGEST = 18

@@ -471,7 +471,7 @@ class Basis:
         """Return the same of the requests or responses that belong to the rows."""
         partner = self.table.partner
         rows = sorted(partner[row] for row in self.rows if row in partner)
-        return replace(self, column=_ENDPOINTS.get(self.column or "", self.column), rows=tuple(rows))
+        return replace(self, column=_ENDPOINTS.get(self.column, self.column), rows=tuple(rows))
 
     def values(self, column: str | None) -> list[Any]:
         """Return the values of a column in its rows."""
