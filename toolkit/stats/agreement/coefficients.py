@@ -17,7 +17,6 @@ from toolkit.stats.agreement import icc
 from toolkit.stats.agreement.icc import RatingMatrix
 from toolkit.stats.inference.jackknife import numbered, sums_by, total_and_jackknife, with_jackknife
 from toolkit.stats.inference.means import clustered_mean, paired
-from toolkit.stats.inference.run_table import need_alike
 from toolkit.stats.result import ROUNDING, Estimate, Estimates
 from toolkit.words import COMPOSITES, counted
 
@@ -190,7 +189,8 @@ def cohen_kappa(
     """
     from statsmodels.stats.inter_rater import cohens_kappa
 
-    need_alike("kappa", first, second)
+    if len(first) != len(second):
+        raise InputError(f"kappa: {len(first)} and {len(second)} categories; give two for each item")
     paired = [index for index, pair in enumerate(zip(first, second, strict=True)) if None not in pair]
     pairs = [(first[index], second[index]) for index in paired]
     n, missing = {"items": len(pairs)}, len(first) - len(pairs)

@@ -18,7 +18,7 @@ from toolkit.stats.comparisons.models import rate_difference
 from toolkit.stats.inference import proportions
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import LEVEL, p_by_inversion, with_holm
-from toolkit.stats.inference.run_table import need_alike, need_columns
+from toolkit.stats.inference.run_table import need_columns
 from toolkit.stats.result import Estimate, Estimates, Result, wide
 from toolkit.words import choices
 
@@ -83,7 +83,7 @@ class Classification:
 
 def confusion(labels: Sequence[bool], decisions: Sequence[bool | None]) -> Confusion:
     """Count how labels and decisions meet."""
-    need_alike("decisions", labels, decisions)
+    _equally_long(labels, "decisions", decisions)
     if any(label is None for label in labels):
         raise InputError("an item has no label; decisions can be compared with labels only, so leave it out")
     counts = Counter(
@@ -119,7 +119,7 @@ def classify(
     """
     counts = confusion(labels, decisions)
     groups: Sequence[Hashable] = range(len(labels)) if clusters is None else clusters
-    need_alike("clusters", labels, groups)
+    _equally_long(labels, "clusters", groups)
     rows = list(zip(map(bool, labels), decisions, groups, strict=True))
     decided = [(label, bool(decision), group) for label, decision, group in rows if decision is not None]
     strict = [(label, (not label) if d is None else bool(d), group) for label, d, group in rows]
@@ -184,7 +184,8 @@ def mcnemar(
     >>> found.estimate, found.p_value
     (0.6, 0.03125)
     """
-    need_alike("decisions", labels, first, second)
+    _equally_long(labels, "decisions", first)
+    _equally_long(labels, "decisions", second)
     items = [index for index, pair in enumerate(zip(first, second, strict=True)) if None not in pair]
     pairs = [(bool(first[i]) == bool(labels[i]), bool(second[i]) == bool(labels[i])) for i in items]
     n, missing = len(pairs), len(labels) - len(pairs)
@@ -236,7 +237,7 @@ def auc(
     >>> round(found.estimate, 4)
     0.8333
     """
-    need_alike("scores", labels, scores)
+    _equally_long(labels, "scores", scores)
     items = [index for index, score in enumerate(scores) if score is not None and not math.isnan(score)]
     truth = np.array([bool(labels[index]) for index in items], dtype=bool)
     values = np.array([scores[index] for index in items], dtype=float)
@@ -272,6 +273,11 @@ def _share_below(values: np.ndarray, others: np.ndarray) -> np.ndarray:
     ordered = np.sort(others)
     below, upto = np.searchsorted(ordered, values, "left"), np.searchsorted(ordered, values, "right")
     return (below + upto) / (2 * len(others))
+
+
+def _equally_long(labels: Sequence[bool], name: str, values: Sequence[object]) -> None:
+    if len(labels) != len(values):
+        raise InputError(f"{len(labels)} labels and {len(values)} {name}; give one for each label")
 
 
 def hallucination_shares(verdicts: pd.DataFrame) -> Result:
@@ -334,7 +340,8 @@ def length_decisions(labels: Sequence[bool], lengths: Sequence[float]) -> tuple[
     each item left out, the other label. Where a set was balanced in length on purpose the share of right decisions may
     come out well below one half; the area under the curve of length, which `baselines` gives beside it, does not.
     """
-    need_alike("lengths", labels, lengths)
+    if len(labels) != len(lengths):
+        raise InputError(f"{len(labels)} labels and {len(lengths)} lengths; give a length for each label")
     truth, size = np.asarray(labels, dtype=bool), np.asarray(lengths, dtype=float)
     values, indices = np.unique(size, return_inverse=True)
     counts = np.zeros((2, len(values)), dtype=int)

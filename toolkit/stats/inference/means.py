@@ -12,7 +12,7 @@ from scipy import special
 from toolkit.errors import InputError
 from toolkit.stats.inference import jackknife
 from toolkit.stats.inference.p_values import equal_differences
-from toolkit.stats.inference.run_table import Points, need_alike
+from toolkit.stats.inference.run_table import Points
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
@@ -89,7 +89,8 @@ def clustered_mean(
     0.215166
     """
     x = _finite(values)
-    need_alike("mean", x, clusters)
+    if len(x) != len(clusters):
+        raise InputError(f"mean: {len(x)} values and {len(clusters)} clusters; give a cluster for each value")
     groups = pd.Series(x - x.mean()).groupby(list(clusters), sort=False)
     sums, sizes = groups.sum().to_numpy(), groups.size().to_numpy(dtype=float)
     degrees: float = len(sums) - 1
@@ -152,7 +153,8 @@ def equally_long(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return two sides as numbers; refuse them where they are not of one length with their clusters."""
     x, y = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
-    need_alike(analysis, x, y, clusters)
+    if not len(x) == len(y) == len(clusters):
+        raise InputError(f"{analysis}: {len(x)}, {len(y)} values and {len(clusters)} bases; give as many")
     return x, y
 
 

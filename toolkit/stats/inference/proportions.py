@@ -12,7 +12,6 @@ from scipy import special
 from toolkit.errors import InputError
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import p_by_inversion
-from toolkit.stats.inference.run_table import need_alike
 from toolkit.stats.result import Estimate
 
 METHOD = "Wilson"
@@ -77,7 +76,8 @@ def share(
     (0.5, 0.04, {'pairs': 6, 'bases': 3})
     """
     groups: list[Hashable] = list(range(len(hits)) if clusters is None else clusters)
-    need_alike("share", hits, groups)
+    if len(groups) != len(hits):
+        raise InputError(f"share: {len(hits)} cases and {len(groups)} clusters; give a cluster for each case")
     counts = {what: len(hits)} | ({"bases": len(set(groups))} if clusters is not None else {})
     empty = Estimate(name, method=METHOD, unit=f"share of {what}", n=counts, **labels)
     if not len(hits):

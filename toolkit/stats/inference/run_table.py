@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -85,13 +85,6 @@ def need_columns(analysis: str, frame: pd.DataFrame, names: Sequence[str]) -> No
     absent = [name for name in names if name not in frame]
     if absent:
         raise InputError(f"{analysis}: lack the column {', '.join(absent)}; give {', '.join(names)}")
-
-
-def need_alike(analysis: str, *sides: Sized) -> None:
-    """Refuse values of one case each that are not as many on every side."""
-    if len({*map(len, sides)}) > 1:
-        lengths = " and ".join(str(len(side)) for side in sides)
-        raise InputError(f"{analysis}: {lengths} values that belong together; give as many")
 
 
 def need_once(frame: pd.DataFrame, keys: Sequence[str], message: str) -> None:
