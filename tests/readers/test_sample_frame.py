@@ -49,7 +49,7 @@ def test_missing_and_unreadable_files_are_one_line(tmp_path):
     (tmp_path / "bytes.csv").write_bytes(b"number\n\xff\n")
     refusal(r"bytes\.csv, line 2: is not UTF-8; save it as UTF-8", load_sample, tmp_path / "bytes.csv")
     for about in ("{", "[]"):
-        refusal(r"not JSON|not a provenance", load_sample, write(tmp_path, "number\n1\n", about))
+        refusal(r"not valid JSON|not a provenance", load_sample, write(tmp_path, "number\n1\n", about))
 
 
 @given(st.sampled_from(["", *"=+-@\t\r\n＝＋－＠'"]), st.text())

@@ -8,7 +8,7 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -236,13 +236,13 @@ def _probability(logprob: Any) -> float:
 # --- objects in replies that only nearly are JSON ---------------------------------------------------------------------
 
 _TOKEN = re.compile(
-    r"""(?P<blank>\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/)|(?P<sign>[{}\[\]:,])|(?P<end>```)
+    r"""(?<=:)\s*+(?P<grouped>\d{1,3}(?:,\d{3})++)(?=\s*+[,}])
+    |(?P<blank>\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/)|(?P<sign>[{}\[\]:,])|(?P<end>```|\Z)
     |(?P<quoted>"(?:[^"\\]|\\.)*+"|“[^”]*+”|'(?:[^'\\]|\\.|'(?!\s*+[:,\]}]))*+')
-    |(?P<bare>(?:[^\s{}\[\]:,"'“/\#]|/(?![/*]))(?:[^{}\[\]:,"“`/\#\n]|/(?![/*]))*+)""",
+    |(?P<bare>(?:[^\s{}\[\]:,"'“/\#]|/(?![/*]))(?:[^{}\[\]:,"“`/\#\n]|/(?![/*]))*+)|(?P<other>.)""",
     re.VERBOSE | re.DOTALL,
 )
 _ESCAPES = re.compile(r"""(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\'|["\\\x00-\x1f]""")
-_GROUPS = re.compile(r"\d{1,3}(?:,\d{3})++(?=\s*+[,}])")
 _PLAIN = re.compile(r"-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][-+]?\d++)?|true|false|null")
 _WORDS = {"True": "true", "False": "false", "None": "null", "undefined": "null"}
 _CLOSES = {"{": "}", "[": "]"}
@@ -257,12 +257,12 @@ def json_objects(text: str, decoder: json.JSONDecoder) -> list[dict[str, Any]]:
     Read as they are meant: comments, commas before a closing bracket, other quotes or none, words of Python, texts
     over several lines, closing brackets that are missing.
     """
-    objects, position, tokens = [], 0, _MOST_TOKENS
+    objects, position, budget = [], 0, iter(range(_MOST_TOKENS))
     for _ in range(MAX_OBJECTS):
         position = text.find("{", position)
         if position < 0:
             break
-        strict, end, tokens = _strict(text, position, tokens)
+        strict, end = _strict(text, position, budget)
         try:
             objects.append(parsed(decoder.decode, strict))
             position = end
@@ -278,14 +278,17 @@ def _escape(match: re.Match[str]) -> str:
     return match[1] or json.dumps(match[0].replace("\\'", "'"))[1:-1]
 
 
-def _strict(text: str, position: int, tokens: int) -> tuple[str, int, int]:
-    """Return the object that begins at a position as strict JSON, nothing for no object; where it ends; tokens left."""
+def _strict(text: str, position: int, budget: Iterator[int]) -> tuple[str, int]:
+    """Return the object that begins at a position as strict JSON, nothing for no object, and where it ends."""
     written, open_ends = [":"], list[str]()
-    while tokens and (match := _TOKEN.match(text, position)) and match.lastgroup != "end":
-        tokens, position, token, before = tokens - 1, match.end(), match[0], written[-1]
-        if match.lastgroup == "blank":
+    for _, match in zip(budget, _TOKEN.finditer(text, position), strict=False):
+        kind, token, before = match.lastgroup, match[0], written[-1]
+        if kind == "blank":
             continue
-        if token in ("}", "]"):
+        if kind == "end" and before in _CLOSES.values():
+            token = "".join(reversed(open_ends))
+            open_ends.clear()
+        elif token in ("}", "]"):
             if before == ",":
                 written.pop()
             if before == ":" or token not in open_ends:
@@ -295,26 +298,21 @@ def _strict(text: str, position: int, tokens: int) -> tuple[str, int, int]:
         elif token in (",", ":"):
             if before in _BEFORE_VALUE:
                 break
-        elif before not in _BEFORE_VALUE or (before == "{" and token in _CLOSES):
+        elif kind in ("end", "other") or before not in _BEFORE_VALUE or (before == "{" and token in _CLOSES):
             break
         elif token in _CLOSES:
             open_ends.append(_CLOSES[token])
             if len(open_ends) > DEEPEST:
                 raise TooDeep(f"nested deeper than {DEEPEST} levels")
-        elif match.lastgroup == "quoted":
+        elif kind == "quoted":
             token = f'"{_ESCAPES.sub(_escape, token[1:-1])}"'
-        elif before == ":" and (grouped := _GROUPS.match(text, match.start())):
-            token, position = f'"{grouped[0]}"', grouped.end()
         else:
             token = _WORDS.get(token.strip(), token.strip())
             token = token if _PLAIN.fullmatch(token) else json.dumps(token)
         written.append(token)
         if not open_ends:
-            return "".join(written[1:]), position, tokens
-    else:
-        if written[-1] in _CLOSES.values() and (position == len(text) or text.startswith("```", position)):
-            return "".join([*written[1:], *reversed(open_ends)]), position, tokens
-    return "", position, tokens
+            return "".join(written[1:]), match.end()
+    return "", position
 
 
 def marked_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

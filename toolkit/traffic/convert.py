@@ -1,8 +1,8 @@
 """Convert a capture into the CSV of a sample, with a JSON of its provenance beside it."""
 
 import json
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -26,10 +26,9 @@ from toolkit.traffic.tshark import (
 from toolkit.words import Summary
 
 _AT_ONCE = 5_000  # rows that wait for their file to be opened: thousands of streams, one open file
-_STREAM = NAMES.index("stream")
-_ADDRESSES = frozenset({"source", "destination"})
+_ADDRESSES = ("source", "destination")
 _NOTES = read_toml(Path(__file__).parent / "notes.toml")
-_TEXTS = frozenset({"host", "uri", "content_type", "user_agent"})
+_TEXTS = ("host", "uri", "content_type", "user_agent")
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def convert(
             try:
                 for record in records:
                     special.update(peculiarities(record))
-                    tables.add(_hidden(row_cells(record), pseudonyms))
+                    tables.add(_shown(row_cells(record), pseudonyms))
             except DamagedCapture as error:
                 if not tables.packets:
                     raise
@@ -90,8 +89,10 @@ def convert(
                 f"{capture}: {unmatched if display_filter else 'it holds no packet'}; nothing was written"
             )
         tables.flush()
-        unchanged = pseudonyms.unchanged if pseudonyms else ()
-        note, truncated = _note(tables.packets, special, damage, unchanged), bool(damage or special["cut"])
+        truncated, values = bool(damage or special["cut"]), {**special, "damage": damage}
+        values |= {"unchanged": ", ".join(sorted(pseudonyms.unchanged)) if pseudonyms else ""}
+        notes = (text for name, text in _NOTES.items() if values.get(name))
+        note = "; ".join(notes).format(**values, packets=tables.packets) or None
         identity = {}
         if capture_hash:
             identity = {"capture_sha256": sha256_of(capture), "capture_bytes": capture.stat().st_size}
@@ -114,43 +115,38 @@ def convert(
             "note": shareable(note and note.replace(str(capture.absolute()), capture.name)),
             "pseudonymised": pseudonyms is not None,
         }
-        files = []
+        pairs = []
         for stem, packets in tables.rows.items():
             stream = stem.removeprefix(f"{final.stem}-").removeprefix("stream-") if per_stream else None
             fields = {**provenance, "packets": packets, "stream": stream}
             text = json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
             (staging / f"{stem}.json").write_text(text, encoding="utf-8")
-            files.append(final.with_name(f"{stem}.csv"))
-        for path in files:
-            for written in (path, path.with_suffix(".json")):
-                if written.exists() and not _is_provenance(path.with_suffix(".json")):
+            pairs.append([final.with_name(f"{stem}{ending}") for ending in (".csv", ".json")])
+        for pair in pairs:
+            for written in pair:
+                if written.exists() and not _is_provenance(pair[1]):
                     raise InputError(f"{written}: is there, and no earlier sample; name another target")
-        for path in files:
+        for pair in pairs:
             # Killed half-way, a table has no provenance, never another's.
-            path.with_suffix(".json").unlink(missing_ok=True)
-            for written in (path, path.with_suffix(".json")):
+            pair[1].unlink(missing_ok=True)
+            for written in pair:
                 (staging / written.name).replace(written)
         if per_stream:
             _remove_earlier_streams(final, tables.rows)
-    return Converted(tuple(files), tables.packets, truncated, note)
+    return Converted(tuple(table for table, _ in pairs), tables.packets, truncated, note)
 
 
-def _note(packets: int, special: Counter[str], damage: str, unchanged: Collection[str]) -> str | None:
-    """Return what to know about a conversion, as one line."""
-    values = {**special, "damage": damage, "unchanged": ", ".join(sorted(unchanged)), "packets": packets}
-    return "; ".join(text.format(**values) for name, text in _NOTES.items() if values.get(name)) or None
-
-
-def _hidden(cells: Sequence[str], pseudonyms: Pseudonyms | None) -> Sequence[str]:
-    if pseudonyms is None:
-        return cells
+def _shown(cells: Sequence[str], pseudonyms: Pseudonyms | None) -> dict[str, str]:
+    """Return the cells of a row by column, with the pseudonyms of their addresses."""
     shown = dict(zip(NAMES, cells, strict=True))
+    if pseudonyms is None:
+        return shown
     for name in _ADDRESSES:
         shown[name] = pseudonyms.address(shown[name])
     for name in _TEXTS:
         cut = shown[name].endswith(CUT)  # half an address would pass for a text
         shown[name] = CUT if cut else pseudonyms.text(shown[name], versions=name == "user_agent")
-    return list(shown.values())
+    return shown
 
 
 def _is_provenance(path: Path) -> bool:
@@ -176,19 +172,18 @@ class _Tables:
 
     def __init__(self, folder: Path, stem: str, columns: Sequence[str], per_stream: bool) -> None:
         self._folder, self._stem, self._per_stream = folder, stem, per_stream
-        self._positions = [NAMES.index(name) for name in columns]
         self._texts = {at for at, name in enumerate(columns) if COLUMNS[name] == "string"}
         self._header = list(columns)
-        self._waiting: dict[str, list[list[str]]] = {}
+        self._waiting = defaultdict[str, list[list[str]]](list)
         self.packets = 0
         self.rows = Counter[str]()
 
-    def add(self, cells: Sequence[str]) -> None:
+    def add(self, cells: Mapping[str, str]) -> None:
         """Add a row, one cell a column of ``COLUMNS``, to the table that it belongs to."""
         stem = self._stem
         if self._per_stream:
-            stem = f"{stem}-stream-{cells[_STREAM]}" if cells[_STREAM] else f"{stem}-other"
-        self._waiting.setdefault(stem, []).append([cells[position] for position in self._positions])
+            stem = f"{stem}-stream-{cells['stream']}" if cells["stream"] else f"{stem}-other"
+        self._waiting[stem].append([cells[name] for name in self._header])
         self.packets += 1
         if self.packets % _AT_ONCE == 0:
             self.flush()

@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -33,10 +34,10 @@ Measure = Literal[
     "duration", "mean_interval", "share", "exists",
 ]  # fmt: skip
 MEASURES = (*get_args(Measure), "choice")
-OF_COLUMN = frozenset({"distinct", "value", "first", "last", "list", "set", "sum", "mean", "min", "max"})
+WORDS = read_toml(Path(__file__).parent / "readings.toml")
+OF_COLUMN = WORDS["of_column"]
 ANSWERS = ("answers", "answered_by")
 """In the row of a response the number of its request row, and in the row of a request that of its response row."""
-_ARITHMETIC = frozenset({"sum", "mean", "min", "max"})
 _LARGEST = 18
 """Digits before the point of a number that can be of a sample; no arithmetic is done with larger ones."""
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.\d{1,40})?(?:[eE][-+]?\d{1,2})?")
@@ -48,20 +49,10 @@ _FRACTION = re.compile(r"(\d{1,9}) ?(?:/|of|out of) ?(\d{1,9})(?: [a-zA-Z ]{1,60
 _FROM_TO = re.compile(r"(\d{1,9}) ?(?:-|–|to|\.\.) ?(\d{1,9})")
 _BESIDE = re.compile(r"\([^()]{0,200}\)|^[^=≈]{0,200}[=≈]")
 """What stands in brackets beside a number, or before it as the formula that it comes from."""
-_BESIDE_CELLS = (
-    ("uri", "host", "{1}{0}"),
-    ("host", "destination_port", "{0}:{1:f}"),
-    ("source", "source_port", "{0}:{1:f}"),
-    ("destination", "destination_port", "{0}:{1:f}"),
-)
-"""What may stand beside the cells of a column: the host before a URI, the port behind a host or an address."""
 _LONGEST = 300
 """Signs of a text that are read as something that it is not to the letter."""
 _MOST_SPELLINGS = 20
 """Values of one condition that may be no cells to the letter."""
-_NEGATIONS = frozenset({"not", "no", "non", "never", "except", "without", "but"})
-
-_NUMBERS_AS_WORDS = read_toml(Path(__file__).parent / "readings.toml")["numbers"]
 UNITS = {
     name: (kind, Decimal(size))
     for kind, sizes in read_toml(Path(__file__).parent / "units.toml").items()
@@ -75,7 +66,11 @@ Rows = frozenset[int]
 """Places of rows of a sample."""
 
 
-class Unreadable(Exception):
+class Fault(Exception):
+    """Why a subject or an answer is not right."""
+
+
+class Unreadable(Fault):
     """Why a subject or an answer cannot be read at all: what kind of fault of form it has, and which."""
 
     def __init__(self, cause: str, detail: str) -> None:
@@ -83,7 +78,7 @@ class Unreadable(Exception):
         self.cause = cause
 
 
-class Refuted(Exception):
+class Refuted(Fault):
     """Why a subject is not of this sample, or gives no value there."""
 
 
@@ -112,8 +107,8 @@ def spelled(value: Any) -> tuple[Decimal | None, str]:
     text = " ".join(value.split())
     if len(text) > _LONGEST:
         return None, ""
-    if text.casefold() in _NUMBERS_AS_WORDS:
-        return Decimal(_NUMBERS_AS_WORDS.index(text.casefold())), ""
+    if text.casefold() in WORDS["numbers"]:
+        return Decimal(WORDS["numbers"].index(text.casefold())), ""
     while (shorter := _BESIDE.sub("", text).strip(" ~")) and shorter != text:
         text = shorter
     if (part := _FRACTION.fullmatch(text)) and int(part[2]):
@@ -128,14 +123,9 @@ def spelled(value: Any) -> tuple[Decimal | None, str]:
 
 def dimension(measure: str, column: str | None) -> str:
     """Return the kind of quantity that a measure gives: count, time, size, share, number or text."""
-    by_measure = {"count": "count", "distinct": "count", "share": "share", "exists": "text", "choice": "text"}
-    if measure in by_measure:
-        return by_measure[measure]
-    if measure in ("duration", "mean_interval") or column == "time":
-        return "time"
-    if column in ("length", "payload_length"):
-        return "size"
-    return "mean" if measure in ("sum", "mean") else "number"
+    kinds = WORDS["kinds"]
+    kind: str | None = kinds["measures"].get(measure) or kinds["columns"].get(column)
+    return kind or ("mean" if measure in ("sum", "mean") else "number")
 
 
 def unit_of(unit: str) -> tuple[str, Decimal]:
@@ -203,7 +193,7 @@ class Table:
     def rows_by_spelling(self) -> dict[str, dict[str, Rows]]:
         """The rows of each URL, and of each host and address with its port."""
         rows = {}
-        for name, beside, form in _BESIDE_CELLS:
+        for name, beside, form in WORDS["beside"]:
             if {name, beside} <= self.cells.keys():
                 pairs = zip(self.cells[name], self.cells[beside], strict=True)
                 rows[name] = _rows_by_key("" if None in pair else _url(form.format(*pair)) for pair in pairs)
@@ -224,7 +214,7 @@ class Table:
             others = [word for word, key in named.items() if key not in by_value]
             before = takewhile(lambda word: word in others, words)
             known = [word for word in others if word.isalpha() or self._is_cell(word)]
-            if len(known) < len(others) or any(word.casefold() in _NEGATIONS for word in before):
+            if len(known) < len(others) or any(word.casefold() in WORDS["negations"] for word in before):
                 keys = []
         return frozenset().union(*(by_value[key] for key in keys))
 
@@ -234,15 +224,12 @@ class Table:
     def rows_matching(self, name: str, pattern: str) -> Rows:
         """Return the rows whose cell fits a pattern, in which a star stands for anything, or 4xx."""
         text = str(canonical(name, pattern[:_LONGEST]))
-        first, *others = map(re.escape, (text.replace("xx", "*") if name == "status" else text).split("*"))
-        if not others:
-            return frozenset()
-        between = "".join(f"(?>.*?{part})" for part in others[:-1])  # each at its first place: linear
-        fitting = re.compile(f"{first}{between}.*{others[-1]}", re.DOTALL)
+        starred = re.sub(r"[?[]", r"[\g<0>]", text.replace("xx", "*") if name == "status" else text)
         rows = [
             some
             for key, some in self.rows_by_value[name].items()
-            if key is not None and fitting.fullmatch(f"{key:f}" if isinstance(key, Decimal) else key)
+            if "*" in starred and key is not None
+            if fnmatchcase(f"{key:f}" if isinstance(key, Decimal) else key, starred)
         ]
         return frozenset().union(*rows)
 
@@ -347,7 +334,7 @@ class Table:
             raise Refuted(f"no row that the filter selects has a value in the column {column}")
         if measure == "value" and len(different) > 1:
             raise Refuted(f"the column {column} has {len(different)} different values in these rows")
-        if measure in _ARITHMETIC:
+        if measure in ("sum", "mean", "min", "max"):
             if not all(isinstance(value, Decimal) for value in values):
                 raise Refuted(f"the column {column} holds no numbers")
             total = sum(values, Decimal(0))
@@ -397,7 +384,6 @@ Type = Literal[
     "integer", "number", "share", "time", "duration", "address", "port", "host", "status", "method", "text",
     "list", "set", "yes_no", "one_of", "claims",
 ]  # fmt: skip
-_NUMBERS = frozenset({"integer", "number", "share", "time", "duration", "port", "status"})
 
 
 class Subject(Strict):
@@ -426,7 +412,7 @@ class Subject(Strict):
             rows, absent = table.select(self.filter, whole=True)
             among = table.select(self.among or {})[0]
             value = table.calculate(str(self.measure), self.column, rows, among)
-        except (Refuted, Unreadable) as error:
+        except Fault as error:
             raise ValueError(f"{error}; correct the question") from None
         if absent and value not in (0, False, []):
             raise ValueError(f"no row of the sample has {absent}; correct the filter")
@@ -481,7 +467,7 @@ def fitting(kind: str, value: Any) -> Any:
     elif kind == "yes_no":
         if (truth := truth_of(value)) is not None:
             return truth
-    elif kind in _NUMBERS:
+    elif kind in WORDS["kinds"]["types"]:
         number = number_in(value)
         if number is not None and (kind not in ("integer", "port", "status") or number % 1 == 0):
             return number
@@ -492,5 +478,8 @@ def fitting(kind: str, value: Any) -> Any:
 
 def truth_of(value: Any) -> bool | None:
     """Return what a yes or no says; None for anything else."""
-    words = {"yes": True, "true": True, "no": False, "false": False}
-    return value if isinstance(value, bool) else words.get(re.split(r"\W", str(value).strip().casefold())[0])
+    return (
+        value
+        if isinstance(value, bool)
+        else WORDS["truths"].get(re.split(r"\W", str(value).strip().casefold())[0])
+    )

@@ -52,13 +52,12 @@ from toolkit.stats.one_shot.methods import (
 )
 from toolkit.traffic.measures import ANSWERS, Table
 from toolkit.traffic.questions import Question, Texts, load_questions
-from toolkit.traffic.sample import Sample, load_sample, shipped_samples
+from toolkit.traffic.sample import Sample, load_sample
 from toolkit.traffic.typed import Expected, Verdict, expectation, readable, typed_verdict
 from toolkit.words import choices
 
 FORMATS = ("typed", "text")
-_KEYS = (*KEYS, "repeat")
-_COLUMNS = [*_KEYS, "verdict", "matched", "found", "why", "invented", "unreadable", "run_id"]
+_COLUMNS = [*KEYS, "repeat", "verdict", "matched", "found", "why", "invented", "unreadable", "run_id"]
 _TEXTS = read_toml(resources.files("toolkit.traffic") / "one_shot.toml")
 
 
@@ -78,39 +77,27 @@ def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
     rows = []
     for item in annotated:
         (reply,) = item.replies
-        verdict, reason = _stored_verdict(item)
-        row = _experiment_row(item.item, reply.model, reply.repeat) | {"run_id": reply.run_id, "why": reason}
-        annotation: Verdict | None = item.annotations.get("verdict", (None,))[0]
-        if annotation:
-            row |= {
-                "matched": annotation.matched,
-                "found": annotation.found,
-                "verdict": verdict,
-                "why": reason or annotation.why,
-                "invented": "; ".join(annotation.invented),
-                "unreadable": annotation.unreadable,
-            }
-        rows.append(row)
+        verdict = _stored_verdict(item)
+        row = _method(item.item, reply.model) | {"repeat": reply.repeat, "run_id": reply.run_id}
+        rows.append(row | vars(verdict) | {"invented": "; ".join(verdict.invented)})
     types = dict.fromkeys(_COLUMNS, "string") | {"repeat": "Int64", "matched": "boolean"}
     return pd.DataFrame(rows, columns=_COLUMNS).astype(types)
 
 
-def _experiment_row(item: TestItem, model: str, repeat: int) -> dict[str, object]:
-    """Return which experiment of which method it is."""
+def _method(item: TestItem, model: str) -> dict[str, Any]:
+    """Return what names the method of an experiment."""
     context: OneShotContext = item.context
     method = (item.item_id, context.variant, context.document, context.question.id, context.sample.name)
-    return dict(zip(_KEYS, (*method, model, repeat), strict=True))
+    return dict(zip(KEYS, (*method, model), strict=True))
 
 
-def _stored_verdict(item: TestItemAnnotations) -> tuple[str | None, str | None]:
-    """Return the verdict of an experiment, or why there is none."""
+def _stored_verdict(item: TestItemAnnotations) -> Verdict:
+    """Return the verdict of an experiment; where there is none it says why."""
     (reply,) = item.replies
-    verdict: Verdict | None = item.annotations.get("verdict", (None,))[0]
-    if reply.text is None:
-        return None, f"incomplete: run failed: {reply.failure}"
-    if verdict is None:
-        return None, "incomplete: no verdict yet"
-    return verdict.verdict, None if verdict.verdict else f"incomplete: {verdict.why}"
+    missing = "no verdict yet" if reply.text is not None else f"run failed: {reply.failure}"
+    annotated = item.annotations.get("verdict", (None,))[0]
+    verdict: Verdict = annotated or Verdict(None, missing)
+    return verdict if verdict.verdict else replace(verdict, why=f"incomplete: {verdict.why}")
 
 
 class OneShotTest(PromptResponseTest):
@@ -188,27 +175,26 @@ class OneShotTest(PromptResponseTest):
         if context.expected and self.answer_format == "typed":
             return typed_verdict(reply.text or "", context.expected)
         if not self.judges:
-            return Verdict(None, None, None, _TEXTS["without_judges"])
+            return Verdict(None, _TEXTS["without_judges"])
         if not (reply.text or "").strip():
-            return Verdict("unexpected", False, None, "the reply is empty")
+            return Verdict("unexpected", "the reply is empty", False)
         # An answer that invents is a hallucination even where it holds the expected value: the protocol scores how far
         # a model can be trusted to read a sample, and a reader cannot tell the true half from the invented one.
         invents, reasons, calls = await self._ask("invents", reply, ask)
         why = f"invented, say the judges: {reasons}"
         if invents is not False:
-            return Verdict("hallucinated" if invents else None, None, None, why, calls=calls)
+            return Verdict("hallucinated" if invents else None, why, calls=calls)
         meets, reasons, more = await self._ask("meets", reply, ask)
         becomes = {True: "expected", False: "unexpected", None: None}[meets]
-        return Verdict(
-            becomes, meets, None, f"{why}; expected, say the judges: {reasons}", calls=calls + more
-        )
+        why += f"; expected, say the judges: {reasons}"
+        return Verdict(becomes, why, meets, calls=calls + more)
 
     async def _ask(self, name: str, reply: PromptReply, ask: Ask) -> tuple[bool | None, str, tuple[str, ...]]:
         """Ask every judge one yes-or-no question; return the majority, the reasons and the calls."""
         context: OneShotContext = reply.prompt.context
         question, answer, csv = context.question.text, reply.text or "", context.sample.csv
-        values = {"csv": csv, "question": question, "answer": answer}
-        values["requirement"] = _requirement(context)
+        requirement = _requirement(context)
+        values = {"csv": csv, "question": question, "answer": answer, "requirement": requirement}
         template = _TEXTS["rules"] + _TEXTS[name] + _TEXTS["fenced"]
 
         def request(judge: JudgeSpec) -> ModelRequest:
@@ -221,10 +207,11 @@ class OneShotTest(PromptResponseTest):
 
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
         """Return as measurements of 0 or 1 the verdict of one experiment, and whether it is unreadable."""
-        verdict, reason = _stored_verdict(item_annotations)
-        annotation: Verdict | None = item_annotations.annotations.get("verdict", (None,))[0]
-        values = {name: None if reason else float(verdict == name) for name in VERDICTS}
-        values["unreadable"] = float(annotation.unreadable is not None) if annotation else None
+        verdict = _stored_verdict(item_annotations)
+        reason = None if verdict.verdict else verdict.why
+        values = {name: None if reason else float(verdict.verdict == name) for name in VERDICTS}
+        judged = any(item_annotations.annotations.get("verdict", ()))
+        values["unreadable"] = float(verdict.unreadable is not None) if judged else None
         return [Measurement(name, value, "experiments", reason) for name, value in values.items()]
 
     def result_types(self) -> tuple[ResultType, ...]:
@@ -235,20 +222,21 @@ class OneShotTest(PromptResponseTest):
         """Return the results of one model; a method with a missing experiment has no score, and says so."""
         one_model(measured_items)
         rows = [
-            _experiment_row(item.item, item.model, item.repeat)
-            | {"verdict": next((name for name in VERDICTS if item.value(name) == 1), None)}
-            | {"unreadable": "yes" if item.value("unreadable") else None}
+            {
+                **_method(item.item, item.model),
+                "repeat": item.repeat,
+                "verdict": next((name for name in VERDICTS if item.value(name) == 1), None),
+                "unreadable": "yes" if item.value("unreadable") else None,
+            }
             for item in measured_items
         ]
-        frame = pd.DataFrame(rows, columns=[*_KEYS, "verdict", "unreadable"])
+        frame = pd.DataFrame(rows, columns=[*KEYS, "repeat", "verdict", "unreadable"])
         scored = score_methods(frame, self.weights, self.confidence)
         by_name = {method.method: method for method in scored}
         methods = []
         for item in self._items:
             # A method without planned experiments is in the results too.
-            row = _experiment_row(item, "", 0)
-            names: dict[str, Any] = {key: str(row[key]) for key in KEYS}
-            unplanned = MethodScore(0, 0, 0, 0, score=None, **names)
+            unplanned = MethodScore(0, 0, 0, 0, score=None, **_method(item, ""))
             methods.append(by_name.get(item.item_id, unplanned))
         results: list[Result] = [
             estimate for method in methods for estimate in method_estimates(method, self.confidence)
@@ -306,16 +294,12 @@ def _samples(
     samples: Sequence[str | Path] | None, questions: Sequence[Question], folder: Path
 ) -> dict[str, Sample]:
     """Return the samples that are asked about, by the names that questions give them."""
-
-    def load(name: str | Path) -> Sample:
-        return load_sample(name if str(name) in shipped_samples() else folder / name)
-
     named = dict.fromkeys(question.sample for question in questions)
     if samples is None:
-        return {name: load(name) for name in named}
+        return {name: load_sample(name, folder) for name in named}
     loaded: dict[str, Sample] = {}
     for source in samples:
-        sample = load(source)
+        sample = load_sample(source, folder)
         names = [sample.name, str(source)]
         if not named.keys() & names:
             raise InputError(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
+from urllib.parse import unquote
 
 from toolkit.errors import InputError
 from toolkit.files.reading import read_text
@@ -70,7 +71,7 @@ class Pseudonyms:
         return (_ANY_VERSION if versions else _ANY).sub(replace, text)
 
     def _plain(self, written: str) -> str:
-        plain = re.sub("%3a", ":", re.sub("%2e", ".", written, flags=re.IGNORECASE), flags=re.IGNORECASE)
+        plain = unquote(written)
         changed = self.address(plain)
         return written if changed == plain else changed
 

@@ -166,6 +166,3 @@ def load_questions(path: str | Path | None = None) -> tuple[Question, ...]:
 
 def _twice(values: Iterator[str]) -> str | None:
     return next((value for value, count in Counter(values).items() if count > 1), None)
-
-
-# --- the JSON of replies ----------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
-from toolkit.files.reading import parsed, read_text, read_toml
+from toolkit.files.reading import read_json, read_text, read_toml
 from toolkit.files.tables import csv_records, unguard
 from toolkit.report.visible import visible
 from toolkit.words import choices, counted
@@ -81,21 +80,20 @@ def shipped_capture(name: str) -> Path:
     return _SHIPPED / f"{name}.pcapng"
 
 
-def load_sample(path_or_name: str | Path) -> Sample:
-    """Read a sample by its name where it ships, or by the path of a CSV that ``toolkit samples convert`` wrote."""
+def load_sample(path_or_name: str | Path, folder: Path | None = None) -> Sample:
+    """Read a sample by its name where it ships, or by the path of a CSV that ``toolkit samples convert`` wrote.
+
+    A relative path begins in the folder, by default the working directory.
+    """
     import pandas as pd
 
-    if isinstance(path_or_name, str) and path_or_name in shipped_samples():
-        path = _SHIPPED / f"{path_or_name}.csv"
-    else:
-        path = Path(path_or_name)
+    ships = str(path_or_name) in shipped_samples()
+    path = _SHIPPED / f"{path_or_name}.csv" if ships else (folder or Path()) / path_or_name
     shipped = f"; or name one of {', '.join(shipped_samples())}" if not path.suffix else ""
     text = read_text(path, "", "sample", f"name a CSV that toolkit samples convert wrote{shipped}")
     # Not pandas.read_csv: it fills a short row and drops the end of a long one without an error.
     records = [cells for _, cells in csv_records(path, text) if cells]
-    if not records:
-        raise InputError(f"{path}: not a table (it is empty)")
-    names, *rows = records
+    names, *rows = records or [[]]
     if not set(names) & set(NAMES):
         raise InputError(
             f"{path}: has no column of a sample; the first line must name some of {', '.join(NAMES)}"
@@ -108,10 +106,7 @@ def load_sample(path_or_name: str | Path) -> Sample:
     table = pd.DataFrame(rows, columns=names, dtype=str)
     frame = pd.DataFrame({name: _typed(table[name], COLUMNS.get(name, "string"), path) for name in names})
     sidecar = path.with_suffix(".json")
-    try:
-        provenance = parsed(json.loads, read_text(sidecar)) if sidecar.is_file() else {}
-    except ValueError as error:
-        raise InputError(f"{sidecar}: not JSON ({error}); convert the capture again") from None
+    provenance = read_json(sidecar) if sidecar.is_file() else {}
     if not isinstance(provenance, dict):
         raise InputError(f"{sidecar}: not a provenance object; convert the capture again")
     return Sample(path.stem, text, frame, provenance)

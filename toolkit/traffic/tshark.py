@@ -31,10 +31,7 @@ Record = tuple[str, ...]
 SEVERAL = "\r"
 _FIELDS = tuple(TABLE["tshark"]["fields"])
 _AT = {field: index for index, field in enumerate(_FIELDS)}
-_HEADERS = {"host": "host", "user-agent": "user_agent", "content-type": "content_type"}
-# Bit 0 upwards, as in RFC 9293.
-_FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
-_QUOTING = frozenset({"icmp", "icmpv6"})
+_QUOTING = ("icmp", "icmpv6")
 _NETWORK = {name: _AT[f"{name}.src"] for name in ("eth", "ip", "ipv6")}
 _TRANSPORT = {name: _AT[f"{name}.srcport"] for name in ("tcp", "udp")}
 
@@ -62,7 +59,7 @@ def row_cells(record: Record) -> tuple[str, ...]:
             if not lines and not record[_AT["http.request.version"]]:
                 cut.add("uri")
             elif not last.endswith("\\n"):
-                cut.add(_HEADERS.get(last.partition(":")[0].strip().lower(), "protocol"))
+                cut.add(TABLE["tshark"]["headers"].get(last.partition(":")[0].strip().lower(), "protocol"))
     named = zip(NAMES, _cells(record), strict=True)
     return tuple(f"{cell}{CUT}" if cell and name in cut else cell for name, cell in named)
 
@@ -90,21 +87,21 @@ def _cells(record: Record) -> tuple[str, ...]:
     def pair(field: int, occurrence: int) -> tuple[str, str]:
         return (value(field, occurrence), value(field + 1, occurrence)) if field else ("", "")
 
-    ends = (*pair(layers.network, layers.network_occurrence), *pair(layers.transport, layers.occurrence))
+    ends = (*pair(*layers.network), *pair(*layers.transport))
     head = (value(0), value(1), *ends, value(_AT["_ws.col.protocol"]), value(_AT["frame.len"]))
     if layers.quotes:
         return (*head, *("",) * 9)
     tcp_fields = (_AT[f"tcp.{name}"] for name in ("flags", "stream", "len"))
-    flags, stream, length = (value(field, layers.occurrence) for field in tcp_fields)
+    flags, stream, length = (value(field, layers.transport[1]) for field in tcp_fields)
     http = (value(field) for field in range(_AT["http.request.method"], _AT["tcp.len"]))
     return (*head, _flags(flags), stream, *http, length)
 
 
 class _Layers(NamedTuple):
-    network: int  # where the record holds the innermost address of the sender
-    network_occurrence: int  # which of the values of that field it is, 0 for the outermost
-    transport: int  # the same for the port; 0 for none
-    occurrence: int
+    network: tuple[
+        int, int
+    ]  # field of the innermost address of the sender, and which of its values, 0 the outermost
+    transport: tuple[int, int]  # the same for the port; 0 for none
     quotes: bool
     inner: bool
 
@@ -119,10 +116,10 @@ def _layers(protocols: str) -> _Layers:
     last = networks[-1] if networks else 0
     network = _NETWORK.get(outer[last] if outer else "", _NETWORK["eth"])
     top = next((index for index in range(last, end) if outer[index] in _TRANSPORT), None)
-    transport, occurrence = (0, 0) if top is None else (_TRANSPORT[outer[top]], outer[:top].count(outer[top]))
+    transport = (0, 0) if top is None else (_TRANSPORT[outer[top]], outer[:top].count(outer[top]))
     carried = any(outer[index] != "eth" for index in networks[:-1])
     before = outer[:last].count(outer[last]) if outer else 0
-    return _Layers(network, before, transport, occurrence, end < len(layers), carried)
+    return _Layers((network, before), transport, end < len(layers), carried)
 
 
 @lru_cache(maxsize=1024)
@@ -130,7 +127,7 @@ def _flags(value: str) -> str:
     if not value:
         return ""
     bits = int(value, 16)
-    return ",".join(name for bit, name in enumerate(_FLAGS) if bits >> bit & 1) or "none"
+    return ",".join(name for bit, name in enumerate(TABLE["tshark"]["flags"]) if bits >> bit & 1) or "none"
 
 
 # --- the programs -----------------------------------------------------------------------------------------------------
@@ -195,8 +192,8 @@ def _running_tshark(arguments: Sequence[str], capture: Path) -> Iterator[subproc
         complaints.seek(0)
         words = complaints.read(_MOST_WORDS).decode(errors="replace")
         # As one line without its own preambles.
-        lines = [line for line in map(str.strip, words.splitlines()) if set(line) - set("^~ ")]
-        text = " ".join(line for line in lines if not line.startswith("Running as user"))
+        lines = (line.strip() for line in words.splitlines() if not line.startswith("Running as user"))
+        text = " ".join(line for line in lines if set(line) - set("^~ "))
         text = text.removeprefix("tshark: ").replace(f'The file "{capture}"', "the file")
         message = printable_line(text).removesuffix(".")
         if code < 0:

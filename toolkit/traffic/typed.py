@@ -13,18 +13,19 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
 from functools import cached_property
-from itertools import pairwise
-from pathlib import Path
+from itertools import chain, pairwise
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.files.reading import TooDeep, read_toml
+from toolkit.files.reading import TooDeep
 from toolkit.judges.parse import DOUBLED, json_objects, marked_pairs
 from toolkit.traffic.measures import (
     ANSWERS,
     MEASURES,
     OF_COLUMN,
+    WORDS,
     Answer,
+    Fault,
     Refuted,
     Rows,
     Subject,
@@ -41,11 +42,7 @@ from toolkit.traffic.measures import (
 from toolkit.traffic.questions import MAX_TEXT, Question
 from toolkit.words import one_line
 
-_TYPES = {
-    "share": "share", "time": "time", "duration": "time", "integer": "count", "port": "number", "status": "number",
-}  # fmt: skip
-_COLUMNS = {"address": "source", "host": "host"}
-_EXACT_KINDS = frozenset({"count", "number"})
+_EXACT_KINDS = ("count", "number")
 _ROUNDING = Decimal("1e-12")  # of means, which have 28 digits
 _RANGE = re.compile(r"\s*(-?\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
 _PLAIN = re.compile(r"\d{1,18}(?:\.\d{1,18})?")
@@ -60,18 +57,14 @@ _UNKNOWN = re.compile(
     re.IGNORECASE,
 )
 """What says that something is not known; of bare text, and of a value that is no cell of the sample."""
-_WORDS = read_toml(Path(__file__).parent / "readings.toml")
 _NAMES = {
-    kind: {word: name for name, words in _WORDS[kind].items() for word in (name.replace("_", " "), *words)}
+    kind: {word: name for name, words in WORDS[kind].items() for word in (name.replace("_", " "), *words)}
     for kind in ("measures", "columns")
 }
-_HTTP = frozenset({"method", "host", "uri", "user_agent", "status", "content_type", "stream", *ANSWERS})
+_HTTP = frozenset(WORDS["http"])
 """Columns of a request and its response, which a claim may take for one row."""
-_ENDPOINTS = {
-    "source": "destination", "destination": "source",
-    "source_port": "destination_port", "destination_port": "source_port",
-}  # fmt: skip
-_OF_CONSTANT = frozenset({"value", "first", "last", "min", "max", "list", "set"})
+_ENDPOINTS = WORDS["endpoints"]
+_OF_CELLS = WORDS["of_cells"]
 
 
 Ranges = tuple[tuple[int, int], ...]
@@ -147,9 +140,9 @@ class Verdict:
     """The verdict on one answer with its reason; None where it cannot be read, or no judge decides."""
 
     verdict: str | None
-    matched: bool | None
-    found: str | None
     why: str
+    matched: bool | None = None
+    found: str | None = None
     invented: tuple[str, ...] = ()
     """Typed claims that the sample does not hold."""
     calls: tuple[str, ...] = ()
@@ -186,9 +179,13 @@ def stated_claims(text: str) -> list[Any]:
         raise Unreadable("too deep", f"the reply is {fault}") from None
     if repr(DOUBLED)[1:-1] in str(objects):
         raise Unreadable("a key twice", "an object has a key twice; which value counts is not decided")
-    whole = [claims for claims in map(_wrapped, objects) if claims is not None]
+    whole = [found[0] for found in (_with_key({"claims", "claim"}, value) for value in objects) if found]
     broken = not whole and re.search(r"""["'“]claims?["'”]\s{0,9}:""", text)
-    claims = whole[-1] if whole else [] if broken else _bare(objects)
+    if whole:
+        claims = whole[-1].get("claims", whole[-1].get("claim"))
+        claims = claims if isinstance(claims, list) else [claims]
+    else:
+        claims = [] if broken else _bare(objects)
     if len(claims) > _MOST_CLAIMS:
         raise Unreadable("too long", f"there are more than {_MOST_CLAIMS} claims")
     answer = text.strip("` \n").removeprefix("json").strip()
@@ -199,28 +196,21 @@ def stated_claims(text: str) -> list[Any]:
     return claims
 
 
-def _wrapped(value: Any) -> list[Any] | None:
-    """Return the claims in an object, at whatever depth, or None where there are none."""
-    for key in ("claims", "claim"):
-        if isinstance(value, dict) and key in value:
-            return value[key] if isinstance(value[key], list) else [value[key]]
-    found = (_wrapped(part) for part in _parts(value))
-    return next((claims for claims in found if claims is not None), None)
+def _with_key(keys: set[str], value: Any) -> list[dict[str, Any]]:
+    """Return the outermost objects in a value that have one of some keys."""
+    if isinstance(value, dict) and not keys.isdisjoint(value):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [found for part in parts for found in _with_key(keys, part)]
 
 
 def _bare(objects: list[Any]) -> list[Any]:
     """Return claims that stand in no list of claims; of two about the same the later counts."""
     claims = {}
-    for value in objects:
-        for claim in [value] if isinstance(value, dict) and "value" in value else _bare(_parts(value)):
-            claims[
-                readable([part for name, part in claim.items() if name not in ("value", "unit", "rows")])
-            ] = claim
+    for claim in _with_key({"value"}, objects):
+        subject = [part for name, part in claim.items() if name not in ("value", "unit", "rows")]
+        claims[readable(subject)] = claim
     return list(claims.values())
-
-
-def _parts(value: Any) -> list[Any]:
-    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
 def _is_unknown(value: Any) -> bool:
@@ -241,15 +231,14 @@ def read_claim(number: int, claim: Any) -> TypedClaim:
         raise Unreadable("no claim", f"claim {number} is no object")
     if "value" not in claim:
         raise Unreadable("no value", f"claim {number} has no value")
-    nested = claim["of"] if isinstance(claim.get("of"), dict) else {}
-    subject = {name: claim[name] for name in _FLAT if name in claim} | nested
+    subject = claim | (claim["of"] if isinstance(claim.get("of"), dict) else {})
     if not subject.keys() & {"measure", "column", "filter"}:
         raise Unreadable("no subject", f"claim {number} has no of")
     measure, column = _word("measures", subject.get("measure")), subject.get("column") or None
     if column is None and measure in _NAMES["columns"]:
         measure, column = "value", measure
     if measure not in MEASURES:
-        if measure.casefold() in _WORDS["statistics"]:
+        if measure.casefold() in WORDS["statistics"]:
             raise Unreadable("measure", f"claim {number} has the unknown measure {measure!r}")
         raise Refuted(f"it invents the measure {readable(measure)[:60]!r}")
     if measure in OF_COLUMN and column is None:
@@ -265,9 +254,6 @@ def read_claim(number: int, claim: Any) -> TypedClaim:
     name, unit = None if column is None else _word("columns", column), str(claim.get("unit") or "").strip()
     rows = _ranges(number, subject.get("rows"))
     return TypedClaim(number, value, unit, measure, name, conditions, among, rows)
-
-
-_FLAT = ("measure", "column", "filter", "among", "rows")
 
 
 def _word(kind: str, name: Any) -> str:
@@ -311,25 +297,22 @@ def readable(value: Any) -> str:
 
 def readings(claim: TypedClaim, answer: Answer, table: Table) -> Iterator[TypedClaim]:
     """Yield a claim as it is written, then as it can be meant where it does not hold to the letter."""
-    for meant in _values(claim, answer):
+    values = list(_values(claim, answer))
+    for meant in chain(values, *(_subjects(value, answer, table) for value in values)):
         yield with_cells(meant, table)
-    for meant in _values(claim, answer):
-        yield from (with_cells(subject, table) for subject in _subjects(meant, answer, table))
 
 
 def _values(claim: TypedClaim, answer: Answer) -> Iterator[TypedClaim]:
     """Yield a claim with its value, with the choice that its value names, and with a list that its value is as text."""
-    if claim.measure != "choice":
+    if claim.measure != "choice" or not answer.choices:
         yield claim
     if answer.type == "yes_no" and isinstance(truth_of(claim.value), bool):
         yield replace(claim, measure="exists", column=None)
-    if answer.choices and claim.measure in (*_OF_CONSTANT, "choice"):
+    if answer.choices and claim.measure in (*_OF_CELLS, "choice"):
         text = readable(claim.value)
         chosen = [one for one in answer.choices if re.search(rf"(?i)(?<!\w){re.escape(one)}(?!\w)", text)]
         value = chosen[0] if len(chosen) == 1 else chosen or claim.value
         yield replace(claim, measure="choice", column=None, value=value)
-    elif claim.measure == "choice":
-        yield claim
     if claim.measure not in ("value", "list", "set", "distinct"):
         return
     listed = [claim.value] if isinstance(claim.value, list) and len(claim.value) > 1 else []
@@ -353,19 +336,19 @@ def _subjects(claim: TypedClaim, answer: Answer, table: Table) -> Iterator[Typed
             if among is not None:
                 yield replace(claim, among=among)
     elif claim.filter and claim.filter.keys() <= _HTTP:
-        with suppress(Refuted, Unreadable):  # which the check tells of
+        with suppress(Fault):  # which the check tells of
             if not table.nonempty(claim.column, claim.selected(table)[0]):
                 yield replace(claim, paired=True)
 
 
 def with_cells(claim: TypedClaim, table: Table) -> TypedClaim:
     """Return a claim with the cell of its rows in place of each value that names this cell in another way."""
-    if claim.measure not in _OF_CONSTANT or claim.column not in table.cells:
+    if claim.measure not in _OF_CELLS or claim.column not in table.cells:
         return claim
     column, by_value = table.cells[claim.column], table.rows_by_value[claim.column]
     try:
         rows = claim.selected(table)[0] & claim.basis(table)
-    except (Refuted, Unreadable):  # which the check tells of
+    except Fault:  # which the check tells of
         return claim
     values = []
     for value in claim.values:
@@ -385,13 +368,12 @@ def equal(claim: TypedClaim, truth: Any, slack: Decimal = Decimal(0)) -> bool:
         if (stated := truth_of(claim.value)) is None:
             raise Unreadable("value", f"claim {claim.number}: {readable(claim.value)[:60]!r} is no yes or no")
         return stated is truth
-    if isinstance(truth, list):
-        if claim.measure == "set":
-            values, truth = (_sorted_set(claim.column, members) for members in (values, truth))
-        return len(values) == len(truth) and all(
-            _same(claim, value, member, slack) for value, member in zip(values, truth, strict=True)
-        )
-    return len(values) == 1 and _same(claim, values[0], truth, slack)
+    members = truth if isinstance(truth, list) else [truth]
+    if claim.measure == "set":
+        values, members = (_sorted_set(claim.column, some) for some in (values, members))
+    return len(values) == len(members) and all(
+        _same(claim, value, member, slack) for value, member in zip(values, members, strict=True)
+    )
 
 
 def _sorted_set(column: str | None, members: list[Any]) -> list[Any]:
@@ -413,7 +395,7 @@ def _same(claim: TypedClaim, value: Any, truth: Any, slack: Decimal) -> bool:
         # Of several numbers one may be meant; a word in place of a cell, and a number beyond all samples, are false.
         text = "" if isinstance(value, Decimal) else readable(value)
         said = [abs(Decimal(part) / exact - 1) < _NEAR for part in _PLAIN.findall(text) if exact]
-        if any(said) or (text and not said and claim.measure not in _OF_CONSTANT):
+        if any(said) or (text and not said and claim.measure not in _OF_CELLS):
             raise Unreadable("value", f"claim {claim.number}: {text[:60]!r} is no single number")
         return False
     if claim.kind in _EXACT_KINDS:
@@ -456,6 +438,7 @@ def check(claim: TypedClaim, table: Table, slack: Decimal = Decimal(0)) -> None:
 class Basis:
     """What a subject is calculated from: of a column the rows with a value, of one value the rows that give it."""
 
+    table: Table
     measure: str
     column: str | None
     rows: tuple[int, ...]
@@ -474,7 +457,7 @@ class Basis:
         elif measure in ("min", "max") and rows:
             end = table.calculate(measure, column, frozenset(rows), Rows())
             rows = [row for row in rows if table.cells[str(column)][row] == end]
-        measure = "value" if measure in _OF_CONSTANT else "count" if measure == "exists" else measure
+        measure = "value" if measure in _OF_CELLS else "count" if measure == "exists" else measure
         if measure == "mean_interval" and len(rows) == 2:
             measure = "duration"
         elif measure == "value" and column == "time" and len(rows) == 1 and table.cells["time"][0] == 0:
@@ -482,39 +465,38 @@ class Basis:
         if measure == "duration":
             rows = [*rows[:1], *rows[-1:]]
         among = None if subject.among is None else table.select(subject.among)[0]
-        return cls(measure, column, tuple(rows), among)
+        return cls(table, measure, column, tuple(rows), among)
 
-    def partner(self, table: Table) -> "Basis":
+    def partner(self) -> "Basis":
         """Return the same of the requests or responses that belong to the rows."""
-        rows = sorted(table.partner[row] for row in self.rows if row in table.partner)
-        return replace(self, column=_ENDPOINTS.get(self.column or "", self.column), rows=tuple(rows))
+        partner = self.table.partner
+        rows = sorted(partner[row] for row in self.rows if row in partner)
+        return replace(self, column=_ENDPOINTS.get(self.column, self.column), rows=tuple(rows))
 
-    def values(self, table: Table, column: str | None = None) -> list[Any]:
-        """Return the values in its rows."""
-        name = str(column or self.column)
-        return [
-            None if (cell := table.cells[name][row]) is None else canonical(name, cell) for row in self.rows
-        ]
+    def values(self, column: str | None) -> list[Any]:
+        """Return the values of a column in its rows."""
+        cells = self.table.cells[str(column)]
+        return [None if cells[row] is None else canonical(column, cells[row]) for row in self.rows]
 
-    def alike(self, other: "Basis", table: Table) -> bool:
+    def alike(self, other: "Basis") -> bool:
         """Say whether another basis has the same rows, or by another way the same different values."""
         if self.among != other.among:
             return False
         if {self.measure, other.measure} == {"count", "distinct"}:
-            counted, different = (self, other) if self.measure == "count" else (other, self)
-            values = counted.values(table, different.column)
-            return len(set(values)) == len(values) and set(values) == set(different.values(table))
+            counted, different = sorted((self, other), key=lambda basis: basis.measure)
+            values = counted.values(different.column)
+            return len(set(values)) == len(values) and set(values) == set(different.values(different.column))
         if (self.measure, self.column) != (other.measure, other.column):
             return False
         if self.measure in ("value", "distinct"):
-            return set(self.values(table)) == set(other.values(table)) and bool(
-                self.flows(table) & other.flows(table)
-            )
+            alike = set(self.values(self.column)) == set(other.values(self.column))
+            return alike and not self.flows.isdisjoint(other.flows)
         return self.rows == other.rows
 
-    def flows(self, table: Table) -> set[Any]:
-        """Return its rows; for an address or a port the streams of the rows with who sends in them."""
-        places = [table.cells.get(name) for name in ("stream", "source")]
+    @property
+    def flows(self) -> set[Any]:
+        """Its rows; for an address or a port the streams of the rows with who sends in them."""
+        places = [self.table.cells.get(name) for name in ("stream", "source")]
         if self.column not in _ENDPOINTS or None in places:
             return set(self.rows)
         return {tuple(cells[row] for cells in places if cells) for row in self.rows}
@@ -543,7 +525,7 @@ class Expected:
         """The kind of quantity that is expected; empty where a literal number has no unit."""
         if self.answer.measure is not None:
             return dimension(self.answer.measure, self.answer.column)
-        return _TYPES.get(self.answer.type, unit_of(self.answer.unit)[0])
+        return str(WORDS["kinds"]["types"].get(self.answer.type) or unit_of(self.answer.unit)[0])
 
     @property
     def scale(self) -> Decimal:
@@ -573,9 +555,9 @@ class Expected:
             paired = self.table.partner.keys() >= {*its.rows}
         else:
             paired = its.measure == "count" and not {*subject.filter, *claim.filter}.isdisjoint(ANSWERS)
-        return mine.alike(its, self.table) or (paired and mine.alike(its.partner(self.table), self.table))
+        return mine.alike(its) or (paired and mine.alike(its.partner()))
 
-    def gives(self, claim: TypedClaim, subject: Subject, truth: Any, as_set: bool) -> bool:
+    def gives(self, claim: TypedClaim, subject: Subject, truth: Any) -> bool:
         """Say whether a claim that holds is about a subject and states its value."""
         if not self.asks_for(claim, subject):
             return False
@@ -587,7 +569,8 @@ class Expected:
                     else bool(spelled(claim.value)[0]) is truth
                 )
             if isinstance(truth, list):
-                return equal(replace(claim, measure="set" if as_set else "list"), truth)
+                form = subject.measure if self.answer.claims else self.answer.type
+                return equal(replace(claim, measure=str(form)), truth)
             return all(_same(claim, value, truth, self.slack) for value in claim.values)
         except Unreadable:  # the value of another measure
             return False
@@ -598,9 +581,9 @@ class Expected:
         if answer.choices:
             return claim.measure == "choice"
         if answer.measure is not None:
-            return self.gives(claim, answer, truth, answer.type == "set")
+            return self.gives(claim, answer, truth)
         if isinstance(truth, list | str | bool):
-            column = _COLUMNS.get(answer.type) or claim.column
+            column = WORDS["columns_of_types"].get(answer.type) or claim.column
             measure, unit = "set" if answer.type == "set" else "list", claim.unit * (claim.kind == self.kind)
             return equal(replace(claim, measure=measure, column=column, unit=unit), truth)
         alike = self.kind in ("", claim.kind) or {self.kind, claim.kind} <= {*_EXACT_KINDS, "mean"}
@@ -622,8 +605,8 @@ class Expected:
     def required_of(self, claims: list[TypedClaim]) -> Subject | None:
         """Return the first required claim of an open question that no claim makes."""
         for subject in self.answer.claims:
-            truth, as_set = subject.of(self.table), subject.measure == "set"
-            if not any(self.gives(claim, subject, truth, as_set) for claim in claims):
+            truth = subject.of(self.table)
+            if not any(self.gives(claim, subject, truth) for claim in claims):
                 return subject
         return None
 
@@ -636,13 +619,13 @@ class Finding:
     value: Any
     text: str
     claim: TypedClaim | None = None
-    fault: Refuted | Unreadable | None = None
+    fault: Fault | None = None
 
 
 def _finding(number: int, stated: Any, expected: Expected) -> Finding | None:
     """Return what becomes of a claim, or None where it says that the answer is not known."""
     value = stated.get("value", ...) if isinstance(stated, dict) else stated
-    text, faults = readable(value)[:200], list[Refuted | Unreadable]()
+    text, faults = readable(value)[:200], list[Fault]()
     try:
         claim = read_claim(number, stated)
         text = str(claim)
@@ -650,9 +633,9 @@ def _finding(number: int, stated: Any, expected: Expected) -> Finding | None:
             try:
                 expected.holds(reading)
                 return Finding(number, reading.value, text, reading)
-            except (Refuted, Unreadable) as fault:
+            except Fault as fault:
                 faults.append(fault)
-    except (Refuted, Unreadable) as fault:
+    except Fault as fault:
         faults.append(fault)
     if _is_unknown(value):
         return None
@@ -666,7 +649,7 @@ def typed_verdict(text: str, expected: Expected) -> Verdict:
     try:
         stated = stated_claims(text)
     except Unreadable as error:
-        return Verdict(None, None, None, f"unreadable: {error}", unreadable=error.cause)
+        return Verdict(None, f"unreadable: {error}", unreadable=error.cause)
     every = [_finding(number, claim, expected) for number, claim in enumerate(stated, 1)]
     findings = [finding for finding in every if finding is not None]
     first = findings[0] if findings else None
@@ -690,10 +673,10 @@ def typed_verdict(text: str, expected: Expected) -> Verdict:
     if false:
         reason = f"claim {false[0].number} ({false[0].text}) is false: {false[0].fault}"
         invented = tuple(f"claim {finding.number} {finding.text}" for finding in false)
-        return Verdict("hallucinated", matched, found, reason, invented)
+        return Verdict("hallucinated", reason, matched, found, invented)
     if unread and not matched:
-        return Verdict(None, None, found, f"unreadable: {unread[0]}", unreadable=unread[0].cause)
-    return Verdict("expected" if matched else "unexpected", matched, found, reason)
+        return Verdict(None, f"unreadable: {unread[0]}", found=found, unreadable=unread[0].cause)
+    return Verdict("expected" if matched else "unexpected", reason, matched, found)
 
 
 def expectation(question: Question, table: Table) -> Expected:
