@@ -171,7 +171,7 @@ def test_damage_is_found(good, damage):
     assert {where[problem.prompt_id] for problem in found} <= touched
 
 
-ELSEWHERE = {"fingerprint", "arms", "arm_facts", "arm_length", "arm_padded"}
+ELSEWHERE = {"fingerprint", "arms", "arm_facts", "arm_length"}
 """Kinds of 20 bases and more (below), and those of length arms (tests/study/test_length_arms.py)."""
 
 

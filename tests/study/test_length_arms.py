@@ -39,6 +39,7 @@ models = [{{ name = "facts", provider = "scripted", {price}, planted = {{ level 
           {{ name = "words", provider = "scripted", {price}, planted = {{ level = 2.1 }} }}]
 output = "results/arms"
 [judges]
+rubric = "seed-v1"
 primary = {{ name = "judge-a", provider = "scripted", planted = {{}} }}
 secondary = {{ name = "judge-b", provider = "scripted", planted = {{ severity = 0.1 }} }}
 tertiary = {{ name = "judge-c", provider = "scripted", planted = {{}} }}
@@ -266,7 +267,7 @@ def test_the_check_finds_what_is_wrong_with_an_arm(tmp_path):
         "arm_length base_01_nl: has 784 tokens (o200k_base), -5.8%",
         "arm_length base_01_lm: has 469 tokens (o200k_base), +10.6%",
     ]
-    assert {"arms", "arm_facts", "arm_length", "arm_padded"} <= KINDS.keys()
+    assert {"arms", "arm_facts", "arm_length"} <= KINDS.keys()
 
 
 def folder_problems(folder, bases, without, **changes):
@@ -291,17 +292,6 @@ def test_small_differences_in_one_direction_are_told_over_all_bases(tmp_path):
         "arm_length: arm short_l is +3.3% of neutral_m on average over bases",
     ]
     assert folder_problems(tmp_path / "two", 2, 0, **longer) == []
-
-
-def test_facts_that_are_padded_for_the_arms_are_told(tmp_path):
-    """They are a fifth wordier than those of bases without arms; where all have arms nothing is compared."""
-    wordy = [f"{fact[:-1]}, as the log of the firm says in so many words." for fact, _ in facts_of(0)]
-    facts = {"facts_l": wordy[18:]}
-    padded = folder_problems(tmp_path / "padded", 1, 2, **facts)
-    assert any(
-        line.startswith("arm_padded: facts of bases with length arms have 22 words") for line in padded
-    )
-    assert not any(line.startswith("arm_padded") for line in folder_problems(tmp_path / "all", 3, 0, **facts))
 
 
 def test_facts_of_longer_prompts_stand_anywhere_by_the_seed_of_the_dataset(tmp_path):

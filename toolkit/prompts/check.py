@@ -39,7 +39,6 @@ CUED_WORDS = 3  # least words that an element shares with one fact of a longer p
 CUED_SHARE = 0.4  # and least share of its words
 ALIKE = 0.05  # largest difference in tokens between a length arm and what it is as long as
 ALIKE_ON_AVERAGE = 0.02  # and of their mean over bases
-PADDED = 1.2  # most words of a fact of bases with arms, as a multiple of the others'
 FINGERPRINT_BASES = 20  # least bases in which a form that repeats is a habit
 EXAMPLES = 3  # problems of a kind that `check_summary` shows by default
 LONGEST_LINE = 200
@@ -378,6 +377,7 @@ _AS_LONG = (("neutral_m", "M"), ("neutral_l", "L"), ("short_l", "M"), ("short_l"
 
 
 def _arms(prompts: Prompts) -> Problems:
+    complete = []
     for base, members in _by_base(prompts).items():
         texts = {prompt.metadata.get("length_arm") or prompt.length_bin: prompt for prompt in members}
         arms = [name for name in LENGTH_ARMS if name in texts]
@@ -401,32 +401,12 @@ def _arms(prompts: Prompts) -> Problems:
                         direction="shorter" if share > 0 else "longer",
                     )  # fmt: skip
             yield from _short(texts["short_l"], facts["short_l"], facts["L"])
-
-
-def _arms_together(prompts: Prompts) -> Problems:
-    """What holds of all bases with arms: texts of one length on average, and facts as long as those of the others."""
-    bases = [
-        {prompt.metadata.get("length_arm") or prompt.length_bin: prompt for prompt in members}
-        for members in _by_base(prompts).values()
-    ]
-    whole = [texts for texts in bases if {*LENGTH_BINS, *LENGTH_ARMS} <= texts.keys()]
-    for name, other in _AS_LONG if len(whole) >= SHARED else ():
-        share = float(np.mean([texts[name].token_count / texts[other].token_count for texts in whole])) - 1
-        if abs(share) > ALIKE_ON_AVERAGE:
-            yield _problem(
-                "arms_length", whole[0][name], arm=name, other=other, share=share, most=ALIKE_ON_AVERAGE
-            )
-    with_arms, without = (
-        [
-            len(fact.split())
-            for texts in bases
-            if (texts in whole) is has_arms
-            for fact in _facts(texts["L"].text)
-        ]
-        for has_arms in (True, False)
-    )
-    if with_arms and without and np.mean(with_arms) > PADDED * np.mean(without):
-        yield _problem("arms_padded", whole[0]["L"], words=np.mean(with_arms), expected=np.mean(without))
+            complete.append(texts)
+    for name, other in _AS_LONG if len(complete) >= SHARED else ():
+        shares = [texts[name].token_count / texts[other].token_count - 1 for texts in complete]
+        if abs(share := float(np.mean(shares))) > ALIKE_ON_AVERAGE:
+            arm = complete[0][name]
+            yield _problem("arms_length", arm, arm=name, other=other, share=share, most=ALIKE_ON_AVERAGE)
 
 
 def _short(arm: Prompt, facts: Sequence[str], long_facts: Sequence[str]) -> Problems:
@@ -455,10 +435,9 @@ def _facts(text: str) -> list[str]:
 CHECKS = (
     _ranges, _bins, _labels, _containment, _repeated_texts, _filler, _scars, _tasks, _content, _near_copies,
     _boilerplate, _elements, _cues, _references, _fingerprints, _balance, _readabilities, _arms,
-    _arms_together,
 )  # fmt: skip
 """Every check; a new one is a function and a name here, and its problems have their words in ``problems.toml``."""
-_ALSO_OF_ARMS = (_ranges, _labels, _filler, _scars, _tasks, _content, _references, _arms, _arms_together)
+_ALSO_OF_ARMS = (_ranges, _labels, _filler, _scars, _tasks, _content, _references, _arms)
 """Checks of each prompt by itself, or of what the arms of a base share with it; the others compare S, M and L."""
 
 
