@@ -195,7 +195,9 @@ def study_status(plan: Plan, store: Store) -> Document:
         "unsure_calls": len(unsure),
         "settled": [
             {
-                **{part: settlement[part] for part in ("billed", "note", "aud")},
+                "billed": settlement["billed"],
+                "note": settlement["note"],
+                "aud": settlement["aud"],
                 "at": settlement["at"].isoformat(),
                 "calls": len(settlement["calls"]),
             }

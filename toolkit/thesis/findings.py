@@ -491,7 +491,7 @@ def _numbers(analyses: Analyses, name: str) -> Iterator[Statement]:
     words = WORDS[name]
     for _, number in analyses.answer(name).rows_of(words.get("stated") or words["parts"]):
         if words.get("unstated") not in number.facets:
-            lead = words["finding"].format(**{"label": number.label, **number.facets})
+            lead = words["finding"].format_map({"label": number.label, **number.facets})
             yield _stated(lead, number, words.get("reference"))
 
 

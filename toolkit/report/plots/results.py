@@ -105,8 +105,7 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     visible["label"] = visible["name"].map(style.paired(names))
     figure, cut = _draw_means(visible, context, text, lines)
     compared, has_ties = len(sizes) > 0, data["tie"].any()
-    words = {
-        **{name: f"{value:.2f}" for name, value in lines.items()},
+    words = {name: f"{value:.2f}" for name, value in lines.items()} | {
         "most": _MOST,
         "count": len(sizes),
         "largest": len(sizes) > _MOST,
