@@ -83,7 +83,8 @@ def rate(hits: int, n: int) -> str:
     if not n:
         return ""
     low, high = wilson(hits, n)
-    return f"{hits / n:.3f} [{low:.3f}, {high:.3f}], {hits} of {n}"
+    share, low, high = (f"{round(value, 3):g}" for value in (hits / n, low, high))
+    return f"{share} [{low}, {high}], {hits} of {n}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

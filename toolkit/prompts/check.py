@@ -391,22 +391,22 @@ def _arms(prompts: Prompts) -> Problems:
                 for kind, listed in (("arm_lacks", lost), ("arm_adds", more)):
                     if listed:
                         yield _problem(kind, texts[name], facts=counted(len(listed), "facts"), fact=listed[0])
-            for name, other in _AS_LONG:
-                arm, like = texts[name], texts[other]
-                share = arm.token_count / like.token_count - 1
+            for name, like in _AS_LONG:
+                arm, compared = texts[name], texts[like]
+                share = arm.token_count / compared.token_count - 1
                 if abs(share) > ALIKE:
                     yield _problem(
                         "arm_length", arm, tokens=arm.token_count, encoding=BINNED_BY, share=share, most=ALIKE,
-                        expected=like.token_count, like=like.prompt_id,
+                        expected=compared.token_count, like=compared.prompt_id,
                         direction="shorter" if share > 0 else "longer",
                     )  # fmt: skip
             yield from _short(texts["short_l"], facts["short_l"], facts["L"])
             complete.append(texts)
-    for name, other in _AS_LONG if len(complete) >= SHARED else ():
-        shares = [texts[name].token_count / texts[other].token_count - 1 for texts in complete]
+    for name, like in _AS_LONG if len(complete) >= SHARED else ():
+        shares = [texts[name].token_count / texts[like].token_count - 1 for texts in complete]
         if abs(share := float(np.mean(shares))) > ALIKE_ON_AVERAGE:
             arm = complete[0][name]
-            yield _problem("arms_length", arm, arm=name, other=other, share=share, most=ALIKE_ON_AVERAGE)
+            yield _problem("arms_length", arm, arm=name, other=like, share=share, most=ALIKE_ON_AVERAGE)
 
 
 def _short(arm: Prompt, facts: Sequence[str], long_facts: Sequence[str]) -> Problems:

@@ -266,8 +266,8 @@ def _texts(base: _Base, location: str, seed: int | None) -> list[tuple[str, str,
     if short := base.arm_short:
         written = base.facts_s + base.facts_m + base.facts_l
         if len(short) == len(written):  # else `prompts check` names it
-            told = dict(zip(written, short, strict=True))
-            short = [told[fact] for fact in long]
+            short_by_fact = dict(zip(written, short, strict=True))
+            short = [short_by_fact[fact] for fact in long]
         texts.append((LENGTH_ARMS["short_l"], "short_l", short))
     return texts
 
@@ -276,9 +276,9 @@ def _merged(shorter: list[Any], added: list[Any], rng: random.Random | None) -> 
     """Return the facts of a shorter prompt and those added, each in their order, at places that a generator draws."""
     if rng is None:
         return shorter + added
-    places = set(rng.sample(range(len(shorter) + len(added)), len(shorter)))
+    slots = set(rng.sample(range(len(shorter) + len(added)), len(shorter)))
     first, second = iter(shorter), iter(added)
-    return [next(first if place in places else second) for place in range(len(shorter) + len(added))]
+    return [next(first if slot in slots else second) for slot in range(len(shorter) + len(added))]
 
 
 def compose(opening: str, facts: Iterable[str], task: str) -> str:

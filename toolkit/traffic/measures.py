@@ -47,7 +47,7 @@ _SPELLED = re.compile(
 )
 _FRACTION = re.compile(r"(\d{1,9}) ?(?:/|of|out of) ?(\d{1,9})(?: [a-zA-Z ]{1,60})?")
 _FROM_TO = re.compile(r"(\d{1,9}) ?(?:-|–|to|\.\.) ?(\d{1,9})")
-_BESIDE = re.compile(r"\([^()]{0,200}\)|^[^=≈]{0,200}[=≈]")
+_ASIDE = re.compile(r"\([^()]{0,200}\)|^[^=≈]{0,200}[=≈]")
 """What stands in brackets beside a number, or before it as the formula that it comes from."""
 _LONGEST = 300
 """Signs of a text that are read as something that it is not to the letter."""
@@ -109,7 +109,7 @@ def spelled(value: Any) -> tuple[Decimal | None, str]:
         return None, ""
     if text.casefold() in WORDS["numbers"]:
         return Decimal(WORDS["numbers"].index(text.casefold())), ""
-    while (shorter := _BESIDE.sub("", text).strip(" ~")) and shorter != text:
+    while (shorter := _ASIDE.sub("", text).strip(" ~")) and shorter != text:
         text = shorter
     if (part := _FRACTION.fullmatch(text)) and int(part[2]):
         return (Decimal(part[1]) / Decimal(part[2])).quantize(Decimal("1e-15")), ""
@@ -193,9 +193,9 @@ class Table:
     def rows_by_spelling(self) -> dict[str, dict[str, Rows]]:
         """The rows of each URL, and of each host and address with its port."""
         rows = {}
-        for name, beside, form in WORDS["beside"]:
-            if {name, beside} <= self.cells.keys():
-                pairs = zip(self.cells[name], self.cells[beside], strict=True)
+        for name, neighbour, form in WORDS["beside"]:
+            if {name, neighbour} <= self.cells.keys():
+                pairs = zip(self.cells[name], self.cells[neighbour], strict=True)
                 rows[name] = _rows_by_key("" if None in pair else _url(form.format(*pair)) for pair in pairs)
         return rows
 
@@ -211,10 +211,10 @@ class Table:
             words = [word for word in re.split(r"[\s()\[\],;|]+", text[:_LONGEST]) if word]
             named = {word: canonical(name, word) for word in words}
             keys = [key for key in named.values() if key in by_value]
-            others = [word for word, key in named.items() if key not in by_value]
-            before = takewhile(lambda word: word in others, words)
-            known = [word for word in others if word.isalpha() or self._is_cell(word)]
-            if len(known) < len(others) or any(word.casefold() in WORDS["negations"] for word in before):
+            strange = [word for word, key in named.items() if key not in by_value]
+            before = takewhile(lambda word: word in strange, words)
+            usual = [word for word in strange if word.isalpha() or self._is_cell(word)]
+            if len(usual) < len(strange) or any(word.casefold() in WORDS["negations"] for word in before):
                 keys = []
         return frozenset().union(*(by_value[key] for key in keys))
 
@@ -256,7 +256,7 @@ class Table:
 
     def with_partners(self, rows: Iterable[int]) -> Rows:
         """Return rows with the request or response that belongs to each."""
-        return frozenset(place for row in rows for place in (row, self.partner.get(row, row)))
+        return frozenset(index for row in rows for index in (row, self.partner.get(row, row)))
 
     def _rows(self, name: str, condition: Any) -> tuple[Rows, str]:
         by_value = self.rows_by_value[name]

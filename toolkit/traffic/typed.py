@@ -179,17 +179,17 @@ def stated_claims(text: str) -> list[Any]:
         raise Unreadable("too deep", f"the reply is {fault}") from None
     if repr(DOUBLED)[1:-1] in str(objects):
         raise Unreadable("a key twice", "an object has a key twice; which value counts is not decided")
-    whole = [found[0] for found in (_with_key({"claims", "claim"}, value) for value in objects) if found]
-    broken = not whole and re.search(r"""["'“]claims?["'”]\s{0,9}:""", text)
-    if whole:
-        claims = whole[-1].get("claims", whole[-1].get("claim"))
+    wrapped = [claims[0] for claims in (_with_key({"claims", "claim"}, value) for value in objects) if claims]
+    broken = not wrapped and re.search(r"""["'“]claims?["'”]\s{0,9}:""", text)
+    if wrapped:
+        claims = wrapped[-1].get("claims", wrapped[-1].get("claim"))
         claims = claims if isinstance(claims, list) else [claims]
     else:
         claims = [] if broken else _bare(objects)
     if len(claims) > _MOST_CLAIMS:
         raise Unreadable("too long", f"there are more than {_MOST_CLAIMS} claims")
     answer = text.strip("` \n").removeprefix("json").strip()
-    if not claims and (whole or (answer and not broken and _is_unknown(answer))):
+    if not claims and (wrapped or (answer and not broken and _is_unknown(answer))):
         return [None]
     if not claims:
         raise Unreadable("no claims", "no JSON object with claims" if text.strip() else "the reply is empty")
@@ -201,7 +201,7 @@ def _with_key(keys: set[str], value: Any) -> list[dict[str, Any]]:
     if isinstance(value, dict) and not keys.isdisjoint(value):
         return [value]
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [found for part in parts for found in _with_key(keys, part)]
+    return [value for part in parts for value in _with_key(keys, part)]
 
 
 def _bare(objects: list[Any]) -> list[Any]:
@@ -310,7 +310,7 @@ def _values(claim: TypedClaim, answer: Answer) -> Iterator[TypedClaim]:
         yield replace(claim, measure="exists", column=None)
     if answer.choices and claim.measure in (*_OF_CELLS, "choice"):
         text = readable(claim.value)
-        chosen = [one for one in answer.choices if re.search(rf"(?i)(?<!\w){re.escape(one)}(?!\w)", text)]
+        chosen = [word for word in answer.choices if re.search(rf"(?i)(?<!\w){re.escape(word)}(?!\w)", text)]
         value = chosen[0] if len(chosen) == 1 else chosen or claim.value
         yield replace(claim, measure="choice", column=None, value=value)
     if claim.measure not in ("value", "list", "set", "distinct"):
@@ -394,8 +394,8 @@ def _same(claim: TypedClaim, value: Any, truth: Any, slack: Decimal) -> bool:
     if number is None:
         # Of several numbers one may be meant; a word in place of a cell, and a number beyond all samples, are false.
         text = "" if isinstance(value, Decimal) else readable(value)
-        said = [abs(Decimal(part) / exact - 1) < _NEAR for part in _PLAIN.findall(text) if exact]
-        if any(said) or (text and not said and claim.measure not in _OF_CELLS):
+        near = [abs(Decimal(part) / exact - 1) < _NEAR for part in _PLAIN.findall(text) if exact]
+        if any(near) or (text and not near and claim.measure not in _OF_CELLS):
             raise Unreadable("value", f"claim {claim.number}: {text[:60]!r} is no single number")
         return False
     if claim.kind in _EXACT_KINDS:
@@ -496,10 +496,10 @@ class Basis:
     @property
     def flows(self) -> set[Any]:
         """Its rows; for an address or a port the streams of the rows with who sends in them."""
-        places = [self.table.cells.get(name) for name in ("stream", "source")]
-        if self.column not in _ENDPOINTS or None in places:
+        cells_by_name = [self.table.cells.get(name) for name in ("stream", "source")]
+        if self.column not in _ENDPOINTS or None in cells_by_name:
             return set(self.rows)
-        return {tuple(cells[row] for cells in places if cells) for row in self.rows}
+        return {tuple(cells[row] for cells in cells_by_name if cells) for row in self.rows}
 
 
 def _narrowest(conditions: Mapping[str, Any], table: Table) -> Any:
@@ -547,15 +547,15 @@ class Expected:
         """Say whether a claim is about what a subject is about, by its rows or by another way to the same values."""
         if claim.measure == "choice" or subject.measure is None:
             return False
-        mine, its = (Basis.of(one, self.table) for one in (subject, claim))
-        if not (mine.rows or its.rows) and mine.measure == its.measure == "count":
+        expected, stated = (Basis.of(part, self.table) for part in (subject, claim))
+        if not (expected.rows or stated.rows) and expected.measure == stated.measure == "count":
             return bool(_narrowest(subject.filter, self.table) == _narrowest(claim.filter, self.table))
         # Requests and their responses are as many; which of them is counted matters, but where a filter names both.
-        if its.column in _ENDPOINTS:
-            paired = self.table.partner.keys() >= {*its.rows}
+        if stated.column in _ENDPOINTS:
+            paired = self.table.partner.keys() >= {*stated.rows}
         else:
-            paired = its.measure == "count" and not {*subject.filter, *claim.filter}.isdisjoint(ANSWERS)
-        return mine.alike(its) or (paired and mine.alike(its.partner()))
+            paired = stated.measure == "count" and not {*subject.filter, *claim.filter}.isdisjoint(ANSWERS)
+        return expected.alike(stated) or (paired and expected.alike(stated.partner()))
 
     def gives(self, claim: TypedClaim, subject: Subject, truth: Any) -> bool:
         """Say whether a claim that holds is about a subject and states its value."""
@@ -594,8 +594,8 @@ class Expected:
         answer = self.answer
         if claim.measure == "choice" and not answer.choices:
             raise Unreadable("measure", "the measure choice is for a question that gives choices")
-        asked = answer.tolerance > 0 and claim.kind not in _EXACT_KINDS and self.asks_for(claim, answer)
-        check(claim, self.table, self.slack if asked else Decimal(0))
+        within = answer.tolerance > 0 and claim.kind not in _EXACT_KINDS and self.asks_for(claim, answer)
+        check(claim, self.table, self.slack if within else Decimal(0))
         if claim.measure == "choice" and claim.value != self.value:
             if isinstance(claim.value, list):
                 raise Unreadable("value", f"claim {claim.number}: {readable(claim.value)} is no one choice")
@@ -612,7 +612,7 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Outcome:
     """What became of one claim: how it is meant so that it holds, or why it does not hold or cannot be read."""
 
     number: int
@@ -622,7 +622,7 @@ class Finding:
     fault: Fault | None = None
 
 
-def _finding(number: int, stated: Any, expected: Expected) -> Finding | None:
+def _outcome(number: int, stated: Any, expected: Expected) -> Outcome | None:
     """Return what becomes of a claim, or None where it says that the answer is not known."""
     value = stated.get("value", ...) if isinstance(stated, dict) else stated
     text, faults = readable(value)[:200], list[Fault]()
@@ -632,7 +632,7 @@ def _finding(number: int, stated: Any, expected: Expected) -> Finding | None:
         for reading in readings(claim, expected.answer, expected.table):
             try:
                 expected.holds(reading)
-                return Finding(number, reading.value, text, reading)
+                return Outcome(number, reading.value, text, reading)
             except Fault as fault:
                 faults.append(fault)
     except Fault as fault:
@@ -641,7 +641,7 @@ def _finding(number: int, stated: Any, expected: Expected) -> Finding | None:
         return None
     # A claim that is false in one way to read it and cannot be read in others is false.
     false = next((fault for fault in faults if isinstance(fault, Refuted)), faults[0])
-    return Finding(number, value, text, fault=false)
+    return Outcome(number, value, text, fault=false)
 
 
 def typed_verdict(text: str, expected: Expected) -> Verdict:
@@ -650,16 +650,16 @@ def typed_verdict(text: str, expected: Expected) -> Verdict:
         stated = stated_claims(text)
     except Unreadable as error:
         return Verdict(None, f"unreadable: {error}", unreadable=error.cause)
-    every = [_finding(number, claim, expected) for number, claim in enumerate(stated, 1)]
-    findings = [finding for finding in every if finding is not None]
-    first = findings[0] if findings else None
-    found = readable(first.value)[:200] if first else "not in the sample"
-    claims = [finding.claim for finding in findings if finding.claim]
-    false = [finding for finding in findings if isinstance(finding.fault, Refuted)]
-    unread = [finding.fault for finding in findings if isinstance(finding.fault, Unreadable)]
+    all_outcomes = [_outcome(number, claim, expected) for number, claim in enumerate(stated, 1)]
+    outcomes = [outcome for outcome in all_outcomes if outcome is not None]
+    first = outcomes[0] if outcomes else None
+    value = readable(first.value)[:200] if first else "not in the sample"
+    claims = [outcome.claim for outcome in outcomes if outcome.claim]
+    false = [outcome for outcome in outcomes if isinstance(outcome.fault, Refuted)]
+    unread = [outcome.fault for outcome in outcomes if isinstance(outcome.fault, Unreadable)]
     matched: bool | None
     if not expected.answer.known:
-        matched = None in every
+        matched = None in all_outcomes
         reason = "the sample does not hold the answer"
     elif expected.answer.claims:
         absent = None if false else expected.required_of(claims)
@@ -668,15 +668,15 @@ def typed_verdict(text: str, expected: Expected) -> Verdict:
     else:
         matched = first is not None and first.claim is not None and expected.met_by(first.claim)
         speaker = f"claim {first.number}" if first else "the reply"
-        reason = f"expected is {readable(expected.value)}, {speaker} says {found}"
+        reason = f"expected is {readable(expected.value)}, {speaker} says {value}"
         unread = unread if first and isinstance(first.fault, Unreadable) else []
     if false:
         reason = f"claim {false[0].number} ({false[0].text}) is false: {false[0].fault}"
-        invented = tuple(f"claim {finding.number} {finding.text}" for finding in false)
-        return Verdict("hallucinated", reason, matched, found, invented)
+        invented = tuple(f"claim {outcome.number} {outcome.text}" for outcome in false)
+        return Verdict("hallucinated", reason, matched, value, invented)
     if unread and not matched:
-        return Verdict(None, f"unreadable: {unread[0]}", found=found, unreadable=unread[0].cause)
-    return Verdict("expected" if matched else "unexpected", reason, matched, found)
+        return Verdict(None, f"unreadable: {unread[0]}", found=value, unreadable=unread[0].cause)
+    return Verdict("expected" if matched else "unexpected", reason, matched, value)
 
 
 def expectation(question: Question, table: Table) -> Expected:

@@ -293,15 +293,15 @@ def sequential_comparison(
     means = fit(joined, sample, blocks.to_numpy(float)) if enough else None
     notes = left_out_note(broken)
     empty = Estimate("", unit=unit, n=n, missing=len(broken))
-    found = Result("sequential", models=(), differences=(), target_width=target_width, width=None)
-    found = found.replace(information=None, stop=False, cost=cost)
+    result = Result("sequential", models=(), differences=(), target_width=target_width, width=None)
+    result = result.replace(information=None, stop=False, cost=cost)
     if means is None:
         reason = f"fewer than {LEAST} complete bases, or fewer than two of a stratum"
         none = empty.not_estimable(reason)
         by_model, differences = (
             tuple(replace(none, name=name) for name in names) for names in (models, pairs)
         )
-        return found.replace(models=by_model, differences=differences, notes=(reason, *notes))
+        return result.replace(models=by_model, differences=differences, notes=(reason, *notes))
     bound = boundary(LOOKS if target_width else 1)
     _, error, degrees = means.pairs() if pairs else means.models()
     widest = widest_half(error, degrees, bound)
@@ -328,8 +328,8 @@ def sequential_comparison(
         notes.append("no base has told the models apart, so that an interval of no width is none; ask more")
     notes.append("each interval holds by itself; a joint statement needs a correction")
     differences = rows(pairs, means.pairs()) if pairs else ()
-    found = found.replace(models=rows(models, means.models()), differences=differences, notes=tuple(notes))
-    return found.replace(width=2 * widest, information=share, stop=distinguished and narrow)
+    result = result.replace(models=rows(models, means.models()), differences=differences, notes=tuple(notes))
+    return result.replace(width=2 * widest, information=share, stop=distinguished and narrow)
 
 
 def block_means(scores: pd.DataFrame, score: str = "score") -> tuple[pd.DataFrame, list[Hashable]]:
