@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import FigureBase
+from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from toolkit.prompts.check import GRADES
@@ -190,7 +190,23 @@ def _alone(panel: _Panel, context: About) -> FigureWithCaption:
         panel.fill(figure)
         style.settle(figure)
     text = captions.join(f"{panel.words}.", panel.notes)
-    return context.figure(name, figure, panel.data, text, f"{panel.words}.", notes=[panel.notes])
+    return _captioned(name, figure, panel.data, text, f"{panel.words}.", context, [panel.notes])
+
+
+def _captioned(
+    name: str,
+    figure: Figure,
+    data: pd.DataFrame,
+    alt_text: str,
+    lead: str,
+    context: About,
+    notes: Sequence[str],
+    also: Sequence[str] = (),
+) -> FigureWithCaption:
+    """Return a figure of a dataset with its caption and notes."""
+    basis = [captions.n_words(context.n), captions.NO_INTERVALS, context.missing, *also]
+    caption, remarks = context.compose(lead, basis, (), notes, ())
+    return FigureWithCaption(name, figure, caption, alt_text, data, context.n, notes=remarks)
 
 
 def _page(panels: Sequence[_Panel], name: str, context: About) -> FigureWithCaption:
@@ -214,12 +230,9 @@ def _page(panels: Sequence[_Panel], name: str, context: About) -> FigureWithCapt
         style.settle(figure)
     empty = [panel.words for panel in panels if panel.reason and panel.on_page]
     data = pd.concat([panel.data.assign(panel=panel.name) for panel in filled], ignore_index=True)
-    text = _TEXT
-    return context.figure(
-        NAME, figure, data, captions.join(captions.sentence(*texts), *notes),
-        text["seen"].format(name=name, panels="; ".join(texts)),
-        notes=notes, also=empty,
-    )  # fmt: skip
+    lead = _TEXT["seen"].format(name=name, panels="; ".join(texts))
+    alt_text = captions.join(captions.sentence(*texts), *notes)
+    return _captioned(NAME, figure, data, alt_text, lead, context, notes, empty)
 
 
 def _parts(figure: FigureBase, down: int, across: int, **more: Any) -> list[FigureBase]:
