@@ -192,7 +192,7 @@ def _rate_two_replies(page):
     browser.scroll_to(page, "s.rate(")
     reached("Reply 1 of 5")
     rows = page.find_elements(By.CSS_SELECTOR, ".widget-toggle-buttons")
-    for row, score in zip(rows, ("4", "3.5", "5", "0", "2", "1", "4.5"), strict=True):
+    for row, score in zip(rows, ("4", "3", "5", "0", "2", "1", "4"), strict=True):
         row.find_element(By.XPATH, f".//button[normalize-space()='{score}']").click()
     page.find_element(By.CSS_SELECTOR, ".widget-textarea textarea").send_keys("short <b>but</b> right")
     page.find_elements(By.XPATH, "//button[normalize-space()='Save and next']")[-1].click()
@@ -218,7 +218,7 @@ def test_a_person_rates_replies_at_the_desk(lab, whole):
     round_ = open_round(study.plan, study.store, "me")
     study.store.close()
     assert frame["run_id"].tolist() == [reply.run_id for reply in round_.replies[:2]]
-    assert frame.loc[0, list(DIMENSIONS)].tolist() == [4, 3.5, 5, 0, 2, 1, 4.5]
+    assert frame.loc[0, list(DIMENSIONS)].tolist() == [4, 3, 5, 0, 2, 1, 4]
     assert frame.loc[0, "reasons"] == "short <b>but</b> right"
     assert frame.loc[1, list(DIMENSIONS)].tolist() == [1] * 7
 

@@ -9,6 +9,7 @@ from stub_server import Fault, StubServer, spec_for
 
 from toolkit.errors import StoreError
 from toolkit.models.base import Message, ModelRequest
+from toolkit.models.catalogue import toml_table
 from toolkit.models.prices import Price
 from toolkit.models.registry import open_batch_client, open_model
 from toolkit.runs import provider_batch
@@ -106,7 +107,7 @@ def test_a_full_batch_is_followed_by_another(store, server, monkeypatch, limit):
     assert client is not None
     size = client.size("0" * 64, requests_for(spec, 1)[0])
     most = {"largest": 4, "largest_bytes": 4 * size + size // 2}[limit]
-    monkeypatch.setattr(f"toolkit.models.batches.OpenAIBatches.{limit}", most)
+    monkeypatch.setitem(toml_table("catalogue")["endpoints"]["openai"], limit, most)
     assert asked(store, spec, requests_for(spec, 10)) == ["A stub's reply."] * 10
     assert sorted(len(batch.requests) for batch in server.batches) == [2, 4, 4]
     assert (states(store), server.count) == (["ended"] * 3, 0)
