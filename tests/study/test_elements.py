@@ -32,17 +32,12 @@ def verdicts(body):
     if body["model"] == "judge-c":
         return "They are all there."
     reply = body["messages"][1]["content"].partition("<answer")[2].partition("\n")[2].partition("\n")[0]
-    return json.dumps(
-        {
-            key: value
-            for number, name in enumerate(names)
-            for key, value in (
-                # Every second quotation is not in the reply.
-                (f"{name}_quote", reply if number % 4 == 1 else "it was not said so"),
-                (name, "present" if number % 2 else "absent"),
-            )
-        }
-    )
+    answers = {}
+    for number, name in enumerate(names):
+        # Every second quotation is not in the reply.
+        answers[f"{name}_quote"] = reply if number % 4 == 1 else "it was not said so"
+        answers[name] = "present" if number % 2 else "absent"
+    return json.dumps(answers)
 
 
 @pytest.fixture
@@ -110,7 +105,9 @@ def test_what_is_not_a_verdict_for_each_is_unreadable(said, reason):
     """A verdict that is missing is no absent element."""
     with pytest.raises(Unreadable, match=reason):
         parse_elements(said, "stop", ELEMENTS, "It is host A.")
-    assert parse_elements(BOTH, "stop", ELEMENTS, "It is host A.").scores == {"share": 0.5}
+    # An element that stands twice counts twice.
+    neither = BOTH.replace("present", "absent")
+    assert parse_elements(neither, "stop", ELEMENTS[:1] * 2, "It is host A.").scores == {"share": 0.0}
 
 
 @pytest.mark.parametrize(("quotation", "is_there"), [

@@ -270,9 +270,9 @@ def test_the_check_finds_what_is_wrong_with_an_arm(tmp_path):
     assert {"arms", "arm_facts", "arm_length"} <= KINDS.keys()
 
 
-def folder_problems(folder, bases, without, **changes):
+def folder_problems(folder, bases, **changes):
     """Return kind and sentence of each problem of arms of several bases, all changed alike."""
-    write_bases(folder, bases, without)
+    write_bases(folder, bases)
     for base in range(bases):
         (folder / f"base_{base:02d}.toml").write_text(base_of(base, **changes))
     problems = check_dataset(load_dataset(folder, check_ranges=False, length_arms=True))
@@ -284,14 +284,14 @@ def test_small_differences_in_one_direction_are_told_over_all_bases(tmp_path):
     background = [
         f"The room {number} has 21 chairs and a table, and serves for tea." for number in range(300, 315)
     ]
-    assert folder_problems(tmp_path / "alike", 3, 0) == []
+    assert folder_problems(tmp_path / "alike", 3) == []
     longer = {"arm_neutral_m": background}
-    assert [line.partition(", or")[0] for line in folder_problems(tmp_path / "longer", 3, 0, **longer)] == [
+    assert [line.partition(", or")[0] for line in folder_problems(tmp_path / "longer", 3, **longer)] == [
         "arm_length: arm neutral_m is -3.8% of M on average over bases",
         "arm_length: arm neutral_l is -2.2% of L on average over bases",
         "arm_length: arm short_l is +3.3% of neutral_m on average over bases",
     ]
-    assert folder_problems(tmp_path / "two", 2, 0, **longer) == []
+    assert folder_problems(tmp_path / "two", 2, **longer) == []
 
 
 def test_facts_of_longer_prompts_stand_anywhere_by_the_seed_of_the_dataset(tmp_path):

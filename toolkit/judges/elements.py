@@ -41,12 +41,12 @@ def parse_elements(text: str, finish_reason: str, elements: Sequence[str], respo
     for name in names:
         if answer[name] not in _VERDICTS:
             raise Unreadable("not a verdict", quote(f"{name}: {answer[name]}"))
-    by_element = dict(zip(elements, names, strict=True))
-    absent = [element for element, name in by_element.items() if answer[name] != PRESENT]
+    pairs = list(zip(elements, names, strict=True))  # an element may stand twice, and then counts twice
+    absent = [element for element, name in pairs if answer[name] != PRESENT]
     unquoted = [
         element
-        for element, name in by_element.items()
-        if element not in absent and not _is_quoted(answer[f"{name}_quote"], response)
+        for element, name in pairs
+        if answer[name] == PRESENT and not _is_quoted(answer[f"{name}_quote"], response)
     ]
     share = 1 - len(absent) / len(elements)
     detail = {"required": len(elements), "absent": absent, "unquoted": unquoted}
