@@ -74,11 +74,11 @@ ALONE = Context()
 
 
 def judged_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs that have a composite score, in the order of their ids."""
+    """Return the runs that have a composite score."""
     if runs.empty:
         return runs
     scored = (runs["status"] == "succeeded") & runs["judged"].astype(bool) & runs["composite"].notna()
-    return runs[scored].sort_values("run_id", kind="stable")
+    return runs[scored]
 
 
 def counts(judged: pd.DataFrame, repeats: int | None = None) -> dict[str, int]:

@@ -140,7 +140,11 @@ def score_distribution(analyses: Analyses, context: About) -> FigureWithCaption:
     frames = {"length_bin": captions.judged_runs(analyses.runs), "judge": judgements}
     rows = [
         pd.DataFrame(
-            {"part": _GROUPS[by], "name": frame[by].astype("string"), "score": frame[analyses.score]}
+            {
+                "part": _GROUPS[by].capitalize(),
+                "name": frame[by].astype("string"),
+                "score": frame[analyses.score],
+            }
         )
         for by, frame in frames.items()
         if frame[by].nunique() > 1
@@ -148,7 +152,7 @@ def score_distribution(analyses: Analyses, context: About) -> FigureWithCaption:
     if not rows:
         raise NothingToDraw("there is one prompt length and one judge")
     data = pd.concat(rows, ignore_index=True).astype({"score": float})
-    data["part"] = data["part"].str.capitalize()
+    data = data.sort_values("name", key=lambda names: names.map(in_order(names).index), kind="stable")
     groups = data.groupby(["part", "name"], sort=False)["score"]
     ends = (
         groups.quantile(np.array([0.25, 0.5, 0.75]))
@@ -174,7 +178,7 @@ def _draw_distribution(data: pd.DataFrame, context: About, *, few: bool) -> Figu
     figure = style.new_figure(style.PAGE_MM if len(parts) > 1 else style.COLUMN_MM, 66)
     panels = figure.subplots(1, len(parts), sharey=True, squeeze=False)[0]
     for axes, (part, rows) in zip(panels, parts.items(), strict=True):
-        names = in_order(rows["name"]) if part != "Judge" else list(dict.fromkeys(rows["name"]))
+        names = list(rows["name"].unique())
         if few:
             # Not by seaborn, whose shifts are others in every figure.
             x = rows["name"].map(names.index) + np.random.default_rng(0).uniform(-0.15, 0.15, len(rows))
