@@ -24,7 +24,17 @@ from toolkit import stats
 from toolkit.cli import cli
 from toolkit.models.catalogue import model_names, model_spec
 from toolkit.models.entries import CacheShares, Judge, ModelEntry, Over, Planted, PriceRow, Sampling
-from toolkit.study_file import Analysis, BiasControls, Budget, ExchangeRate, Judges, Limit, Replies, StudyFile
+from toolkit.study_file import (
+    Analysis,
+    BiasControls,
+    Budget,
+    ExchangeRate,
+    Gate,
+    Judges,
+    Limit,
+    Replies,
+    StudyFile,
+)
 
 KEYS = Path(__file__).resolve().parents[1] / "docs" / "study_keys.toml"
 DATASHEET = Path(toolkit.__file__).parent / "prompts" / "data" / "rq1_controlled" / "DATASHEET.md"
@@ -46,6 +56,12 @@ SECTIONS: Mapping[str, tuple[str, str, type[BaseModel], str]] = {
     "replies": ("`[replies]`", "[replies]\n", Replies, "A reply that is not whole is marked in any case."),
     "limits": ("`[limits.PROVIDER]`", "[limits.openai]\n", Limit, "A table for each provider with a limit."),
     "judges": ("`[judges]`", "[judges]\n", Judges, "The ensemble that scores the replies."),
+    "gate": (
+        "`gate` of the judges",
+        "[judges]\n",
+        Gate,
+        "Its ratings are those of the study, under its rubric.",
+    ),
     "judge": (
         "A judge",
         "[judges]\n",

@@ -26,6 +26,7 @@ from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, share_of, worst_aud
 from toolkit.runs.instruments import JUDGEMENTS, automatic_stages, stages_of
+from toolkit.runs.judge_gate import rated_runs, refuse_uncalibrated
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.limits import UNREACHABLE
 from toolkit.runs.measure import Outcome, annotated_by, measure
@@ -92,7 +93,11 @@ def run_plan(
                 keep_decision(plan, store)
                 batches = _batches(plan, gateway, stop, shown=progress)
                 await _write_free(free())
-            if batches and not only_judge:
+            if plan.study.judges.gate and not replay and limit is None:
+                reached = await execution(rated_runs(plan, store), only_judge=True).run(shown=progress)
+                if not reached:
+                    refuse_uncalibrated(plan, store)
+            if batches and not (only_judge or reached):
                 await _ask_in_batches(plan, runs, store, batches)
                 asking = execution(runs, only_ask=True)
                 reached, failed_before = await asking.run(shown=progress), asking.failed_before

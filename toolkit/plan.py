@@ -196,6 +196,8 @@ class Plan:
     rubric: Rubric
     test: PromptResponseTest
     runs: PlannedRuns
+    warning: str = ""
+    """What every page says first: that the judges did not pass their gate."""
 
     @cached_property
     def flaws(self) -> dict[str, int]:
@@ -210,7 +212,15 @@ class Plan:
         sentence = f"Flaws of the dataset accepted in the study file: {', '.join(accepted)}."
         weights = "Judges count twice on the dimensions of their specialization."
         return " ".join(
-            filter(None, (self.study.note, sentence if accepted else "", weights if self.weighted else ""))
+            filter(
+                None,
+                (
+                    self.warning,
+                    self.study.note,
+                    sentence if accepted else "",
+                    weights if self.weighted else "",
+                ),
+            )
         )
 
     @property

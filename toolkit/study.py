@@ -27,6 +27,7 @@ from toolkit.runs.decisions import decisions_of
 from toolkit.runs.estimate import estimate_frame
 from toolkit.runs.execution import run_anywhere
 from toolkit.runs.instruments import pairs_frame
+from toolkit.runs.judge_gate import with_gate
 from toolkit.runs.measure import Annotated, Outcome, annotated_items, measured_items, results_of
 from toolkit.runs.status import study_status
 from toolkit.stats.comparisons.models import compare_models
@@ -127,7 +128,7 @@ class Study(Reported):
     @property
     def note(self) -> str:
         """What every caption of this study must say besides its numbers."""
-        return self.plan.note
+        return self._reported.note
 
     @property
     def output(self) -> Path:
@@ -143,6 +144,11 @@ class Study(Reported):
     def store(self) -> Store:
         """The open store."""
         return open_store(self.plan.store_folder)
+
+    @property
+    def _reported(self) -> Plan:
+        """The plan, with a note where its judges do not pass their gate."""
+        return with_gate(self.plan, self.store) if self.file.judges.gate else self.plan
 
     def estimate(self) -> pd.DataFrame:
         """Return what is still to be asked and what it will cost, per model and judge, in AUD.
@@ -617,7 +623,7 @@ class Study(Reported):
             raise InputError(
                 f"view: {which!r} is no run; give a run id, ids, or a frame with the column run_id"
             )
-        return Viewer(self.plan, self.store, which)
+        return Viewer(self._reported, self.store, which)
 
     @needs_room()
     def rate(self, rater: str, *, seed: int | None = None, size: int | None = None) -> VBox:
@@ -683,7 +689,7 @@ class Study(Reported):
             exchange = self.plan.exchange
             money = rates_sentence((model.rates for model in models), exchange) or f"Costs are at {exchange}"
             money += "."
-        return about_study(frames, self.plan, money)
+        return about_study(frames, self._reported, money)
 
     def _status(self, frames: Analyses) -> dict[str, Any]:
         return self.status()

@@ -55,6 +55,15 @@ def _file_name(text: str) -> str:
 Slug = Annotated[str, Field(max_length=80), AfterValidator(_file_name)]
 
 
+class Gate(Table):
+    """What agreement with people every judge must show before the full spend."""
+
+    least: float = Field(gt=-1, lt=1)
+    """Least lower end of the 95 % interval of ICC(A,1) between a judge and the people, in every dimension."""
+    below: Literal["stop", "report"] = "stop"
+    """Whether a study whose judges agree less stops, or goes on and says so on every page."""
+
+
 class Judges(Table):
     """The ensemble and how it is asked (seed 002, section 4.2)."""
 
@@ -84,6 +93,8 @@ class Judges(Table):
     """Whether judges see the reference answer of the base; as the rubric's template has it where it is left out."""
     drift_tolerance: Positive | None = None
     """Shift of a judge on another day that `toolkit judges drift` still accepts."""
+    gate: Gate | None = None
+    """Agreement with people that every judge must show on rated replies before the full spend."""
     primary: Judge | None = Judge(
         name="gpt-4-turbo", specialization="technical accuracy and compliance alignment"
     )

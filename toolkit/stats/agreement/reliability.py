@@ -1,7 +1,7 @@
 """How far the judges agree, each with itself, with the others and with what replies are required to hold."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,10 +13,10 @@ from toolkit.stats.agreement import coefficients
 from toolkit.stats.agreement import icc as intraclass
 from toolkit.stats.inference import run_table
 from toolkit.stats.inference.clusters import of_rows, over_clusters
-from toolkit.stats.inference.jackknife import total_and_jackknife, with_jackknife
+from toolkit.stats.inference.jackknife import numbered, sums_by, total_and_jackknife, with_jackknife
 from toolkit.stats.inference.means import CLUSTERED, bounded_mean, clustered_mean, clustered_slope
 from toolkit.stats.inference.p_values import with_holm
-from toolkit.stats.result import ROUNDING, Estimate, Result, Row
+from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result, Row
 from toolkit.words import COMPOSITES, DIMENSIONS, LENGTH_BINS, SCORE, counted, total_aud
 
 # Leniency of a judge is error here, so absolute agreement leads (DESIGN, section 7).
@@ -30,7 +30,8 @@ class Reliability(Result):
     Each mapping goes from a dimension (``score`` where there is none) to its estimates. ``icc`` has intervals
     clustered by base where bases are known, and F intervals otherwise; those of ICC(A,.) hold for judges drawn anew,
     and ``icc_these_judges`` repeats them for these judges only. ``krippendorff`` is the alpha that also uses answers
-    which not all judges scored, ``leniency`` is by judge. ``retest`` says by dimension and judge how far it repeats
+    which not all judges scored, ``leniency`` is by judge, ``effective`` how many independent judges they are worth.
+    ``retest`` says by dimension and judge how far it repeats
     its own scores, ``notes`` what was left out, refused or unusual.
     """
 
@@ -40,7 +41,14 @@ class Reliability(Result):
         over = [] if self.alpha_over_dimensions is None else [self.alpha_over_dimensions]
         icc = sorted(self.icc[key], key=lambda estimate: not estimate.name.startswith("ICC(A"))
         return (
-            (key, estimate) for estimate in (*icc, self.alpha_over_judges[key], *over, *self.pearson[key])
+            (key, estimate)
+            for estimate in (
+                *icc,
+                self.alpha_over_judges[key],
+                *over,
+                *self.pearson[key],
+                *self.effective[key],
+            )
         )
 
     def rows(self) -> Iterator[Row]:
@@ -52,7 +60,8 @@ class Reliability(Result):
                 yield from ((key, result) for result in ordered)
             yield key, self.alpha_over_judges[key]
             yield key, self.krippendorff[key]
-            yield from ((key, result) for result in (*self.pearson[key], *self.leniency[key].values()))
+            others = (*self.effective[key], *self.pearson[key], *self.leniency[key].values())
+            yield from ((key, result) for result in others)
         if self.alpha_over_dimensions is not None:
             yield "all dimensions", self.alpha_over_dimensions
         for (key, judge), repeated in self.retest.items():
@@ -109,6 +118,7 @@ def reliability(ratings: pd.DataFrame, repeats: pd.DataFrame | None = None) -> R
         pearson={key: coefficients.pearson_between_judges(matrix) for key, matrix in matrices.items()},
         krippendorff={key: coefficients.alpha_of_matrix(matrix) for key, matrix in matrices.items()},
         leniency={key: judge_leniency(matrix) for key, matrix in matrices.items()},
+        effective={key: _effective(matrix) for key, matrix in matrices.items()},
         notes=_notes(
             matrices, is_clustered=any(len(forms) > len(intraclass.FORMS) for forms in icc.values())
         ),
@@ -144,6 +154,82 @@ def judge_leniency(matrix: intraclass.RatingMatrix) -> dict[str, Estimate]:
         estimates.append(mean.of(empty, tested=mean.groups > 1))
     tested = with_holm(estimates, "judges") if len(estimates) > 2 else estimates
     return dict(zip(map(str, scores), tested, strict=True))
+
+
+EFFECTIVE = "correlations of the judges' errors, jackknife over bases, log scale"
+
+
+def effective_judges(
+    errors: np.ndarray, bases: Sequence[Hashable], *, from_people: bool, missing: int = 0
+) -> Estimate:
+    r"""Return how many independent judges the judges of an ensemble are worth, by the correlations of their errors.
+
+    With the covariance matrix C of the errors of k judges (answers x judges, in score points) it is, against people,
+    :math:`k \, \mathrm{tr}\, C / \mathbf{1}'C\mathbf{1}`, the mean variance of an error over that of their mean, times
+    1; k where errors are uncorrelated and 1 where all are the same. Where nobody rated, an error is the
+    difference from the mean of all judges, and it is :math:`1 + (\mathrm{tr}\, C)^2 / \mathrm{tr}\, C^2`: k where all
+    differ alike, fewer where some go together. What all judges have in common cannot be seen then, and two judges
+    say nothing.
+
+    References
+    ----------
+    Kish (1965), Survey Sampling, section 8.2, for the effective number under correlation; Bretherton et al. (1999),
+    Journal of Climate 12, 1990-2009, equation 9, for that of eigenvalues.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(7)
+    >>> errors = rng.normal(size=(4000, 3))
+    >>> round(effective_judges(errors, range(4000), from_people=True).estimate, 1)
+    3.0
+    >>> twins = errors[:, [0, 0, 1]]
+    >>> round(effective_judges(twins - twins.mean(axis=1, keepdims=True), range(4000), from_people=False).estimate, 1)
+    2.0
+    """
+    answers, judges = errors.shape
+    n = {"bases": len(set(bases)), "answers": answers, "judges": judges}
+    name = f"effective number of judges, {'against people' if from_people else 'against each other'}"
+    empty = Estimate(name, method=EFFECTIVE, unit="judges", n=n, missing=missing)
+    if judges < (2 if from_people else 3):
+        reason = "one judge is one" if judges < 2 else "two judges differ from each other only"
+        return empty.not_estimable(reason)
+    if answers < 2:
+        return empty.too_few(answers, "answers", "two")
+    centred = errors - errors.mean(axis=0)
+    centred[np.abs(centred) <= ROUNDING] = 0  # what is left of equal numbers
+    rows = np.concatenate([np.ones((answers, 1)), centred], axis=1)
+    sums = sums_by(numbered(bases), rows[:, :, None] * rows[:, None, :])
+    total, without = total_and_jackknife(sums)
+
+    def number(moments: np.ndarray) -> np.ndarray:
+        count, mean = moments[:, :1, :1], moments[:, 0, 1:] / np.maximum(moments[:, :1, 0], 1)
+        covariance = moments[:, 1:, 1:] / np.maximum(count, 1) - mean[:, :, None] * mean[:, None, :]
+        trace = np.trace(covariance, axis1=1, axis2=2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if from_people:
+                return judges * trace / covariance.sum(axis=(1, 2))
+            return 1 + trace**2 / (covariance**2).sum(axis=(1, 2))
+
+    (value,) = number(total)
+    if not np.isfinite(value):
+        return empty.not_estimable("the errors do not vary, or cancel each other")
+    most = np.inf if from_people else judges
+
+    def possible(logarithm: np.ndarray) -> np.ndarray:
+        return np.clip(np.exp(logarithm), 1, most)
+
+    return with_jackknife(empty.with_value(float(value)), number(without), np.log, possible)
+
+
+def _effective(matrix: intraclass.RatingMatrix) -> Estimates:
+    """Return the effective number of the judges of a table by their differences from their mean; none of two judges."""
+    if len(matrix.judges) == 2:
+        return ()
+    values = matrix.values
+    errors = values - values.mean(axis=1, keepdims=True) if values.size else values
+    bases = range(len(errors)) if matrix.bases is None else matrix.bases
+    number = effective_judges(errors, bases, from_people=False, missing=matrix.missing)
+    return (number.not_estimable(matrix.problem) if matrix.problem else number,)
 
 
 def _checked(ratings: pd.DataFrame) -> pd.DataFrame:

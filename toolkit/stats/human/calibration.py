@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.coefficients import clustered_pearson, weighted_kappa
-from toolkit.stats.agreement.icc import FORMS, icc_estimates, rating_matrix
+from toolkit.stats.agreement.icc import icc_estimates, rating_matrix
+from toolkit.stats.agreement.reliability import effective_judges
 from toolkit.stats.inference import run_table
 from toolkit.stats.inference.clusters import complete_rows, over_clusters
 from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife, sums_by, total_and_jackknife
@@ -61,6 +62,7 @@ def calibrate(
         scores[str(judge)] = judgements[judgements["judge"] == judge].groupby("run_id")[score].mean()
     shown = table[table["shown"]]
     agreement = [part for judge, values in scores.items() for part in _agreement(judge, values, shown)]
+    agreement.append(_effective(scores, shown))
     raters = human["rater"].nunique()
     rated = f"{int(rating.notna().sum())} of {counted(len(runs), 'runs')}"
     notes = [f"{rated} rated by {counted(raters, 'people')}; several ratings are averaged"]
@@ -148,6 +150,16 @@ def _agreement(judge: str, values: pd.Series, shown: pd.DataFrame) -> list[Estim
     return [replace(estimate, statistic=statistic, facets={"pair": pair}) for statistic, estimate in named]
 
 
+def _effective(scores: dict[str, pd.Series], shown: pd.DataFrame) -> Estimate:
+    """Return how many independent judges the judges are worth by their errors against the people."""
+    judges = {judge: shown["run_id"].map(values) for judge, values in scores.items() if judge != "ensemble"}
+    errors = pd.DataFrame(judges).astype("float64").sub(shown["rating"].to_numpy(), axis=0)
+    whole = errors.notna().all(axis=1)
+    bases, missing = list(shown.loc[whole, "unit"].astype(str)), int((~whole).sum())
+    number = effective_judges(errors[whole].to_numpy(float), bases, from_people=True, missing=missing)
+    return replace(number, statistic=number.name, facets={"pair": "all judges and people"})
+
+
 @over_clusters
 def compare_with_people(
     runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, score: str = SCORE
@@ -197,23 +209,61 @@ def compare_with_people(
     return tuple(estimates)
 
 
+@over_clusters
+def judges_and_people(judgements: pd.DataFrame, human: pd.DataFrame, scores: Sequence[str]) -> Estimates:
+    """Return ICC(A,1) of each judge with the people, score by score, over the replies that people rated.
+
+    It is what a gate (`[judges.gate]` of a study file) looks at. A reply that several people rated counts with their
+    mean; a score that nobody gave, such as that of a dimension that applies to no rated task, is left out.
+
+    ``judgements`` has one row a judgement with run_id, base, judge and the scores, ``human`` one row a rating with
+    rater in the place of judge.
+
+    Examples
+    --------
+    >>> human = pd.DataFrame({"run_id": list("abcd"), "base": list("abcd"), "rater": "anna", "clarity": [1.0, 2, 4, 5]})
+    >>> (icc,) = judges_and_people(human.assign(judge="primary"), human, ["clarity"])
+    >>> icc.name, icc.estimate
+    ('ICC(A,1) of people and primary, clarity', 1.0)
+    """
+    estimates = []
+    for judge, rows in judgements.groupby("judge", observed=True, sort=True):
+        for score in scores:
+            if human[score].notna().any():
+                # Of this judge, who is no sample of others.
+                icc = _icc("people", human, str(judge), rows, score, drawn_anew=False)
+                facets = {"judge": str(judge), "dimension": score}
+                estimates.append(replace(icc, name=f"{icc.name}, {score}", facets=facets))
+    return tuple(estimates)
+
+
 def _run_means(rows: pd.DataFrame, score: str) -> pd.DataFrame:
     by_run = rows.groupby(["run_id", "unit"], observed=True, sort=False, dropna=False)
     return by_run[score].mean().reset_index()
 
 
-def _icc(first: str, ratings: pd.DataFrame, second: str, counterparts: pd.DataFrame, score: str) -> Estimate:
+def _icc(
+    first: str,
+    ratings: pd.DataFrame,
+    second: str,
+    counterparts: pd.DataFrame,
+    score: str,
+    *,
+    drawn_anew: bool = True,
+) -> Estimate:
+    """Return ICC(A,1) of two raters, whose interval holds for raters drawn anew, or for these two."""
     rated, counterpart = _run_means(ratings, score), _run_means(counterparts, score)
     # What the person has not been shown yet is no missing rating.
     counterpart = counterpart[counterpart["run_id"].isin(rated["run_id"])]
     table = pd.concat([rated.assign(judge=first), counterpart.assign(judge=second)], ignore_index=True)
     table = table.rename(columns={"run_id": "target", score: "score"})
     matrix = rating_matrix(table, sorted(set(table["target"]), key=str), sorted((first, second)))
-    icc = icc_estimates(matrix)[FORMS.index("ICC(A,1)")]
-    pair = f"{first} and {second}"
-    return replace(icc, name=f"{icc.name} of {pair}", statistic=icc.name, facets={"pair": pair})
+    forms = [form for form in icc_estimates(matrix) if form.name.startswith(FORM)]
+    icc, pair = forms[0 if drawn_anew else -1], f"{first} and {second}"
+    return replace(icc, name=f"{FORM} of {pair}", statistic=FORM, facets={"pair": pair})
 
 
+FORM = "ICC(A,1)"
 JACKKNIFE = "PPI++ with a pooled weight, jackknife over bases, Student t, Satterthwaite degrees of freedom"
 ALONE = "Student t over bases, clustered"
 Contrast = tuple[str, Hashable, Hashable | None]
