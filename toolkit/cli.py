@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit.errors import ToolkitError, redacted, redacted_words
-from toolkit.words import VERSION, Summary
+from toolkit.words import VERSION, Summary, template
 
 if TYPE_CHECKING:
     from toolkit.hallucination.votes import Mode
@@ -256,12 +256,14 @@ def estimate(study: Study) -> Summary:
 def run(study: Study, yes: bool, limit: int | None, replay: bool) -> Summary:
     """Ask and judge what is missing in STUDY. It resumes where it stopped."""
     from toolkit.runs.estimate import confirm_needed, estimate_frame
-    from toolkit.runs.provenance import shared_lines, shared_replies
+    from toolkit.runs.provenance import shared_replies
 
     if not (yes or replay):
         confirm_needed(estimate_frame(study.plan, study.store), study.file.budget.confirm_above_aud)
-    for line in shared_lines(shared_replies(study.plan, study.store), len(study.plan.runs)):
-        click.echo(line, err=True)
+    lines = template("runs", "lines.jinja").module
+    click.echo(
+        lines.shared(shared_replies(study.plan, study.store), len(study.plan.runs)), err=True, nl=False
+    )
     outcome = study.execute(limit=limit, replay=replay)
     # What a part of the runs would say may change with the next ones.
     return outcome.summary(() if outcome.budget or outcome.not_begun else study.first_findings())
