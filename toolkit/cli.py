@@ -13,7 +13,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
 from traceback import format_exception
@@ -21,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit.errors import ToolkitError, redacted, redacted_words
-from toolkit.words import VERSION, Summary
+from toolkit.errors import ToolkitError, needs_room, redacted, redacted_words
+from toolkit.words import VERSION, Summary, template
 
 if TYPE_CHECKING:
     from toolkit.hallucination.votes import Mode
@@ -256,12 +255,14 @@ def estimate(study: Study) -> Summary:
 def run(study: Study, yes: bool, limit: int | None, replay: bool) -> Summary:
     """Ask and judge what is missing in STUDY. It resumes where it stopped."""
     from toolkit.runs.estimate import confirm_needed, estimate_frame
-    from toolkit.runs.provenance import shared_lines, shared_replies
+    from toolkit.runs.provenance import shared_replies
 
     if not (yes or replay):
         confirm_needed(estimate_frame(study.plan, study.store), study.file.budget.confirm_above_aud)
-    for line in shared_lines(shared_replies(study.plan, study.store), len(study.plan.runs)):
-        click.echo(line, err=True)
+    lines = template("runs", "lines.jinja").module
+    click.echo(
+        lines.shared(shared_replies(study.plan, study.store), len(study.plan.runs)), err=True, nl=False
+    )
     outcome = study.execute(limit=limit, replay=replay)
     # What a part of the runs would say may change with the next ones.
     return outcome.summary(() if outcome.budget or outcome.not_begun else study.first_findings())
@@ -645,25 +646,6 @@ def convert(
     return convert(source, target, columns=columns or None, pseudonymise=pseudonyms, **options).summary()
 
 
-_ROOMS = {
-    cli: {
-        "analyse": "scores", "batch": "batch", "demo": "batch", "export": "audit", "init": "thesis",
-        "register": "audit", "verify": "audit", "view": "viewer",
-    },
-    judges: {"drift": "probes", "elements": "probes", "hallucination": "hallucination", "probe": "probes"},
-    prompts: {"write": "authoring"},
-    ratings: {"import": "people"},
-    samples: {"capture": "traffic", "convert": "traffic"},
-}  # fmt: skip
-"""The folder of the toolkit that a command is of; without the folder the command is not there."""
-for _group, _rooms in _ROOMS.items():
-    for _name, _room in _rooms.items():
-        if find_spec(f"toolkit.{_room}") is None:
-            del _group.commands[_name]
-    if not _group.commands:
-        del cli.commands[str(_group.name)]
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: an error is one line, a traceback only with ``--debug``.
 
@@ -674,7 +656,8 @@ def main(arguments: list[str] | None = None) -> None:
     debug = "--debug" in takewhile(lambda argument: argument.startswith("-"), words)
     sys.excepthook = lambda *error: click.echo(redacted_words("".join(format_exception(*error))), err=True)
     try:
-        code = cli.main(args=words, prog_name="toolkit", standalone_mode=False)
+        with needs_room():
+            code = cli.main(args=words, prog_name="toolkit", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()  # `toolkit` alone: what it says is help, in lines
         code = error.exit_code

@@ -174,7 +174,7 @@ def reason_key(reason: str) -> str:
 
 @lru_cache
 def template(package: str, name: str) -> Any:
-    """Return a Jinja template of a subpackage of toolkit, with the filters `counted` and `one_line`."""
+    """Return a Jinja template of a subpackage of toolkit, with the filters `counted`, `money` and `one_line`."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     pages = Environment(
@@ -183,5 +183,5 @@ def template(package: str, name: str) -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    pages.filters |= {"counted": counted, "one_line": one_line}
+    pages.filters |= {"counted": counted, "money": money, "one_line": one_line}
     return pages.get_template(name)

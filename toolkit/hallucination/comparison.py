@@ -43,7 +43,7 @@ from toolkit.stats.inference.p_values import LEVEL
 from toolkit.stats.result import ROWS, Estimate, Result, estimates_frame, plain
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
-from toolkit.words import Summary, one_line, reason_key, total_aud
+from toolkit.words import Summary, one_line, reason_key, template, total_aud
 
 _AHEAD = 3  # verdicts under way for each request at once: one that waits must not stop the others
 _WHO = ("judge", "model", "mode")
@@ -271,25 +271,18 @@ class HallucinationComparison:
         labels = {item: item.hallucinated for item, *_ in self.verdicts if item.hallucinated is not None}
         items, hallucinated = len(labels), sum(labels.values())
         prevalence = hallucinated / items if items else None
-        lines, rows = [self.verdict()], []
-        if items:
-            share = f"prevalence {prevalence:.3f}"
-            lines.append(f"labelled  {hallucinated} of {items} items are hallucinated ({share})")
+        rows = []
         for row in (*self.deciders, *self.baselines):
-            estimates = row.estimates()
-            counts = {"counts": row.found.counts, "estimates": estimates}
+            counts = {"counts": row.found.counts, "estimates": row.estimates()}
             rows.append(plain({name: getattr(row, name) for name in (*_WHO, *_COSTS)} | counts))
-            cost = "" if row.aud is None else f": AUD {row.aud:.4f}, {row.replies} replies"
-            lines += [f"{row.label}{cost}", *(f"  {estimate.sentence()}" for estimate in estimates)]
-        lines += [contrast.sentence() for contrast in self.contrasts]
-        lines += [verdicts_text(self.shares.verdicts)] if self.shares else []
-        lines += [f"no reply  {count} x {reason}" for reason, count in self.failures.items()]
-        lines += [f"no vote   {count} x {reason}" for reason, count in self.unreadable.items()]
-        lines += [*filter(None, [self.budget]), *map(str, files)]
         fields = {name: plain(getattr(self, name)) for name in _FIELDS}
         fields |= {"items": items, "hallucinated": hallucinated, "prevalence": prevalence, "rows": rows}
-        fields |= {
-            "verdicts": plain(self.shares and self.shares.verdicts),
-            "files": plain([*map(str, files)]),
-        }
-        return Summary(fields, "\n".join(lines), 3 if self.budget else int(bool(self.failures)))
+        fields |= {"verdicts": plain(self.shares and self.shares.verdicts), "files": [*map(str, files)]}
+        text = template("hallucination", "compared.jinja").render(
+            fields,
+            deciders=(*self.deciders, *self.baselines),
+            contrasts=self.contrasts,
+            verdict=self.verdict(),
+            table=self.shares and verdicts_text(self.shares.verdicts),
+        )
+        return Summary(fields, text, 3 if self.budget else int(bool(self.failures)))

@@ -24,7 +24,7 @@ from toolkit.store.documents import Anchor
 from toolkit.store.drifts import anchor_document, anchor_label, anchors_of
 from toolkit.store.records import stored_judgements
 from toolkit.store.writer import Document, Duplicate, Fields, utc_now
-from toolkit.words import Summary, money, template, total_aud
+from toolkit.words import Summary, template, total_aud
 
 if TYPE_CHECKING:
     from toolkit.study import Study
@@ -106,7 +106,6 @@ def measure_drift(study: Study, job: Job, *, progress: bool = True) -> Summary:
         fields,
         label=label,
         first_day=f"{anchor['at']:%Y-%m-%d}" if "at" in anchor else job.day,
-        money=money,
         sentence=drift.sentence() if drift else "no judge answered; the same command asks again",
     )
     return Summary(fields, text, int(bool(counts["unanswered"] or outside)))

@@ -26,7 +26,7 @@ from toolkit.runs.instruments import ELEMENTS, JUDGEMENTS
 from toolkit.runs.stages import Task, is_usable, stage_requests
 from toolkit.stats.agreement.drift import CONTROL, ProbeShifts, probe_shifts
 from toolkit.store.records import StoredRun, reply_texts, stored_runs
-from toolkit.words import SCORE, Summary, money, template, total_aud
+from toolkit.words import SCORE, Summary, template, total_aud
 
 if TYPE_CHECKING:
     from toolkit.store.connection import Store
@@ -232,7 +232,7 @@ class ProbeResult:
         spread = ", ".join(f"{count} {name}" for name, count in bins.items())
         counts = {"replies": len(self.targets), "pairs": len(self.pairs)}
         fields = counts | {name: getattr(self, name) for name in ("new_calls", "spent_aud", "unanswered")}
-        words = {"spread": spread, "each_shift": shifts.shifts, "money": money}
+        words = {"spread": spread, "each_shift": shifts.shifts}
         text = template("probes", "probed.jinja").render(fields | words)
         fields |= {"score": SCORE, "shifts": shifts.to_dict()}
         return Summary(fields, text, int(self.unanswered > 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,12 +15,13 @@ from toolkit.report.escape import MISSING, escape_breaking, label_of, latex_macr
 from toolkit.stats.result import Estimate
 from toolkit.words import joined
 
-_SIZES = ((r"\footnotesize", 98), (r"\scriptsize", 112), (r"\tiny", 140))
-"""Sizes of type, and how many characters a line of 160 mm takes in each."""
 _LONGEST = 45  # lines of caption and rows that one page takes
 _CAPTION_LINE = 85
-_NARROWEST = 14  # characters that a column of text has at least: no piece of a broken word is longer
-_GAP = 3  # characters that the space between two columns takes
+WIDEST = 34
+"""Characters of a column beyond which its text is broken into lines."""
+LINE = 112
+"""Characters of a line of small type."""
+_PARAGRAPH = r">{\raggedright\arraybackslash}p{%s}"
 
 
 @dataclass(frozen=True)
@@ -94,37 +95,29 @@ class Grid:
             raise InputError(f"label {self.label!r} of a table: use letters, digits, ':', '-' and '.' only")
 
     @cached_property
-    def _cells(self) -> list[_Column]:
+    def _columns(self) -> list[_Column]:
         columns = (self.frame.iloc[:, place].astype(object) for place in range(self.frame.shape[1]))
         return [_column(list(column), str(head)) for head, column in zip(self.frame, columns, strict=True)]
 
     def rows(self) -> list[list[str]]:
         """Return the head and the rows as plain text."""
-        return [list(row) for row in zip(*(column.text for column in self._cells), strict=True)]
+        return [list(row) for row in zip(*(column.text for column in self._columns), strict=True)]
 
     @property
     def is_long(self) -> bool:
         """Whether the table goes over pages."""
-        _, columns = self._fitted()
-        lines = math.ceil(len(self.caption) / _CAPTION_LINE)
-        for row in zip(*(column.widths[1:] for column in self._cells), strict=True):
-            cells = zip(row, columns, strict=True)
-            lines += max(math.ceil(width / max(column.width, 1)) or 1 for width, column in cells)
-        return lines > _LONGEST
-
-    def _fitted(self) -> tuple[str, list[_Column]]:
-        columns = self._cells
-        if self.panels is not None and sum(column.width + _GAP for column in columns) <= _SIZES[-1][1]:
-            columns = columns[:1] + [replace(column, unbroken=True) for column in columns[1:]]  # no interval
-        narrowest = sum((min(c.width, _NARROWEST) if c.is_text else c.width) + _GAP for c in columns)
-        font, characters = next((size for size in _SIZES if narrowest <= size[1]), _SIZES[-1])
-        return font, _fitted(columns, characters)
+        lines = (math.ceil(max(map(len, row)) / WIDEST) for row in self.rows())
+        return sum(lines, math.ceil(len(self.caption) / _CAPTION_LINE)) > _LONGEST
 
     def latex(self, study: str = "") -> str:
-        r"""Return the table for the packages booktabs, array and longtable, the study in its label."""
-        font, columns = self._fitted()
+        r"""Return the table for the packages booktabs, array, longtable and graphicx, the study in its label."""
+        columns, count = self._columns, len(self._columns)
+        spec = "".join(column.spec for column in columns)
+        if self.is_long and sum(max(map(len, column.text)) for column in columns) > LINE - 3 * count:
+            spec = _PARAGRAPH % rf"\dimexpr\linewidth/{count}-2\tabcolsep"
+            spec *= count
         rows = zip(*(column.cells for column in columns), strict=True)
-        return latex_macro("grid")(self, font, columns, list(rows), label_of(self.label, study))
+        return latex_macro("grid")(self, spec, columns, list(rows), label_of(self.label, study))
 
 
 Block = Heading | Paragraph | Bullets | Picture | Grid
@@ -148,22 +141,6 @@ class _Column:
     head: str
     cells: tuple[str, ...]
     text: tuple[str, ...]
-    widths: tuple[int, ...]
-    unbroken: bool = False
-
-    @property
-    def is_text(self) -> bool:
-        """Whether its lines may be broken."""
-        return self.spec == "l" and not self.unbroken
-
-    @property
-    def width(self) -> int:
-        """Characters of its widest cell."""
-        return max(self.widths)
-
-    def lines(self, width: int) -> int:
-        """Return how many lines its cells take together where it is so wide."""
-        return sum(math.ceil(cell / width) for cell in self.widths)
 
 
 def _column(values: Sequence[Any], head: str) -> _Column:
@@ -174,11 +151,9 @@ def _column(values: Sequence[Any], head: str) -> _Column:
     )
     texts = [_text(value) for value in values]
     latex = (MISSING if text is None else escape_breaking(text) for text in texts)
-    plain = ("–" if text is None else readable(text) for text in texts)
-    widths = (len(head), *(len(text or MISSING) for text in texts))
-    return _Column(
-        "r" if is_numeric else "l", escape_breaking(head), tuple(latex), (readable(head), *plain), widths
-    )
+    plain = (readable(head), *("–" if text is None else readable(text) for text in texts))
+    spec = "r" if is_numeric else _PARAGRAPH % "16em" if max(map(len, plain)) > WIDEST else "l"
+    return _Column(spec, escape_breaking(head), tuple(latex), plain)
 
 
 def _text(value: Any) -> str | None:
@@ -189,26 +164,3 @@ def _text(value: Any) -> str | None:
         return str(value)
     text = f"{value:.2f}"
     return text if float(text) else text.lstrip("-")
-
-
-def _fitted(columns: Sequence[_Column], characters: int) -> list[_Column]:
-    """Return columns that fit a line: those of long text become paragraphs that share what the others leave."""
-    spare = characters - sum(column.width + _GAP for column in columns)
-    if spare >= 0:
-        return list(columns)
-    long = [column for column in columns if column.is_text and column.width > _NARROWEST]
-    spare += sum(column.width - _NARROWEST for column in long)
-    shares = {id(column): _NARROWEST for column in long}
-    while spare > 0 and long:
-        # The next character goes where most lines are broken; what is as wide as its text needs no more.
-        tallest = max(long, key=lambda column: (column.lines(shares[id(column)]), -shares[id(column)]))
-        shares[id(tallest)] += 1
-        spare -= 1
-        long = [column for column in long if shares[id(column)] < column.width]
-    paragraph = r">{\raggedright\arraybackslash}p{%.3f\linewidth}"
-    return [
-        replace(c, spec=paragraph % (shares[id(c)] / characters), widths=(shares[id(c)],))
-        if id(c) in shares
-        else c
-        for c in columns
-    ]

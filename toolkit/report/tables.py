@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from toolkit.report import captions, style
-from toolkit.report.blocks import Grid
+from toolkit.report.blocks import LINE, WIDEST, Grid
 from toolkit.report.captions import ALONE, Context
 from toolkit.report.escape import TERMS, readable
 from toolkit.stats.result import CONFIDENCE, Estimate, digits_apart, estimates_frame
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from toolkit.stats.result import Result
 
 _COLUMNS = TERMS["columns"]
-_LINE = 112  # characters of a line of small type
-_FIRST = 26  # most characters of it that names of rows take
 _LARGE = 100.0  # a number from which on decimals say nothing
 _NOISE = 1e-6
 
@@ -172,8 +170,8 @@ def _column(name: str, estimates: Sequence[Estimate | None]) -> list[str]:
 
 
 def _fitting(columns: Sequence[list[str]], first: int) -> Iterator[Sequence[list[str]]]:
-    widths = [max(map(len, cells)) + 3 for cells in columns]
-    line, parts = _LINE - min(first, _FIRST), 1
+    widths = [min(max(map(len, cells)), WIDEST) + 3 for cells in columns]
+    line, parts = LINE - min(first, WIDEST), 1
     while True:
         size = -(-len(columns) // parts)
         starts = range(0, len(columns), size)

@@ -25,13 +25,13 @@ from toolkit.runs.execution import IN_ORDER_UP_TO
 from toolkit.runs.gateway import at_once_of, named_models
 from toolkit.runs.instruments import JUDGEMENTS, automatic_stages
 from toolkit.runs.progress import duration
-from toolkit.runs.provenance import shared_lines, shared_replies
+from toolkit.runs.provenance import shared_replies
 from toolkit.runs.run_state import RunState, states_ahead
 from toolkit.runs.stages import Pending, Stage, Task, unpaid_by_role
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.writer import utc_now
-from toolkit.words import Summary, money, total_aud
+from toolkit.words import Summary, money, template, total_aud
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,7 +157,11 @@ def estimate_summary(frame: pd.DataFrame) -> Summary:
     fields: dict[str, Any] = {"rows": rows, "calls": int(frame["calls"].sum())} | total | attributes
     for name in ("expected", "worst"):
         fields[f"{name}_fits"] = None if budget is None else committed + total[f"{name}_aud"] <= budget
-    return Summary(fields, "\n\n".join([_table(frame), *_sentences(fields)]))
+    today = utc_now().date()
+    is_old = today - date.fromisoformat(fields["rate_of"]) > OLD_RATE
+    values = {"table": _table(frame), "today": today, "rate_days": OLD_RATE.days if is_old else 0}
+    text = template("runs", "estimate.jinja").render(fields | values, duration=duration)
+    return Summary(fields, text)
 
 
 def confirm_needed(frame: pd.DataFrame, threshold_aud: float) -> None:
@@ -274,49 +278,6 @@ def _table(frame: pd.DataFrame) -> str:
     table = frame.drop(columns=["seconds", "worst_seconds"])
     table.insert(len(table.columns) - 1, "time", times)
     return table.to_string(index=False, formatters=money)
-
-
-def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
-    spent, budget = fields["spent_aud"], fields["budget_aud"]
-    if budget is not None:
-        verdict = {True: "fits", False: "does not fit"}
-        reserved = fields["held_aud"]
-        remainder = f", {money(reserved)} held for calls that are under way or that a dead process left"
-        remainder = remainder if reserved else ""
-        yield (
-            f"budget.aud = {budget:.2f}, {money(spent)} of it are spent{remainder}: the expected cost "
-            f"{verdict[fields['expected_fits']]}, the worst {verdict[fields['worst_fits']]}"
-        )
-    yield from shared_lines(fields.get("shared", {}), fields["runs"])
-    if fields["runs"] != fields["distinct_calls"]:
-        yield f"{fields['runs']} runs, {fields['distinct_calls']} distinct calls: equal requests are paid once"
-    for name, (need, context) in fields["contexts"].items():
-        yield (
-            f"{name} has {context} tokens of context; its longest request and max_tokens are about {need}: a server "
-            "may refuse it, or cut the prompt without a word"
-        )
-    for name, (day, past) in fields["retired"].items():
-        if past:
-            yield f"{name} was retired by its provider on {day}: this study will not start before it names another"
-        else:
-            yield f"{name} is served until {day}, as its provider announced"
-    if fields["worst_aud"] and utc_now().date() - date.fromisoformat(fields["rate_of"]) > OLD_RATE:
-        yield (
-            f"The exchange rate, {fields['aud_per_usd']:g} AUD a USD, is of {fields['rate_of']}, more than "
-            f"{OLD_RATE.days} days ago: the bill follows the rate of its own day; give that of today as "
-            f"budget.aud_per_usd = {{ rate = ..., on = {utc_now():%Y-%m-%d} }}"
-        )
-    if lines := fields.get("without_result"):
-        yield "\n- ".join(["Without a result where scripts answer a few items:", *lines])
-    if not fields["calls"]:
-        yield "Nothing is left to be asked."
-        return
-    batch = fields["worst_seconds"]
-    time = f"within {duration(batch)}" if batch else f"in about {duration(fields['seconds'])}"
-    yield (
-        f"{fields['calls']} calls still to be asked: about {money(fields['expected_aud'])}, "
-        f"{money(fields['low_aud'])} where replies are short and at worst {money(fields['worst_aud'])}, {time}"
-    )
 
 
 def experience_of(plan: Plan, store: Store, spec: ModelSpec, purpose: str) -> Experience:

@@ -24,13 +24,12 @@ from toolkit.prompt_test import (
     code_of_users,
 )
 from toolkit.runs.ledger import Ledger
-from toolkit.runs.provenance import answered_by_others, others_lines, shared_lines, shared_replies
-from toolkit.runs.stages import count_line
-from toolkit.runs.status import stage_counts, waiting_lines, waiting_work
+from toolkit.runs.provenance import answered_by_others, shared_replies
+from toolkit.runs.status import stage_counts, waiting_work
 from toolkit.stats.result import Estimate
 from toolkit.store.connection import WINDOW, Store
 from toolkit.store.records import StoredRun, reply_texts, stored_judgements, stored_runs
-from toolkit.words import Summary, counted, money, reason_key
+from toolkit.words import Summary, reason_key, template
 
 _OPTIONAL = ("final", "stages", "waiting", "shared")
 
@@ -75,47 +74,9 @@ class Outcome:
 
     def summary(self, findings: Sequence[str] = ()) -> Summary:
         """Return what the command line says at the end, with the first sentences of the findings."""
-        unjudged = 0 if self.judged is None else self.succeeded - sum(self.excluded.values()) - self.judged
-        step = "`toolkit figures STUDY --bundle` writes all findings, figures, tables and methods"
-        if self.budget:
-            step = self.budget
-        elif self.waiting:
-            step = "`toolkit run STUDY` asks what waits, once its server answers"
-        elif self.failed > sum(self.failed_before.values()):
-            step = "`toolkit run STUDY` asks what failed again; `toolkit status STUDY` says why it did"
-        elif self.not_begun:
-            step = f"`toolkit run STUDY` without --limit asks the other {counted(self.not_begun, 'runs')}"
-        elif self.to_judge or any(counts["missing"] for counts in self.stages.values()):
-            step = "`toolkit judge STUDY` asks the judges again"
-            if not self.new_calls:  # it has just done so
-                step = "name another judge for those that failed again; `toolkit status STUDY` says why"
-        elif self.final and self.judged == 0:
-            step = "change the study file as the lines `final` say; `toolkit judge STUDY` then asks"
-        lines = [f"runs    {self.succeeded} of {self.planned} succeeded, {self.failed} failed"]
-        if self.judged is not None:
-            failed = f"{self.judgements_failed} judgements failed"
-            lines.append(f"judged  {self.judged} with a score, {failed}")
-        lines += [f"{name:<7} {count_line(counts)}" for name, counts in self.stages.items()]
-        lines.append(f"calls   {self.new_calls} asked now, {money(self.spent_aud)} spent now")
-        for reason, count in self.failures.items():
-            before = self.failed_before.get(reason, 0)  # the same run failed for the same reason: no news
-            again = f", {'' if before == count else f'{before} '}as before" if before else ""
-            lines.append(f"failed  {count} x {reason}{again}")
-        lines += [f"waiting  {line}" for line in waiting_lines(self.waiting)]
-        if unjudged > 0:
-            lines.append(f"unjudged  {unjudged} replies: `toolkit status` says why")
-        for reason, count in self.final.items():
-            lines.append(f"final   {count} x {reason}, not asked again: {_remedy(reason, self.repair)}")
-        lines += [f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()]
-        lines += [f"shared  {line}" for line in shared_lines(self.shared, self.planned + self.not_begun)]
-        lines += [f"other model  {line}" for line in others_lines(self.answered_by_others)]
-        if self.judged == 0:
-            lines.append("results none, because no reply has a score")
-        else:
-            lines += [f"{model}: {result.sentence()}" for model, result in self.results]
-        lines += [f"result  {sentence}" for sentence in findings]
-        lines.append(f"next  {step}")
-        return Summary(self.to_dict(), "\n".join(lines), self.exit_code)
+        page = template("runs", "outcome.jinja")
+        text = page.render(outcome=self, findings=findings, remedy=_remedy)
+        return Summary(self.to_dict(), text, self.exit_code)
 
 
 @dataclass(frozen=True)

@@ -103,14 +103,6 @@ def other_models(pairs: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
     return rows
 
 
-def others_lines(rows: Iterable[Fields]) -> list[str]:
-    """Return a line for each pair of `answered_by_others`."""
-    return [
-        f"{row['asked']} was asked, {row['answered_by']} answered {counted(row['calls'], 'calls')}"
-        for row in rows
-    ]
-
-
 def shared_replies(plan: Plan, store: Store) -> dict[str, int]:
     """Return how many runs of a plan have a reply that another study paid for, by the name of that study."""
     by_others = {"study": {"$ne": plan.study.name}}
@@ -118,14 +110,6 @@ def shared_replies(plan: Plan, store: Store) -> dict[str, int]:
     payers = {call["_id"]: call["study"] for call in calls if call["state"] == "done"}
     names = (payers.get(call_id, plan.study.name) for call_id in plan.call_ids)
     return dict(Counter(name for name in names if name != plan.study.name))
-
-
-def shared_lines(shared: Mapping[str, int], runs: int) -> list[str]:
-    """Return a line for each study whose replies another one has, so that no copy is taken for a replication."""
-    return [
-        f"{count} of {counted(runs, 'replies')} are those of study {name}; `fresh = true` in the study file asks anew"
-        for name, count in shared.items()
-    ]
 
 
 def _asked(key: tuple[str, str, str], calls: list[Fields]) -> Asked:

@@ -232,14 +232,6 @@ def count(stage: Stage, plan: Plan, store: Store) -> dict[str, Any]:
     }
 
 
-def count_line(counts: Mapping[str, Any]) -> str:
-    """Return the counts of a stage as the command line shows them."""
-    line = f"{counts['answered']} of {counts['planned']} answered, {counts['read']} of them can be read"
-    if counts["left_out"]:
-        line += f", {counts['left_out']} left out"
-    return line + "".join(f", {number} x {reason}" for reason, number in counts["unread"].items())
-
-
 def _question_hasher(stage: Stage, plan: Plan) -> Callable[[Task], str]:
     """Return a function that hashes the question of a task (judge, prompt, wording, settings) without its replies."""
 

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import ClassVar
@@ -16,16 +16,14 @@ from toolkit.runs.progress import duration
 from toolkit.runs.provenance import (
     booked_rate,
     other_models,
-    others_lines,
     rates_sentence,
-    shared_lines,
     shared_replies,
 )
 from toolkit.runs.run_state import RunState, each_state
-from toolkit.runs.stages import count, count_line
+from toolkit.runs.stages import count
 from toolkit.store.connection import Store
 from toolkit.store.writer import Document, Fields, utc_now
-from toolkit.words import Summary, counted, money, reason_key, total_aud
+from toolkit.words import Summary, counted, money, reason_key, template, total_aud
 
 RATE_SECONDS = 300.0  # the rate is that of the last five minutes
 ANSWERED = "answered"  # outcome of an attempt that brought a reply
@@ -115,15 +113,6 @@ def waiting_work(plan: Plan, store: Store, most: int | None = None) -> list[Docu
                 if (reason := away.get(plan.judge_models[role].room)) and not state.answered_by(role):
                     waiting[reason]["judgements"] += 1
     return [{**counts, "reason": reason} for reason, counts in waiting.items() if counts.total()]
-
-
-def waiting_lines(waiting: Sequence[Fields]) -> list[str]:
-    """Return in words how much waits, and why, for the status and the outcome."""
-    lines = []
-    for part in waiting:
-        counts = (counted(part[noun], noun) for noun in ("runs", "judgements") if part[noun])
-        lines.append(f"{' and '.join(counts)} for the next start: {part['reason']}")
-    return lines
 
 
 def stage_counts(plan: Plan, store: Store) -> dict[str, Document]:
@@ -244,58 +233,8 @@ def _failed(counts: Fields) -> str:
 
 def status_summary(status: Fields) -> Summary:
     """Return the status as the command line shows it."""
-    runs, judgements = status["runs"], status["judgements"]
-    spent = f"{money(status['spent_aud'])} in {status['calls'].get('done', 0)} calls"
-    if failed := status["calls"].get("failed"):
-        spent += f", {failed} more failed"
-    if status["unsure_aud"]:
-        unsure = counted(status["unsure_calls"], "calls")
-        spent += f", {money(status['unsure_aud'])} more may have been billed for {unsure}"
-    if status["budget_aud"] is not None:
-        spent += f", {money(status['budget_left_aud'])} of {money(status['budget_aud'])} left"
-    lines = [
-        ("study", status["study"]),
-        ("runs", f"{runs['succeeded']} of {runs['planned']} succeeded"),
-        ("", f"{runs['failed']} failed, {runs['missing']} not asked"),
-    ]
-    left_out = f", {judgements['left_out']} left out" if judgements["left_out"] else ""
-    judged = [
-        ("judgements", f"{judgements['scored']} of {judgements['planned']} with scores"),
-        ("", f"{judgements['failed']} failed, {judgements['missing']} not asked{left_out}"),
-    ]
-    if status["distinct_calls"] != runs["planned"]:
-        lines.append(("", f"{runs['planned']} runs, {status['distinct_calls']} distinct calls"))
-    stages = status.get("stages", {})
-    lines += judged if judgements["planned"] or not stages else []
-    lines += [(name, count_line(counts)) for name, counts in stages.items()]
-    lines.append(("spent", spent))
-    lines += [("", status["exchange"])] if status["exchange"] else []
-    if status["unsure_aud"] and not status["at_work"]:
-        command = "`toolkit settle STUDY --billed --note TEXT`, or with --not-billed"
-        lines.append(("unsure", f"compare with the provider's bill, then {command}"))
-    for settlement in status["settled"]:
-        verdict = "accepted as billed" if settlement["billed"] else "cleared as not billed"
-        amount = f"{money(settlement['aud'])} of {counted(settlement['calls'], 'calls')}"
-        lines.append(("settled", f"{amount} {verdict} on {settlement['at'][:10]}: {settlement['note']}"))
-    lines += [("waiting", line) for line in waiting_lines(status.get("waiting", ()))]
-    lines.append(("now", _now(status)))
-    if status["retried"]:
-        lines.append(("retried", f"{status['retried']} attempts"))
-
-    def times(label: str, counts: Mapping[str, int], usual: str = "") -> None:
-        lines.extend((label, f"{count} x {word}") for word, count in counts.items() if word != usual)
-
-    times("attempts", status["attempts"], ANSWERED)
-    if status["abandoned"]:
-        lines.append(("abandoned", counted(status["abandoned"], "calls of a dead process")))
-    times("excluded", status["excluded"])
-    times("not whole", status["finish_reasons"], "stop")
-    times("failed", status["failures"])
-    times("unscored", status["judgement_failures"])
-    lines += [("other model", line) for line in others_lines(status["answered_by_others"])]
-    lines += [("shared", line) for line in shared_lines(status.get("shared", {}), runs["planned"])]
-    lines.append(("results", status["output"]))
-    return Summary(status, "\n".join(f"{what:<11} {text}" for what, text in lines))
+    text = template("runs", "status.jinja").render(status, now=_now(status), usual=ANSWERED)
+    return Summary(status, text)
 
 
 def statuses(look: Callable[[], Document], seconds: float | None) -> Iterator[Document]:

@@ -20,7 +20,7 @@ from toolkit.scores import columns as cells
 from toolkit.scores.columns import MEANING, TEXTS, Read, parse_values
 from toolkit.scores.frames import make_frames
 from toolkit.scores.readers import read_files
-from toolkit.words import Summary, counted, one_line
+from toolkit.words import Summary, counted, one_line, template
 
 _STUDIES_ONLY = (*TEXTS["questions"]["studies_only"], *BY_KEY, *PAIRWISE)
 _NEEDED: Mapping[str, Sequence[str]] = {"length_bin": BY_LENGTH, **TEXTS["questions"]["needed"]}
@@ -205,25 +205,21 @@ class Scores(Reported):
 
     def summary(self) -> Summary:
         """Return what each column was taken for, and which questions can be answered and which not, and why."""
-        runs = self._runs
-        missing = int((~runs["judged"]).sum())
-        scale_note = "" if self.given_scale else ", told from the scores"
-        lines = [repr(self), *(f"  {note}" for note in self.notes)]
-        lines += ["Columns:", *(f"  {theirs}: {MEANING[ours]}" for ours, theirs in self.taken.items())]
-        lines += [f"  not used: {', '.join(self.left)}"] if self.left else []
-        lines += [
-            f"  scale {self.scale[0]:g} to {self.scale[1]:g}{scale_note}",
-            f"  {missing} of {counted(len(runs), 'answers')} without a score, which is missing and not zero"
-            + ("; one judge alone gives no score" if self._judgements["judge"].nunique() > 1 else ""),
-        ]
-        questions = self.questions()
-        lines += self._answerable(questions)
+        runs, questions = self._runs, self.questions()
         fields = {
             "name": self.name, "columns": self.taken, "not_used": self.left, "scale": list(self.scale),
-            "answers": len(runs), "missing": missing, "notes": list(self.notes),
+            "answers": len(runs), "missing": int((~runs["judged"]).sum()), "notes": list(self.notes),
             "questions": questions.to_dict("records"),
         }  # fmt: skip
-        return Summary(fields, "\n".join(lines))
+        text = template("scores", "taken.jinja").render(
+            fields,
+            scores=self,
+            meaning=MEANING,
+            given_scale=self.given_scale,
+            several_judges=self._judgements["judge"].nunique() > 1,
+            answerable="\n".join(self._answerable(questions)),
+        )
+        return Summary(fields, text)
 
     def frames(self) -> Analyses:
         """Return every analysis of the scores; each is made once."""

@@ -206,19 +206,16 @@ def _draw_bars(data: pd.DataFrame) -> Figure:
 
 
 def _draw_scores(axes: Axes, data: pd.DataFrame) -> None:
-    numbers = data[["score", "raw", "low", "high"]].astype(float)
+    marks = data[["raw", "low", "high"]].astype(float).rename(columns={"raw": "estimate"})
     axes.axvline(0, color=style.GREY, linewidth=0.6, linestyle=":")
-    points = numbers[numbers["raw"].notna()]
-    reach = [(points["raw"] - points["low"]).fillna(0.0), (points["high"] - points["raw"]).fillna(0.0)]
-    marks: dict[str, Any] = {"color": style.INK, "fmt": "o", "markersize": 3.5, "elinewidth": 0.9}
-    axes.errorbar(points["raw"], points.index, xerr=reach, capsize=2, **marks)
-    ends = points[["raw", "low", "high"]]
+    style.forest(axes, marks, range(len(marks)), style.PLAIN, size=3.5)
+    points = marks.dropna(subset="estimate")
     # The axis ends with a tick, so that a reader can tell how far below 0 it goes.
-    low = min(0.0, math.floor(2 * float(ends.min().min())) / 2) if len(points) else 0.0
-    high = max(1.0, float(ends.max().max())) if len(points) else 1.0
+    low = min(0.0, math.floor(2 * float(points.min().min())) / 2) if len(points) else 0.0
+    high = max(1.0, float(points.max().max())) if len(points) else 1.0
     span = high - low
     axes.set_xlim(low - 0.04 * span, high + 0.24 * span)
-    for position, score in enumerate(numbers["score"]):
+    for position, score in enumerate(data["score"]):
         text = "not scored" if pd.isna(score) else f"{score:.2f}"
         axes.text(high + 0.22 * span, position, text, ha="right", va="center")
     axes.text(high + 0.22 * span, -0.9, "score", ha="right", va="center")

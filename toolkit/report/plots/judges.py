@@ -265,22 +265,14 @@ def judge_drift(analyses: Analyses, context: About) -> FigureWithCaption:
 
 
 def _draw_drift(data: pd.DataFrame, tolerance: float | None) -> Figure:
-    figure = style.new_figure(style.COLUMN_MM, 70)
-    axes = figure.subplots()
-    styles = style.model_styles(data["judge"])
-    days = sorted(data["day"].unique())
-    if tolerance is not None:
-        axes.axhspan(-tolerance, tolerance, **style.SHADE)
-    axes.axhline(0, color=style.GREY, linewidth=0.8, zorder=0)
-    for judge, look, shift in style.side_by_side(styles, 0.5 / len(styles)):
-        rows = data[data["judge"] == judge].sort_values("day")
-        across = rows["day"].map(days.index) + shift
-        axes.vlines(across, rows["low"], rows["high"], color=look.color, linewidth=1.2)
-        axes.plot(across, rows["estimate"], color=look.color, marker=look.marker, markersize=5, linewidth=0.8)
-    axes.set_xticks(range(len(days)), days)
-    axes.set_xlim(-0.6, len(days) - 0.4)
-    axes.set_ylabel("Now less then (score points)")
-    style.legend(figure, style.model_handles(styles), columns=min(len(styles), 2))
+    in_order = data.assign(label=data["day"]).sort_values("day", kind="stable")
+    figure, panels = style.panels_of(in_order, "judge", 6.0, 16, sharex=True)
+    for judge, rows, axes in panels:
+        if tolerance is not None:
+            axes.axvspan(-tolerance, tolerance, **style.SHADE)
+        style.forest_panel(axes, rows)
+        axes.set_title(style.shorten(judge, 40), loc="left", fontweight="bold")
+    axes.set_xlabel("Now less then (score points)")
     return style.settle(figure)
 
 
