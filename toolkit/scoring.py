@@ -298,7 +298,7 @@ def calculate_efficiency(quality_score: Any, cost: Any) -> float | None:
 
 
 def analyze_length_bias(runs_by_length: Mapping[str, Iterable[Any]]) -> dict[str, dict[str, Any]]:
-    """Describe the composites of each length bin (seed 002, section 5.1); `compare_lengths` draws the conclusions.
+    """Describe the composites of each length bin (seed 002, section 5.1); `compare_conditions` draws the conclusions.
 
     Parameters
     ----------

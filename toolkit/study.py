@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import pandas as pd
 
-from toolkit.analyses import ALIKE, BY_KEY, LATER, NO_SCORES, ON_ANSWERS, ON_VOTES, PAIRWISE, QUESTIONS
+from toolkit.analyses import BY_KEY, LATER, NO_SCORES, ON_ANSWERS, ON_VOTES, PAIRWISE, QUESTIONS
 from toolkit.analyses.answers import Analyses
 from toolkit.analyses.dry_run import lines_without_result, scripted_plan
 from toolkit.analyses.frames import Results, without_arms
@@ -370,15 +370,14 @@ class Study(Reported):
         """Questions of other tests, and those about pairs where no replies are compared."""
         if self.plan.test.keyed:
             return QUESTIONS.keys() - ON_ANSWERS
-        foreign = [*BY_KEY, *(() if self.plan.compared else PAIRWISE)]
-        return foreign if self.file.length_arms else [*foreign, "length_and_information"]
+        return [*BY_KEY, *(() if self.plan.compared else PAIRWISE)]
 
     @property
     def _without_judges(self) -> dict[str, str]:
         """What the test of the study has no scores for."""
         test: Any = self.plan.test
         if test.judged:
-            return {} if self.plan.weighted else {"judge_weighting": ALIKE}
+            return {}
         reason = (
             f"test {test.name} has no judges; study.results() and study.compare_models() have its numbers"
         )

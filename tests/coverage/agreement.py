@@ -29,7 +29,6 @@ from toolkit.stats.agreement.coefficients import (
     cohen_kappa,
     fleiss_kappa,
     krippendorff_alpha,
-    krippendorff_difference,
     pearson_between_judges,
     weighted_kappa,
 )
@@ -234,23 +233,6 @@ def _coefficients(rng, made):
         "weighted kappa": weighted_kappa(values[:, 0], values[:, 1], bases=bases),
     }
     return {name: (one, truth[name]) for name, one in found.items()}
-
-
-@check(
-    "difference of two agreements, clustered by base",
-    "krippendorff_difference",
-    BASES + CEILING,
-)
-def _difference_of_agreements(rng, made):
-    """Three answers of each base, scored by three judges of equal leniency, and by three who differ by a point."""
-    model, leniency = model_of(made), (0.0, 0.0, 0.0, -0.5, 0.0, 0.5)
-    ratings = of_bases(rng, made, leniency)
-    values, bases = ratings["score"].to_numpy().reshape(-1, 6), ratings["base"].tolist()[::6]
-    on, off = (
-        draw.coefficients_of_these_judges(model, part)["Krippendorff's alpha"]
-        for part in (leniency[:3], leniency[3:])
-    )
-    return {"alpha - alpha": (krippendorff_difference(values[:, :3], values[:, 3:], bases), on - off)}
 
 
 @check(

@@ -23,11 +23,11 @@ from scipy import special
 from toolkit.stats.agreement.drift import probe_shifts
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.comparisons.models import compare_models, paired_difference, rate_difference
+from toolkit.stats.conditions.contrasts import compare_conditions, equivalence, repeated_measures
+from toolkit.stats.conditions.reply_length import TEXTS, length_and_information, length_bias
 from toolkit.stats.inference.means import bounded_mean, clustered_mean, clustered_slope, mean_interval
 from toolkit.stats.inference.p_values import sign_flip
 from toolkit.stats.power.sample_size import detectable_effect, smallest, tost_power
-from toolkit.stats.prompt_length.contrasts import compare_lengths, equivalence, repeated_measures
-from toolkit.stats.prompt_length.information import TEXTS, length_and_information, length_bias
 from toolkit.stats.result import Estimate
 from toolkit.words import LENGTH_ARMS
 
@@ -50,20 +50,20 @@ def _length_truth(model):
     return truth
 
 
-@check("prompt lengths", "compare_lengths", BASES + CEILING + at(bases=12, missing=0.1))
+@check("prompt lengths", "compare_conditions", BASES + CEILING + at(bases=12, missing=0.1))
 def _lengths(rng, made):
     """One run of each base and length bin, M 0.2 and L 0.5 points above S before rounding and cutting off."""
     model = model_of(made)
     runs = draw_runs(rng, model, bases=made["bases"], effects=_EFFECTS, missing=made["missing"])
-    found, truth = compare_lengths(runs), _length_truth(model)
-    results = (*found.per_bin, *found.contrasts, *found.effect_sizes)
+    found, truth = compare_conditions(runs), _length_truth(model)
+    results = (*found.per_level, *found.contrasts, *found.effect_sizes)
     shown = ("S", "L", "M-S", "L-S", "d_z(M-S)", "d_z(L-S)")
     return {one.name: (one, truth[one.name]) for one in results if one.name in shown}
 
 
 @check_test(
     "prompt lengths, no effect",
-    "compare_lengths",
+    "compare_conditions",
     BASES + CEILING + at(bases=12, missing=0.1),
     note="Holm's bound holds for any dependence, and the three contrasts depend on each other: any of the three is "
     "found too seldom, which costs power and no truth.",
@@ -71,7 +71,7 @@ def _lengths(rng, made):
 def _no_length_effect(rng, made):
     """The same with no difference between the bins; Holm bounds the chance of any false finding."""
     runs = draw_runs(rng, model_of(made), bases=made["bases"], effects=_NONE, missing=made["missing"])
-    contrasts = compare_lengths(runs).contrasts
+    contrasts = compare_conditions(runs).contrasts
     alone = contrasts[2]
     outside = None if alone.low is None or alone.high is None else not alone.low <= 0 <= alone.high
     by_holm = [rejects(one) for one in contrasts]
@@ -343,7 +343,7 @@ def _no_effects(rng, made):
     lengths, scenarios and models are alike
     """
     runs = draw_copies(rng, model_of(made), (0.0, 0.0, 0.0))
-    lengths = compare_lengths(runs, omnibus=True)
+    lengths = compare_conditions(runs, omnibus=True)
     return {
         "repeated-measures ANOVA": None if lengths.anova is None else rejects(lengths.anova),
         "length by model": any(map(rejects, lengths.by_model)),
@@ -360,10 +360,10 @@ def _effects(rng, made):
     model = model_of(made)
     runs = draw_copies(rng, model, (0.0, _PLUS / 2, _PLUS))
     short, long = (float(mean_of(model.mean + plus, _deviation(model))) for plus in (0.0, _PLUS))
-    lengths = compare_lengths(runs)
+    lengths = compare_conditions(runs)
     of_short = compare_models(runs[runs["length_bin"] == "S"])
     return {
-        "mean of S": (lengths.per_bin[0], short),
+        "mean of S": (lengths.per_level[0], short),
         "L-S": (lengths.contrasts[2], long - short),
         "mean of a model, S": (of_short.models[0][1], short),
     }

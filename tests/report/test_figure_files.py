@@ -147,7 +147,8 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path, capsys):
     absent = {figure.name: figure.left_out for figure in figures if figure.left_out}
     said = [text for one in figures for text in (one.caption, one.alt_text, one.left_out)]
     assert badly_worded(*said) == []
-    assert absent["equivalence"] == "one prompt length"
+    assert absent["quality_by_length"] == "one prompt length"
+    assert absent["conditions"].startswith("one prompt length, and no ")
     assert absent["judge_agreement"] == "one judge (model of primary): not estimable"
     assert {"icc_forest", "judges", "variance_components", "decision_study"} <= set(absent)
     assert absent["missing_data"] == "no score is missing"
@@ -165,7 +166,7 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path, capsys):
     with pytest.raises(InputError, match="there is none of that name"):
         show_figure(files, "no_such_figure")
     with pytest.raises(
-        InputError, match="figure 'front': there is none of that name; use one of length_effects, quality_by"
+        InputError, match="figure 'front': there is none of that name; use one of conditions, quality_by"
     ):
         draw_study(held, about, ["front"])
     save_drawn([], tmp_path, about)

@@ -16,12 +16,13 @@ from toolkit.report.style import (
     PALETTE,
     model_styles,
 )
+from toolkit.stats import compare_conditions
 from toolkit.stats.result import Estimate
 from toolkit.words import DIMENSIONS
 
 NAMES = (
-    "length_effects", "quality_by_length", "score_distribution", "equivalence", "dimension_profile", "cost_quality",
-    "length_slope", "judge_agreement", "icc_forest", "variance_components", "decision_study", "judges", "missing_data",
+    "conditions", "quality_by_length", "score_distribution", "dimension_profile", "cost_quality", "length_slope",
+    "judge_agreement", "icc_forest", "variance_components", "decision_study", "judges", "missing_data",
 )  # fmt: skip
 NINE = tuple(f"vendor_{'x' * 26}_100%_R&D_{letter}" for letter in "abcdefghi")
 BINS = {"S": 0.0, "M": 1.0, "L": 2.0}
@@ -45,7 +46,7 @@ def whole():
 @pytest.fixture(scope="module")
 def nine():
     """Nine models whose names differ in the last letter only."""
-    return drawn(*make_study(NINE, bases=3, missing=0.0), *NAMES[:6], "judge_agreement")
+    return drawn(*make_study(NINE, bases=3, missing=0.0), *NAMES[:5], "judge_agreement")
 
 
 def border(figure):
@@ -68,7 +69,6 @@ def test_a_study_with_everything_gets_every_figure(whole):
         assert "interval" in figure.caption
         assert badly_worded(figure.caption, figure.notes, figure.alt_text) == []
         assert border(figure) == 255, name
-    assert "Holm over 3 tests of equivalence" in figures["equivalence"].caption
     assert too_many_sentences(figures.values(), NOTE) == {}
 
 
@@ -87,25 +87,19 @@ def test_quality_costs_and_slopes_are_drawn_as_their_results_have_them(whole):
     held, figures = whole
     data = figures["quality_by_length"].data
     drawn_ends = ("score", "low", "high")
-    assert ends(data[data["kind"] == "mean"], *drawn_ends) == told(held.length().per_bin)
-    for model, one in held.length_by_model().items():
+    assert ends(data[data["kind"] == "mean"], *drawn_ends) == told(held.length().per_level)
+    for model, runs in held.runs.groupby("model"):
         own = data[(data["kind"] == "model") & (data["name"] == model)]
-        assert ends(own, *drawn_ends) == told(one.per_bin)
+        assert ends(own, *drawn_ends) == told(compare_conditions(runs).per_level)
     bases = data[data["kind"] == "base"].groupby("length_bin")["score"].mean()
-    assert [bases[one.name] for one in held.length().per_bin] == pytest.approx(
-        [one.estimate for one in held.length().per_bin]
+    assert [bases[one.name] for one in held.length().per_level] == pytest.approx(
+        [one.estimate for one in held.length().per_level]
     )
     thin = [line for line in figures["quality_by_length"].figure.axes[0].lines if line.get_linewidth() == 0.6]
     assert len(thin) == 6
-    rows = figures["equivalence"].data
-    families = {"all models": held.length(), **held.length_by_model()}
-    tests = [one for family in families.values() for one in family.equivalence]
-    assert ends(rows, "difference", "low", "high", "p_value") == [
-        [*one, test.p_value] for one, test in zip(told(tests), tests, strict=True)
-    ]
-    assert rows["verdict"].tolist() == [
-        "equivalent" if p < 0.05 else "equivalence not shown" for p in rows["p_value"]
-    ]
+    rows = figures["conditions"].data.query("part == 'difference'")
+    assert ends(rows, "estimate", "low", "high") == told(held.length().contrasts)
+    assert rows["verdict"].tolist() == [test.facets["verdict"] for test in held.length().equivalence]
     points, figure = held.pareto().points, figures["cost_quality"]
     assert ends(figure.data, "quality", "quality_low", "quality_high") == told(one.quality for one in points)
     assert ends(figure.data, "cost", "cost_low", "cost_high") == told(one.cost for one in points)
@@ -228,9 +222,8 @@ def test_what_cannot_be_estimated_is_said_with_its_reason_and_not_drawn():
     """A bin without a run, a mean and an ICC that nobody can estimate."""
     held, plan = make_study(("m",), bins="SM", missing=0.0)
     quality, reliability = held.length(), held.reliability()
-    per_bin = (quality.per_bin[0], Estimate("M", None, reason="one base"))
-    held.length = lambda: quality.replace(per_bin=per_bin)
-    held.length_by_model = dict
+    per_level = (quality.per_level[0], Estimate("M", None, reason="one base"))
+    held.length = lambda: quality.replace(per_level=per_level)
     icc = {
         **reliability.icc,
         "composite_strict": (Estimate("ICC(A,1)", None, reason="constant scores"),),
@@ -271,14 +264,14 @@ def test_what_goes_on_beyond_the_axis_has_an_arrow_and_its_number():
     assert beyond[1].strip() in texts(figure)
 
 
-OF_THE_COMPOSITE = ("length_effects", "quality_by_length", "equivalence", "cost_quality", "length_slope")
+OF_THE_COMPOSITE = ("conditions", "quality_by_length", "cost_quality", "length_slope")
 OF_THE_COMPOSITE += ("judge_agreement", "icc_forest", "variance_components", "decision_study")
 
 
 def test_the_composite_that_leaves_zeros_out_never_stands_alone():
     """Notes name the strict one with its value; nothing is said where no zero was left out."""
     held, plan = make_study(bases=6, missing=0.0)
-    whole = drawn(held, plan, "equivalence")["equivalence"]
+    whole = drawn(held, plan, "conditions")["conditions"]
     assert "strict" not in whole.caption + whole.notes
     held.runs["zeros"] = 1
     held.runs["composite_strict"] -= 0.25
@@ -337,7 +330,7 @@ def test_a_model_has_one_colour_in_every_figure_of_the_study():
 def test_the_first_figure_marks_what_is_confirmatory_and_says_where_its_axis_begins():
     held, plan = make_study(["one", "two"], bases=8, missing=0.0)
     held.primary = "M-S"
-    (figure,) = drawn(held, plan, "length_effects").values()
+    (figure,) = drawn(held, plan, "conditions").values()
     data = figure.data.set_index("name")
     roles = {"M-S": "confirmatory", "L-M": "exploratory", "L-S": "exploratory"}
     assert data["role"].to_dict() == roles | dict.fromkeys("SML", "")
@@ -347,4 +340,4 @@ def test_the_first_figure_marks_what_is_confirmatory_and_says_where_its_axis_beg
     assert 0 < low < high < 5
     assert f"it shows {low:.2g} to {high:.2g} of the scale" in figure.caption
     assert "the one confirmatory contrast" in figure.caption
-    assert [line.get_text() for line in above.get_yticklabels()] == ["L−S", "L−M", "M−S"]
+    assert [line.get_text() for line in above.get_yticklabels()] == ["L − S", "L − M", "M − S"]

@@ -66,8 +66,9 @@ def test_every_number_is_that_of_its_result_and_every_question_has_its_sentences
     assert length.loc[4, "estimate"] == icc["ICC(A,k)"].estimate
     *_, of_models, of_judges, of_prices = length["statement"]
     assert length.loc[3, "estimate"] in [number.estimate for number in analyses.length().by_model]
-    for model, alone in analyses.length_by_model().items():
-        assert any(f"{number.estimate:.2f} ({model})" in of_models for number in alone.contrasts)
+    for number in analyses.length().of_models:
+        is_told = f"{number.estimate:.2f} ({number.facets['model']})" in of_models
+        assert is_told == (f"by model {number.statistic} is" in of_models)
     price, *others = point_cost(analyses.runs)
     assert length.loc[5, "estimate"] == price.estimate
     assert all(other.facets["model"] in of_prices for other in others)
@@ -198,7 +199,7 @@ def test_differences_of_other_models_are_told_with_the_models_that_each_rests_on
     for analyses, is_uneven in ((whole, False), (uneven, True)):
         said = of(findings_of(analyses), "Prompt length (RQ1)")["statement"]
         about = about_study(analyses, plan)
-        (figure,) = draw_study(analyses, about, ["length_effects"])
+        (figure,) = draw_study(analyses, about, ["conditions"])
         table = length_table(analyses.length(), context=about)
         words = "M-S rests on 6 bases of a and b; L-M rests on 6 bases of a, and on none of b; L-S rests on 6 bases"
         assert (

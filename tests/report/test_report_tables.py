@@ -147,7 +147,7 @@ def test_length_shows_means_differences_corrected_p_and_effect_sizes(held):
     assert "p = " in rows[4]
     assert re.search("P values corrected for multiplicity: Holm .*, intervals unadjusted", table.caption)
     assert "1 of 18 runs has no composite_strict and is left out" in table.notes
-    means = [one.estimate for one in held.length().per_bin]
+    means = [one.estimate for one in held.length().per_level]
     assert table.data["estimate"].tolist()[:3] == means
 
 
@@ -188,7 +188,7 @@ def test_a_judged_study_has_a_table_of_every_family_and_a_sentence_of_every_esti
         assert words in text
     assert " nan" not in text.lower()
     data = pd.read_csv(tmp_path / "one" / "statistics" / "length.csv")
-    assert "F(bins)" in set(data["name"])
+    assert "F(levels)" in set(data["name"])
     assert data[data["estimate"].isna()]["note"].str.len().gt(0).all()
     assert all("\\caption[" in path.read_text() for path in first if path.suffix == ".tex")
     # Neither tables nor captions print a name of the code; the CSV beside them keep theirs.

@@ -6,13 +6,12 @@ import pytest
 from score_tables import crossed, numbers
 
 from toolkit.stats.comparisons.cost_quality import pareto
-from toolkit.stats.comparisons.focus import focus_contrast
 from toolkit.stats.comparisons.missing_data import ceiling, missing_data
 from toolkit.stats.comparisons.models import compare_models
+from toolkit.stats.conditions.contrasts import compare_conditions, dimension_profile
+from toolkit.stats.conditions.reply_length import length_bias
 from toolkit.stats.generalizability.g_study import study_generalizability
 from toolkit.stats.power.pilot import pilot_power
-from toolkit.stats.prompt_length.contrasts import compare_lengths, compare_lengths_by_model, dimension_profile
-from toolkit.stats.prompt_length.information import length_bias
 from toolkit.stats.result import estimates_of
 
 
@@ -40,8 +39,11 @@ def listed(runs, times):
 
 
 def focus(runs):
-    on = runs.assign(run_id=[f"r{n}" for n in range(len(runs))])
-    return focus_contrast(on.assign(composite_strict=on["composite_strict"] + on["clarity"] / 10), on)
+    off = runs.assign(run=[f"r{n}" for n in range(len(runs))], focus="off")
+    on = off.assign(composite_strict=off["composite_strict"] + off["clarity"] / 10, focus="on")
+    return compare_conditions(
+        pd.concat([on, off]), factor="focus", within=("length_bin", "model", "run", "judge")
+    )
 
 
 def ratings(runs):
@@ -54,8 +56,7 @@ def ratings(runs):
 
 
 ANALYSES = {
-    "lengths": lambda runs: compare_lengths(runs, omnibus=True, margin=0.25),
-    "lengths by model": lambda runs: compare_lengths_by_model(runs),
+    "lengths": lambda runs: compare_conditions(runs, omnibus=True, margin=0.25),
     "models": compare_models,
     "profile": lambda runs: dimension_profile(runs, ("clarity",)),
     "front": lambda runs: pareto(runs, resamples=200),
@@ -105,7 +106,7 @@ def test_the_order_of_rows_changes_nothing(name):
     assert other == about(one)
 
 
-@pytest.mark.parametrize("name", ["lengths", "lengths by model", "models", "profile", "front"])
+@pytest.mark.parametrize("name", ["lengths", "models", "profile", "front"])
 def test_repeats_are_averaged_first_and_do_not_count_as_bases(name):
     """The same scores again, under another repeat."""
     again = pd.concat([study(), study().assign(repeat=1)])
@@ -119,9 +120,9 @@ def test_lengths_are_paired_within_a_base_before_bases_are_averaged():
     other = runs.assign(base=runs["base"] + "-1", composite_strict=runs["composite_strict"] + 2.0)
     half = other[other["length_bin"] == "L"]
     both = pd.concat([runs, half], ignore_index=True).assign(cluster=lambda rows: rows["base"].str[:3])
-    found, alone = compare_lengths(both), compare_lengths(runs)
+    found, alone = compare_conditions(both), compare_conditions(runs)
     assert [one.estimate for one in found.contrasts] == pytest.approx(
         [one.estimate for one in alone.contrasts]
     )
-    assert found.per_bin[2].estimate == pytest.approx(alone.per_bin[2].estimate + 1.0)
-    assert "24 of 48 pairs of base and model lack a length bin" in " ".join(found.notes)
+    assert found.per_level[2].estimate == pytest.approx(alone.per_level[2].estimate + 1.0)
+    assert "24 of 48 pairs of base and model lack a level of prompt length" in " ".join(found.notes)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.weightstats import ttost_paired
 
-from toolkit.stats.prompt_length.contrasts import equivalence, judged_equivalent, repeated_measures
+from toolkit.stats.conditions.contrasts import equivalence, judged_equivalent, repeated_measures
 
 
 def table(bases=9, bins=3, seed=5):

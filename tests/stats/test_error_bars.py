@@ -15,12 +15,12 @@ from score_tables import check_shown, crossed, ends, named, numbers, width
 from toolkit.prompt_test import MeasuredTestItem, Measurement, TestItem, mean_result
 from toolkit.stats.agreement.drift import judge_drift
 from toolkit.stats.comparisons.models import accuracy, compare_models, paired_difference, rate_difference
+from toolkit.stats.conditions.contrasts import compare_conditions, equivalence
 from toolkit.stats.detection.rates import mcnemar
 from toolkit.stats.inference.means import BOUNDED, bounded_mean, clustered_mean
 from toolkit.stats.inference.p_values import equal_differences
 from toolkit.stats.inference.run_table import Points
 from toolkit.stats.one_shot.methods import compare_one_shot, compare_two_methods
-from toolkit.stats.prompt_length.contrasts import compare_lengths, equivalence
 from toolkit.stats.result import Estimate
 
 EMPTY = Estimate("mean", None)
@@ -182,7 +182,7 @@ def gained(gain, bases):
     then = then.rename(columns={"composite_strict": "score"})
     drift = judge_drift(then, then.assign(score=then["score"] + gain))
     return {
-        "lengths": compare_lengths(runs).contrasts[0],
+        "lengths": compare_conditions(runs).contrasts[0],
         "models": paired_difference("d", level + gain, level, names),
         "one shot": compare_one_shot(methods).contrasts[0],
         "drift": drift.drifts[0].shift,

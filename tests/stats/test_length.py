@@ -8,14 +8,9 @@ from places import DOCS
 from scipy import stats
 from score_tables import check_shown, crossed, ends, named, width
 
+from toolkit.stats.conditions.contrasts import compare_conditions, equivalence, repeated_measures
 from toolkit.stats.inference.means import bounded_mean
 from toolkit.stats.inference.p_values import holm
-from toolkit.stats.prompt_length.contrasts import (
-    compare_lengths,
-    compare_lengths_by_model,
-    equivalence,
-    repeated_measures,
-)
 from toolkit.stats.result import Estimate
 
 GAINS = {"S": 0, "M": 0.3, "L": 0.5}
@@ -35,7 +30,7 @@ def base_means(runs):
 
 def test_contrasts_are_paired_t_tests_over_bases_with_holm():
     runs = study()
-    comparison = compare_lengths(runs)
+    comparison = compare_conditions(runs)
     means = base_means(runs)
     tests = [stats.ttest_rel(means[b], means[a]) for b, a in (("M", "S"), ("L", "M"), ("L", "S"))]
     assert [one.name for one in comparison.contrasts] == ["M-S", "L-M", "L-S"]
@@ -52,7 +47,7 @@ def test_contrasts_are_paired_t_tests_over_bases_with_holm():
 
 def test_the_mean_of_a_bin_is_that_of_scores_on_a_scale():
     runs = study()
-    for one in compare_lengths(runs).per_bin:
+    for one in compare_conditions(runs).per_level:
         means = base_means(runs)[one.name]
         expected = bounded_mean(Estimate("x", None), means, range(8), (0.0, 5.0))
         assert ends(one) == pytest.approx(ends(expected))
@@ -63,13 +58,13 @@ def test_the_mean_of_a_bin_is_that_of_scores_on_a_scale():
 def test_a_run_without_a_score_is_missing_and_its_base_leaves_the_contrast():
     runs = study(models=("m1",), repeats=1)
     runs.loc[1, "composite_strict"] = np.nan
-    comparison = compare_lengths(runs)
-    assert [one.missing for one in comparison.per_bin] == [0, 1, 0]
+    comparison = compare_conditions(runs)
+    assert [one.missing for one in comparison.per_level] == [0, 1, 0]
     assert [(one.n["bases"], one.missing) for one in comparison.contrasts] == [(7, 1), (7, 1), (8, 0)]
-    rest = compare_lengths(runs[runs["base"] != "b0"])
+    rest = compare_conditions(runs[runs["base"] != "b0"])
     assert comparison.contrasts[0].estimate == pytest.approx(rest.contrasts[0].estimate)
     assert "1 of 24 runs has no composite_strict and is left out" in comparison.notes
-    assert "1 of 8 bases lacks a length bin and is left out of its contrasts" in comparison.notes
+    assert "1 of 8 bases lacks a level of prompt length and is left out of its contrasts" in comparison.notes
 
 
 def test_a_model_that_failed_in_one_bin_does_not_pass_for_an_effect_of_length():
@@ -77,7 +72,7 @@ def test_a_model_that_failed_in_one_bin_does_not_pass_for_an_effect_of_length():
     runs["composite_strict"] = np.where(runs["model"] == "weak", 1.0, 4.0) + runs["composite_strict"] / 100
     failed = (runs["base"] == "b0") & (runs["model"] == "weak") & (runs["length_bin"] == "M")
     runs.loc[failed, "composite_strict"] = np.nan
-    comparison = compare_lengths(runs)
+    comparison = compare_conditions(runs)
     assert comparison.contrasts[0].n == {"bases": 8}
     assert abs(comparison.contrasts[0].estimate) < 0.1
     assert "pairs of base and model" in str(comparison.notes)
@@ -88,7 +83,7 @@ def test_length_by_model_is_the_interaction_of_length_and_model():
     from statsmodels.stats.anova import AnovaRM
 
     runs = study(repeats=1)
-    for contrast, row in zip(("MS", "LM", "LS"), compare_lengths(runs).by_model, strict=True):
+    for contrast, row in zip(("MS", "LM", "LS"), compare_conditions(runs).by_model, strict=True):
         pair = runs[runs["length_bin"].isin(list(contrast))].astype({"length_bin": str})
         oracle = AnovaRM(pair, "composite_strict", "base", within=["length_bin", "model"]).fit().anova_table
         t = row.estimate / (width(row) / 2 / stats.t.ppf(0.975, 7))
@@ -103,18 +98,25 @@ def test_a_model_on_which_length_does_nothing_stands_out_from_the_others():
     flat = runs["model"] == "m3"
     runs.loc[flat, "composite_strict"] = 3 + runs.loc[flat, "composite_strict"] / 100
     runs.loc[flat & (runs["base"] == "b0") & (runs["length_bin"] == "M"), "composite_strict"] = np.nan
-    rows = {(row.facets["contrast"], row.facets["model"]): row for row in compare_lengths(runs).by_model}
+    rows = {(row.facets["contrast"], row.facets["model"]): row for row in compare_conditions(runs).by_model}
     assert len(rows) == 9
     last = rows["M-S", "m3"]
     assert (last.n, last.missing, last.role) == ({"bases": 11}, 1, "exploratory")
     assert last.correction == "Holm over 9 differences between models"
     assert last.p_value < 0.001 < 0.05 < rows["L-M", "m1"].p_value
-    by_model = compare_lengths_by_model(runs[runs["base"] != "b0"])
-    alone = compare_lengths(runs[(runs["base"] != "b0") & (runs["model"] == "m1")])
-    assert by_model["m1"].to_dict() == alone.to_dict()
-    first, second, third = (by_model[name].contrasts[0].estimate for name in ("m1", "m2", "m3"))
+    complete = runs[runs["base"] != "b0"]
+    own = [mean for mean in compare_conditions(complete).of_models if mean.statistic == "M-S"]
+    for mean, (_, rows) in zip(own, complete.groupby("model"), strict=True):
+        alone = compare_conditions(rows).contrasts[0]
+        assert (mean.estimate, mean.low, mean.high, mean.n) == (
+            alone.estimate,
+            alone.low,
+            alone.high,
+            alone.n,
+        )
+    first, second, third = (mean.estimate for mean in own)
     assert last.estimate == pytest.approx(third - (first + second) / 2)
-    assert compare_lengths(runs[flat]).by_model == ()
+    assert compare_conditions(runs[flat]).by_model == ()
 
 
 def test_equal_differences_have_no_effect_size():
@@ -122,14 +124,14 @@ def test_equal_differences_have_no_effect_size():
     runs["composite_strict"] = (
         4.1 + runs["length_bin"].cat.codes * 0.1 + runs["base"].str[1:].astype(int) * 0.07
     )
-    comparison = compare_lengths(runs)
+    comparison = compare_conditions(runs)
     for effect in (*comparison.effect_sizes, *comparison.corrected_effect_sizes):
         assert effect.remarks == "not estimable: the differences are all equal"
 
 
 @pytest.mark.parametrize("runs", [study(bases=1), study(bases=0), study().query("length_bin == 'S'")])
 def test_too_few_bases_are_not_estimable(runs):
-    comparison = compare_lengths(runs)
+    comparison = compare_conditions(runs)
     for one in (*comparison.contrasts, *comparison.effect_sizes):
         assert one.estimate is None
         assert one.remarks.startswith("not estimable: ")
@@ -139,33 +141,33 @@ def test_too_few_bases_are_not_estimable(runs):
 def test_the_tests_of_any_difference_are_made_where_asked_over_complete_bases():
     runs = study(models=("m1",), repeats=1)
     runs.loc[1, "composite_strict"] = np.nan
-    assert compare_lengths(runs).anova is None
-    comparison = compare_lengths(runs, omnibus=True)
+    assert compare_conditions(runs).anova is None
+    comparison = compare_conditions(runs, omnibus=True)
     table = base_means(runs).dropna().to_numpy()
     assert comparison.anova == repeated_measures(table, missing=1)
-    assert comparison.frame()["name"].iloc[-1] == "F(bins)"
+    assert comparison.frame()["name"].iloc[-1] == "F(levels)"
     check_shown(comparison)
 
 
 def test_two_bins_and_one_bin_have_an_answer_to_any_difference():
-    two = compare_lengths(study().query("length_bin != 'M'"), omnibus=True)
+    two = compare_conditions(study().query("length_bin != 'M'"), omnibus=True)
     assert two.anova.p_value == pytest.approx(two.contrasts[2].p_value)
-    one = compare_lengths(study().query("length_bin == 'S'"), omnibus=True)
-    assert one.anova.reason == "1 length bin with a score, and two are needed"
+    one = compare_conditions(study().query("length_bin == 'S'"), omnibus=True)
+    assert one.anova.reason == "1 level with a score, and two are needed"
 
 
 def test_equivalence_is_tested_against_the_margin_of_the_study_only():
     runs = study()
-    assert compare_lengths(runs).equivalence == ()
+    assert compare_conditions(runs).equivalence == ()
     means = base_means(runs)
-    found = compare_lengths(runs, margin=0.4).equivalence
+    found = compare_conditions(runs, margin=0.4).equivalence
     raw = [equivalence(name, means[name[0]] - means[name[2]], 0.4).p_value for name in ("M-S", "L-M", "L-S")]
     assert [one.p_value for one in found] == pytest.approx(holm(raw))
     assert [one.facets["verdict"] for one in found] == [
         "equivalent" if p < 0.05 else "equivalence not shown" for p in holm(raw)
     ]
-    other = compare_lengths(runs.rename(columns={"composite_strict": "aud_cost"}), "aud_cost", margin=0.4)
-    assert (other.equivalence, other.per_bin[0].unit) == ((), "aud_cost")
+    other = compare_conditions(runs.rename(columns={"composite_strict": "aud_cost"}), "aud_cost", margin=0.4)
+    assert (other.equivalence, other.per_level[0].unit) == ((), "aud_cost")
     assert "the margin is in score points" in other.notes[-1]
 
 
@@ -193,7 +195,7 @@ def test_a_contrast_says_which_models_and_how_many_bases_it_rests_on(seed):
     keep[drawn.permutation(9)[: seed % 5]] = drawn.choice([0.0, 0.5], seed % 5)
     runs.loc[drawn.random(len(runs)) >= keep[place], "composite_strict"] = np.nan
     cells = runs.pivot(index=["base", "model"], columns="length_bin", values="composite_strict")
-    comparison = compare_lengths(runs, margin=0.5)
+    comparison = compare_conditions(runs, margin=0.5)
     pairs = [cells[one.name.split("-")].notna().all(axis=1) for one in comparison.contrasts]
     counts = [pair.groupby("model").sum() for pair in pairs]
     lacking = any(count.min() == 0 < count.max() for count in counts)

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from score_tables import check_shown, crossed, named, numbers
 
-from toolkit.stats.prompt_length.contrasts import compare_lengths, dimension_profile
-from toolkit.stats.prompt_length.information import length_bias
+from toolkit.stats.conditions.contrasts import compare_conditions, dimension_profile
+from toolkit.stats.conditions.reply_length import length_bias
 
 
 def study(bases=12, models="xy", seed=1, slope=0.1, noise=0.3):
@@ -42,9 +42,9 @@ def test_the_slope_is_that_of_least_squares_with_all_intercepts():
 
 
 def test_the_total_effect_is_the_paired_difference():
-    """With complete data, estimate and interval are those of compare_lengths, and p values are Holm's."""
+    """With complete data, estimate and interval are those of compare_conditions, and p values are Holm's."""
     runs = study()
-    total, paired = length_bias(runs).total, compare_lengths(runs).contrasts
+    total, paired = length_bias(runs).total, compare_conditions(runs).contrasts
     for one, other in zip(total, paired, strict=True):
         assert one.name == other.name
         assert numbers(one) == pytest.approx(numbers(other), rel=1e-6)

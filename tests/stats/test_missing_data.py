@@ -7,8 +7,8 @@ from score_tables import check_shown, crossed, ends, named, numbers, width
 
 from toolkit.stats.comparisons.missing_data import ceiling, missing_bounds, missing_data
 from toolkit.stats.comparisons.models import compare_models
+from toolkit.stats.conditions.contrasts import compare_conditions
 from toolkit.stats.inference.proportions import share
-from toolkit.stats.prompt_length.contrasts import compare_lengths
 
 
 def scores(seed=1, top=0.4):
@@ -149,13 +149,13 @@ def test_no_scores_within_the_scale_take_a_contrast_beyond_its_bounds():
         filled = runs.assign(
             composite_strict=np.where(gone, rng.choice([0.0, 5.0], len(runs)), runs["composite_strict"])
         )
-        for place, one in enumerate(compare_lengths(filled).contrasts):
+        for place, one in enumerate(compare_conditions(filled).contrasts):
             low, high = (found.contrasts[case][place].estimate for case in ("lowest", "highest"))
             assert low - 1e-12 <= one.estimate <= high + 1e-12
-    zeros = compare_lengths(runs.fillna({"composite_strict": 0.0})).contrasts
+    zeros = compare_conditions(runs.fillna({"composite_strict": 0.0})).contrasts
     for case, contrasts in {
         "missing = worst": zeros,
-        "complete cases": compare_lengths(runs).contrasts,
+        "complete cases": compare_conditions(runs).contrasts,
     }.items():
         assert [one.estimate for one in found.contrasts[case]] == [one.estimate for one in contrasts]
     assert found.contrasts["lowest"][0].unit == "score points (0-5)"

@@ -10,7 +10,7 @@ from score_tables import check_shown, crossed, named
 
 from toolkit.stats import (
     bases_needed,
-    compare_lengths,
+    compare_conditions,
     detectable_effect,
     equivalence_bases,
     pilot_power,
@@ -71,7 +71,7 @@ def pilot(bases=20, repeats=2, models=2, seed=1):
 def test_the_spread_is_that_of_the_contrast_power_is_at_holms_first_level_and_cost_that_of_the_runs():
     """The same differences as in the comparison of lengths, tested at .05 / 3; 12 runs a base at 3 cents each."""
     frame = pilot()
-    found, compared = pilot_power(frame, 0.3), compare_lengths(frame).contrasts
+    found, compared = pilot_power(frame, 0.3), compare_conditions(frame).contrasts
     cells = frame.groupby(["base", "length_bin"])["composite_strict"].mean().unstack()
     assert found.aud_per_base.estimate == pytest.approx(12 * 0.03)
     for one, contrast, (b, a) in zip(found.contrasts, compared, PAIRS, strict=True):

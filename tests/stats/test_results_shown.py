@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from score_tables import crossed, named
 
-from toolkit.stats import compare_lengths, compare_models, pareto, reliability
+from toolkit.stats import compare_conditions, compare_models, pareto, reliability
 from toolkit.stats.result import COLUMNS, Estimate, Result, estimates_frame, estimates_of
 
 
@@ -28,7 +28,7 @@ def ratings():
     return frame.assign(score=dice.uniform(1, 5, len(frame)))
 
 
-@pytest.mark.parametrize("make", [compare_lengths, compare_models, pareto])
+@pytest.mark.parametrize("make", [compare_conditions, compare_models, pareto])
 def test_every_result_shows_itself_in_twenty_lines_and_as_inert_html(make):
     found = make(runs())  # type: ignore[operator]
     text, html = repr(found), found._repr_html_()
@@ -73,7 +73,7 @@ ONE, TWO = Estimate("one", 1.0), Estimate("two", None, note="not estimable: noth
 
 @dataclass(frozen=True)
 class Inner:
-    per_bin: tuple[Estimate, ...]
+    per_level: tuple[Estimate, ...]
     count: int = 3
 
 
@@ -87,7 +87,7 @@ class Outer:
 def test_estimates_are_found_in_dataclasses_mappings_and_sequences_in_order():
     """The place is told in the words of the fields."""
     found = estimates_of(Outer({("gpt", "S"): Inner((ONE, TWO)), ("gpt", "M"): Inner(())}, ONE))
-    assert found == [("by model gpt S per bin", ONE), ("by model gpt S per bin", TWO), ("whole", ONE)]
+    assert found == [("by model gpt S per level", ONE), ("by model gpt S per level", TWO), ("whole", ONE)]
     assert estimates_of(TWO) == [("", TWO)]
 
 

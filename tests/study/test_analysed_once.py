@@ -11,7 +11,7 @@ from toolkit import Scores, stats
 from toolkit.errors import Stopped
 from toolkit.store.filters import planned_judgements
 
-COUNTED = ("reliability", "compare_lengths", "compare_lengths_by_model", "compare_judges", "missing_data")
+COUNTED = ("reliability", "compare_conditions", "compare_judges", "missing_data")
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_figures_calculate_nothing_that_was_calculated_before(study, calls, tmp_
     assert set(COUNTED) <= set(calls)
     assert {count for name, count in calls.items() if " of " in name} == {1}, calls
     study.length("clarity")
-    assert calls["compare_lengths of clarity"] == 1
+    assert calls["compare_conditions of clarity"] == 1
 
 
 def test_what_has_changed_is_calculated_again(study, calls, monkeypatch):
@@ -71,26 +71,26 @@ def test_what_has_changed_is_calculated_again(study, calls, monkeypatch):
     assert study.length() is lengths
     assert study.missing() is not missing
     assert study.compare_judges() is not cards
-    assert (calls["reliability"], calls["compare_lengths"], calls["missing_data"]) == (2, 1, 2)
+    assert (calls["reliability"], calls["compare_conditions"], calls["missing_data"]) == (2, 1, 2)
 
 
 def test_length_is_four_frames_from_its_calculation(study, monkeypatch):
-    """A reader of a traceback goes from `Study.length` to `compare_lengths` without plumbing."""
-    from toolkit.stats.prompt_length import contrasts
+    """A reader of a traceback goes from `Study.length` to `compare_conditions` without plumbing."""
+    from toolkit.stats.conditions import contrasts
 
     deep = []
-    paired = contrasts._paired
+    paired = contrasts.paired
 
     def recorded(*args):
         deep.append([frame.name for frame in traceback.extract_stack()])
         return paired(*args)
 
-    monkeypatch.setattr(contrasts, "_paired", recorded)
+    monkeypatch.setattr(contrasts, "paired", recorded)
     study.close()  # forgets what was calculated
     study.length()
     (names,) = deep
     names = names[names.index("length") : -1]
-    assert names[-1] == "compare_lengths"
+    assert names[-1] == "compare_conditions"
     assert len(names) <= 4, names
     study.close()
 

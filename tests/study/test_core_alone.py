@@ -50,7 +50,7 @@ try:
     render = figure.render
     figure.render = lambda shown, kind, **_: render(shown, kind) if shown.name == "icc_forest" else b""
     drawn = {path.name for path in study.figures() if path.stat().st_size}
-    assert {"icc_forest.pdf", "icc_forest.png", "length_effects.csv"} <= drawn, drawn
+    assert {"icc_forest.pdf", "icc_forest.png", "conditions.csv"} <= drawn, drawn
     for method in (study.bundle, study.view):
         try:
             method()

@@ -6,6 +6,7 @@ import random
 import re
 from itertools import pairwise
 
+import pandas as pd
 import pytest
 from length_arms import base_of, facts_of, write_bases
 from small_study import executed, without_pictures
@@ -23,7 +24,7 @@ from toolkit.prompts.check import KINDS, check_dataset, check_summary
 from toolkit.prompts.dataset import load_dataset
 from toolkit.prompts.diff import diff_summary
 from toolkit.runs.decisions import decided
-from toolkit.stats import length_and_information
+from toolkit.stats import compare_conditions
 from toolkit.study import Study
 from toolkit.thesis.methods import sentences, what_was_done
 from toolkit.words import LENGTH_ARMS
@@ -154,52 +155,56 @@ def test_no_other_analysis_sees_an_arm(finished):
     results = finished.results().set_index(["model", "name"])["estimate"]
     for model, value in mean.items():
         assert results[model, "mean composite, M"] == pytest.approx(value)
-    assert finished.length().per_bin[1].n["answers"] == 2 * (BASES + WITHOUT)
+    assert finished.length().per_level[1].n["answers"] == 2 * (BASES + WITHOUT)
 
 
 def test_the_analysis_finds_which_model_gains_by_what(finished):
-    runs = finished.frames().runs_with_arms
-    for model, gaining, idle in (("facts", "information", "length"), ("words", "length", "information")):
-        result = length_and_information(runs[runs["model"] == model])
-        for estimate in getattr(result, gaining):
-            assert estimate.low > 0.2
-            assert estimate.p_value < 0.05
-        for estimate in getattr(result, idle)[:2]:
-            assert estimate.low < 0 < estimate.high < 0.4
+    found = finished.conditions("length_arms")
+    own = {(mean.facets["model"], mean.statistic): mean for mean in found.of_models}
+    names = [contrast.name for contrast in found.contrasts]
+    for model, gaining, idle in (("facts", names[3:], names[:3]), ("words", names[:3], names[3:])):
+        assert all(own[model, name].low > 0.2 for name in gaining)
+        assert all(own[model, name].low < 0 < own[model, name].high < 0.4 for name in idle[:2])
+    assert {test.p_value < 0.05 for test in found.by_model} == {True}
 
 
 def test_findings_say_in_words_which_prompts_are_compared(finished):
-    """No name of an arm stands in a sentence for the thesis, and the order is that of the differences."""
-    sentences = [text for text in finished.findings().sentences() if text.startswith("At equal")]
-    assert [text.partition(",")[0] for text in sentences] == ["At equal information"] * 2 + [
-        "At equal length"
-    ] * 2
-    assert "the facts of S in the length of M" in sentences[0]
-    assert sentences[3].startswith("At equal length, L prompts ")
-    assert not any("neutral" in text or "short_l" in text for text in sentences)
+    """No name of an arm stands in a sentence for the thesis, but where models differ."""
+    frame = finished.findings().frame()
+    texts = frame[frame["question"] == "Conditions"]["statement"].tolist()
+    assert texts[0].startswith(
+        "Exploratory: within bases and on a scale of 0 to 5, the facts of S in the length of M "
+    )
+    assert texts[3].startswith("Exploratory: M prompts ")
+    assert not any("neutral" in text or "short_l" in text for text in texts[:-1])
+    assert texts[-1].startswith(
+        "An effect of length and information that differs by model is shown in 6 of 6 tests"
+    )
 
 
-def test_the_parts_add_up_and_the_bases_without_arms_are_named(finished):
-    result = finished.length_and_information()
-    for total, information, length in zip(result.total, result.information, result.length, strict=False):
-        assert total.estimate == pytest.approx(information.estimate + length.estimate, abs=1e-12)
-        assert total.n == {"bases": BASES}
-        assert total.missing == 0
-    assert "1 of 7 bases has no length arms and is left out: base_06" in result.notes
-    assert [test.name for test in result.equivalence] == ["neutral_m-S", "neutral_l-S", "L-short_l"]
-    assert result.sentence().startswith("Of the ")
-    assert set(result.frame()["effect"]) == set(result.words["parts"].values())
-    assert json.dumps(result.to_dict())
+def test_contrasts_of_arms_are_within_bases_that_have_them(finished):
+    found, lengths = finished.conditions("length_arms"), finished.frames().runs
+    with_arms = lengths[lengths["base"] != "base_06"]
+    totals = {total.name: total.estimate for total in compare_conditions(with_arms).contrasts}
+    by_name = {contrast.name: contrast for contrast in found.contrasts}
+    parts = [by_name["neutral_m - S"], by_name["M - neutral_m"]]
+    assert sum(part.estimate for part in parts) == pytest.approx(totals["M-S"], abs=1e-12)
+    assert {(str(part.n), part.missing) for part in found.contrasts} == {(str({"bases": BASES}), 0)}
+    assert {part.correction for part in found.contrasts} == {"Holm over 6 contrasts"}
+    assert [mean.name for mean in found.per_level] == ["S", "M", "L", "neutral_m", "neutral_l", "short_l"]
+    assert len(found.equivalence) == 6
 
 
 def test_status_figure_methods_registration_and_verify_work_with_arms(finished, tmp_path):
     planned = 2 * (3 * (BASES + WITHOUT) + 3 * BASES)
     assert finished.status()["runs"]["succeeded"] == planned
-    assert "length_and_information" in set(finished.questions()["analysis"])
     with without_pictures():
-        finished.figures(tmp_path, only=["length_information"])
-    caption = (tmp_path / "figures" / "length_information.notes.txt").read_text()
-    assert finished.length_and_information().sentence() in caption
+        finished.figures(tmp_path, only=["conditions"])
+    data = pd.read_csv(tmp_path / "figures" / "conditions.csv")
+    assert data.groupby("factor", sort=False).size().to_dict() == {
+        "prompt length": 6,
+        "length and information": 12,
+    }
     assert verify_study(finished).exit_code == 0
     register(finished, out=tmp_path / "registration.md")
     assert "- Length arms, which tell length from" in (tmp_path / "registration.md").read_text()
@@ -211,10 +216,13 @@ def test_status_figure_methods_registration_and_verify_work_with_arms(finished, 
     )  # no judgement of an arm passes for one asked again
 
 
-def test_a_study_without_arms_says_what_to_do(study):
-    with pytest.raises(NotAnswerable, match="set length_arms = true"):
-        study.length_and_information()
-    assert "length_and_information" not in set(study.questions()["analysis"])
+def test_a_study_says_which_factors_it_has_and_what_another_one_takes(study, finished):
+    with pytest.raises(NotAnswerable, match=r"set length_arms = true.* Factors of this study: length$"):
+        study.conditions("length_arms")
+    with pytest.raises(
+        NotAnswerable, match=r"no factor 'shots'\. Factors of this study: length and length_arms$"
+    ):
+        finished.conditions("shots")
     assert study.frames().runs_with_arms.empty
 
 

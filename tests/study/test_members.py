@@ -10,13 +10,10 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 
 REFUSED = {
     "experiments": "has no experiments", "methods": "has no experiments",
-    "focus": "not judged both with focus sentences and without", "sequential": "models",
-    "length_and_information": "no prompt of a length arm was asked",
-    "reference_effect": "not judged both with reference answers and without",
+    "sequential": "models",
     **dict.fromkeys(("accuracy", "position_effect", "label_scores", "model_power"), "not compared with a key"),
     "keyed_answers": "has no key", "compare_pairs": "compared replies in pairs", "pair_agreement": "compared replies",
     "adaptive": "12 are needed", "calibration": "nobody", "required_elements": "elements", "rate": "",
-    "judge_weighting": "count alike",
 }  # fmt: skip
 """Members that the small study refuses, with words of the reason."""
 
@@ -28,6 +25,7 @@ def arguments(study, tmp_path):
         "adaptive": (0.5,),
         "answer": ("length",),
         "answers": ("length",),
+        "conditions": ("length",),
         "bundle": (tmp_path / "bundle",),
         "figures": (tmp_path / "figures", ["missing_data"]),
         "load": (study.path,),
@@ -63,12 +61,12 @@ def test_a_study_says_what_it_can_answer(study):
     questions = study.questions().set_index("analysis")
     assert questions.loc["length", "answerable"]
     assert questions.loc["compare_models", "why_not"] == "one model"
-    assert questions.loc["focus", "why_not"] == "no run was judged both with focus sentences and without"
     assert questions.loc["calibration", "why_not"] == "nobody rated a reply"
     assert study.answers("length")
     assert not study.answers("length", "compare_models")
     for name in questions.index[questions["answerable"]]:
-        assert getattr(study.frames(), name)() is not None, name
+        given = ("length",) if name == "conditions" else ()
+        assert getattr(study.frames(), name)(*given) is not None, name
     summary = study.summary()
     assert summary.text.splitlines()[0] == repr(study)
     assert "  Models, compared in pairs within prompts: one model" in summary.text
@@ -80,7 +78,12 @@ def test_every_public_member_of_scores_works(tmp_path):
     """Scores of two models by three judges and a person; what they have no column for is refused by name."""
     ratings(people=12).to_csv(tmp_path / "scores.csv", index=False)
     scores = Scores.load(tmp_path / "scores.csv", output=tmp_path / "out")
-    given = {"answer": ("reliability",), "answers": ("length",), "load": (tmp_path / "scores.csv",)}
+    given = {
+        "answer": ("reliability",),
+        "answers": ("length",),
+        "conditions": ("length",),
+        "load": (tmp_path / "scores.csv",),
+    }
     refused = {}
     for name in (name for name in dir(scores) if not name.startswith("_")):
         member = getattr(scores, name)

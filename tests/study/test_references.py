@@ -62,28 +62,25 @@ def test_the_same_replies_are_graded_with_and_without_and_both_stay(begin):
     assert without.execute(progress=False).new_calls == 24
     assert without.prompts()["reference"].notna().all()
     assert not without.judgements()["reference"].any()
-    with pytest.raises(InputError, match=r"judges\.reference and run toolkit judge"):
-        without.reference_effect()
-    assert "both with reference answers and without" in without.unanswerable["reference_effect"]
+    with pytest.raises(InputError, match=r"judges\.reference and run toolkit judge.* of this study: length"):
+        without.conditions("reference")
     shown = begin("reference = true")
     assert shown.execute(progress=False).new_calls == 18
     assert shown.judgements()["reference"].all()
     assert not shown.judged_otherwise()["reference"].any()
-    found = shown.reference_effect()
+    (found,) = shown.conditions("reference").contrasts
     sides = shown.judgements(), shown.judged_otherwise()
     on, off = (side.groupby("base")["composite_strict"].mean() for side in sides)
-    assert found.difference.estimate == pytest.approx((on - off).mean())
-    assert found.difference.n == {"bases": 2, "runs": 6, "judgements": 18}
-    assert [one.name.rpartition(", ")[2] for one in found.by_judge] == ["primary", "secondary", "tertiary"]
-    assert len(found.by_dimension) == 7
-    assert "reference_effect" not in shown.unanswerable
+    assert found.estimate == pytest.approx((on - off).mean())
+    assert found.n == {"bases": 2, "runs": 6, "judgements": 18}
+    assert shown.conditions("reference", "clarity").contrasts[0].n == found.n
     with pytest.raises(InputError, match="fsp_enabled"):
-        shown.focus()
+        shown.conditions("focus")
     assert shown.store.objects(Annotation).count() == 36
     assert "The judges saw the reference answer of each base." in shown.plan.manner.sentence()
     back = begin()
     assert back.execute(progress=False).new_calls == 0
-    assert back.reference_effect().difference.estimate == pytest.approx(found.difference.estimate)
+    assert back.conditions("reference").contrasts[0].estimate == pytest.approx(found.estimate)
     changed = {row["what"]: (row["before"], row["after"]) for row in back.deviations().to_dict("records")}
     assert changed["judges reference"] == ("true", "none")
 
@@ -95,12 +92,12 @@ def test_focus_and_reference_are_compared_each_with_the_other_unchanged(begin):
     for judges, more in (("reference = true", ""), ("", ""), ("", focus), ("reference = true", focus)):
         study = begin(judges, more)
         study.execute(progress=False)
-    sides = study.frames().sides
-    assert [(set(side["focus"]), set(side["reference"])) for side in (*sides("focus"), *sides("reference"))] == [
-        ({"listed"}, {True}), ({"off"}, {True}), ({"listed"}, {True}), ({"listed"}, {False})
-    ]  # fmt: skip
-    assert [len(side) for side in (*sides("focus"), *sides("reference"))] == [18] * 4
-    assert study.frames().sides("reference")[1] is sides("reference")[1]  # calculated once
+    frames = study.frames()
+    for factor, other in (("focus", "reference"), ("reference", "focus")):
+        sides = frames.rows_of(factor)
+        assert sides[factor].value_counts().tolist() == [18, 18]
+        assert sides[other].nunique() == 1
+        assert frames.rows_of(factor) is sides  # calculated once
 
 
 def test_studies_without_references_are_refused_before_anything_is_sent(begin, tmp_path):

@@ -91,7 +91,7 @@ CANNOT = {
     "dimension_profile": (ratings, "no column dimension"),
     "pareto": (ratings, "no column aud_cost"),
     "calibration": (lambda: ratings().drop(columns="human"), "no column human"),
-    "focus": (ratings, "is asked of studies"),
+    "hallucination": (ratings, "is asked of studies"),
 }
 
 
@@ -214,9 +214,7 @@ def test_units_come_with_the_frame_and_survive_a_copy(scores):
         assert {one.unit for _, one in stats.compare_models(runs, "composite").rows()} == {unit}
         assert given.ceiling().shares["all"][0].name.startswith(f"composite at the ceiling ({ends[-1]})")
         lengths = runs.assign(length_bin="S")
-        by_model = stats.compare_lengths_by_model(lengths, "composite")
-        assert {one.per_bin[0].unit for one in by_model.values()} == {unit}
-        assert {one.unit for one in stats.compare_lengths(lengths, "composite").per_bin} == {unit}
+        assert {one.unit for one in stats.compare_conditions(lengths, "composite").per_level} == {unit}
         mean = stats.compare_models(runs, "composite").differences[0]
         for copied in (copy.deepcopy(mean), pickle.loads(pickle.dumps(mean))):
             assert (copied, copied.unit.scale) == (mean, mean.unit.scale)

@@ -67,7 +67,7 @@ def all_estimates(study):
     """Every estimate of every analysis, with its place."""
     found = {name: result for name, (_, result) in study.analyses().items()}
     found["agreement"] = (found["reliability"].krippendorff, found["reliability"].leniency)
-    found |= {"by model": study.length_by_model(), "profile": study.dimension_profile()}
+    found |= {"profile": study.dimension_profile()}
     return [(f"{name} {place}", one) for name, result in found.items() for place, one in estimates_of(result)]
 
 

@@ -35,7 +35,7 @@ def test_a_finished_study_answers_every_question_about_length(study):
     """Tests of any difference, length bias and front; equivalence against a written margin."""
     comparison = study.length()
     assert comparison.anova is not None
-    assert comparison.anova.n == {"bases": 12, "bins": 3}
+    assert comparison.anova.n == {"bases": 12, "levels": 3}
     assert comparison.equivalence == ()
     bias = study.length_bias()
     assert bias.slope.n == {"bases": 12, "answers": 36}
@@ -80,7 +80,7 @@ def test_only_the_primary_contrast_is_confirmatory_and_unadjusted(study, primary
     raw = {one.name: one.p_value for one in under(study, primary="M-S").length().contrasts[:1]}
     study = under(study, primary=primary)
     found = study.length()
-    by_model, bias = study.length_by_model(), study.length_bias()
+    bias = study.length_bias()
     study.close()
     for one in found.contrasts:
         if one.name == primary:
@@ -93,8 +93,6 @@ def test_only_the_primary_contrast_is_confirmatory_and_unadjusted(study, primary
     rows = found.frame().set_index("name")["correction"]
     assert rows.str.contains("interval unadjusted").sum() == (2 if primary else 3)
     assert any((primary or "no primary contrast") in note for note in found.notes)
-    of_models = [note for one in by_model.values() for note in one.notes]
-    assert any("no primary contrast" in note for note in of_models) is (primary is None)
     assert all("exploratory" in one.remarks for one in (bias.slope, *bias.total, *bias.direct))
     assert found.contrasts[1].to_dict()["correction"].endswith("interval unadjusted") is (primary != "L-M")
     assert [one.name for one in found.corrected_effect_sizes] == ["g_z(M-S)", "g_z(L-M)", "g_z(L-S)"]
@@ -113,7 +111,7 @@ def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
     study = Study.load(path)
     study.run(progress=False)
     with pytest.raises(InputError, match="fsp_enabled"):
-        study.focus()
+        study.conditions("focus")
     names = study.reliability().frame()["name"]
     assert {"ICC(1,1) of repeats, primary", "SD within answers, tertiary"} <= set(names)
     assert [one.name for one in study.compare_models().differences] == ["other - scripted"]
@@ -124,14 +122,14 @@ def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
     path.write_text(path.read_text() + "[bias_controls]\nfsp_enabled = true\n")
     study = Study.load(path)
     study.run(progress=False)
-    found = study.focus()
+    (found,) = study.conditions("focus").contrasts
     on, off = study.judgements(), study.judged_otherwise()
     assert set(on["focus"]) == {"listed"}
     assert set(off["focus"]) == {"off"}
-    assert found.difference.remarks == "exploratory"
-    assert found.difference.n == {"bases": 2, "runs": 12, "judgements": 36}
+    assert found.remarks == "exploratory"
+    assert found.n == {"bases": 2, "runs": 12, "judgements": 36}
     means = [frame.groupby("base")["composite_strict"].mean().mean() for frame in (on, off)]
-    assert found.difference.estimate == pytest.approx(means[0] - means[1])
+    assert found.estimate == pytest.approx(means[0] - means[1])
     assert {"models", "focus"} <= set(study.frames().analyses())
 
 

@@ -8,10 +8,9 @@ from methods_told import methods_of
 
 from tests.study.test_judges import SPEC, said
 from toolkit.audit.verify import record_differences
-from toolkit.errors import InputError, NotAnswerable, StudyError
+from toolkit.errors import NotAnswerable, StudyError
 from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.scoring import composite_strict
-from toolkit.stats import judge_weighting
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS, JUDGE_ROLES
 
@@ -88,26 +87,25 @@ def test_weights_change_no_call_and_the_result_has_the_difference(tmp_path):
     """The ledger is judged from again; the difference is that of both studies, paired, and verify makes it again."""
     with study_at(tmp_path) as equal:
         before = equal.execute(progress=False)
-        runs, means = equal.runs().set_index("run_id"), equal.length().per_bin
-        assert "judge_weighting" in equal.unanswerable
+        runs, means = equal.runs().set_index("run_id"), equal.length().per_level
         with pytest.raises(NotAnswerable, match="judges count alike"):
-            equal.judge_weighting()
+            equal.conditions("weights")
         assert not any("count twice" in sentence for sentence in equal.findings().sentences())
     with study_at(tmp_path, WEIGHTED) as study:
         assert study.plan.ensemble_key != equal.plan.ensemble_key
         outcome = study.execute(progress=False)
         assert (outcome.new_calls, outcome.judged) == (0, before.judged)
-        weighted, compared = study.runs().set_index("run_id"), study.judge_weighting()
-        names = (*DIMENSIONS, "composite_strict")
+        weighted, names = study.runs().set_index("run_id"), (*DIMENSIONS, "composite_strict")
+        compared = [study.conditions("weights", name).contrasts[0] for name in names]
         apart = weighted[[*names]] - runs[[*names]]
-        assert [e.estimate for e in compared.differences] == pytest.approx(apart.mean().tolist())
+        assert [e.estimate for e in compared] == pytest.approx(apart.mean().tolist())
         assert (
             apart["technical_accuracy"].mean() > 0.05 > -0.05 > apart["relevance"].mean()
         )  # its judge is severe
-        assert all(e.low < e.estimate < e.high for e in compared.differences[:-1])
-        assert study.length().per_bin != means
+        assert all(e.low < e.estimate < e.high for e in compared[:-1])
+        assert study.length().per_level != means
         (sentence,) = [text for text in study.findings().sentences() if "count twice" in text]
-        assert f"{compared.differences[-1].estimate:.2f}" in sentence
+        assert f"{abs(compared[-1].estimate):.2f}" in sentence
         assert "Judges count twice on the dimensions of their specialization." in study.note
         of_bin = (
             weighted[weighted["length_bin"] == "S"].groupby("model", observed=True)["composite_strict"].mean()
@@ -143,15 +141,6 @@ def test_weights_change_no_call_and_the_result_has_the_difference(tmp_path):
 def test_weights_that_cannot_be_are_one_line(tmp_path, special, settings, words):
     with pytest.raises(StudyError, match=words):
         _ = study_at(tmp_path, settings, special=special).plan
-
-
-def test_runs_that_nobody_scored_leave_nothing_to_compare():
-    runs = pd.DataFrame({"run_id": ["a"], "base": "b", "length_bin": "S", "clarity": [float("nan")]})
-    judgements = pd.DataFrame({"run_id": ["a"], "clarity": [float("nan")]})
-    compared = judge_weighting(runs, judgements, ["clarity"])
-    assert compared.differences[0].status == "not_estimable"
-    with pytest.raises(InputError, match="twice"):
-        judge_weighting(pd.concat([runs, runs]), judgements, ["clarity"])
 
 
 def test_length_normalization_of_the_seed_s_document_asks_for_the_length_bias(tmp_path):

@@ -36,12 +36,10 @@ PAIRWISE = _needing("votes")
 """Analyses of votes on pairs of replies."""
 ON_VOTES = frozenset({"compare_pairs", "hallucination"})
 """Analyses that need no score of a reply."""
-NO_ARMS = (
-    "no prompt of a length arm was asked: set length_arms = true where bases have them, and run the study"
-)
 NO_SCORES = 'judges compare replies in pairs here ([judges] mode = "pairs") and give no scores'
-ALIKE = 'judges count alike: [judges] weights = "specialization" counts them twice on their dimensions'
 NO_VOTES = 'no judge compared replies in pairs: set [judges] mode = "pairs" or "both", and run the study'
+FACTORS = {name: row for name, row in WORDS["conditions"]["factors"].items() if "absent" in row}
+"""What conditions may differ in besides prompt length."""
 OWN: list[str] = []
 """Analyses that were added (`add_analysis`)."""
 

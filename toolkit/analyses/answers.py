@@ -10,7 +10,7 @@ from toolkit.analyses import (
     BY_JUDGES,
     BY_KEY,
     BY_LENGTH,
-    NO_ARMS,
+    FACTORS,
     NO_SCORES,
     NO_VOTES,
     ON_VOTES,
@@ -21,7 +21,7 @@ from toolkit.analyses import (
 )
 from toolkit.analyses.frames import Frames
 from toolkit.errors import InputError, NotAnswerable
-from toolkit.words import choices
+from toolkit.words import choices, joined
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,8 +62,6 @@ class Analysable:
             reason = NO_VOTES
         elif not reason and question not in ON_VOTES and not (frames.pairs.empty or frames.is_judged):
             reason = NO_SCORES
-        elif not reason and question == "length_and_information" and frames.runs_with_arms.empty:
-            reason = NO_ARMS
         if reason:
             raise NotAnswerable(QUESTIONS[question], reason)
         return frames
@@ -170,7 +168,7 @@ class Analysable:
         return self._result("generalizability", _generalizability, score=score, of=of, target=target)
 
     def length(self, score: str | None = None) -> Result:
-        """Return the comparison of S, M and L within bases (RQ1).
+        """Return the comparison of S, M and L within bases (RQ1): `conditions` of prompt length.
 
         Returns
         -------
@@ -179,39 +177,50 @@ class Analysable:
             equivalence and the omnibus test.
         """
         frames = self._frames_for("length")
-        return frames.once(
-            stats.compare_lengths,
-            frames.runs,
-            score=score or frames.score,
-            omnibus=True,
-            margin=frames.margin,
-            primary=frames.primary,
-        )
+        settings = {"margin": frames.margin, "primary": frames.primary, "omnibus": True}
+        return frames.once(stats.compare_conditions, frames.runs, score=score or frames.score, **settings)
 
-    def length_and_information(self, score: str | None = None) -> Result:
-        """Return what the length of a prompt does at equal information, and its information at equal length (RQ1).
+    def conditions(self, factor: str, score: str | None = None) -> Result:
+        """Return the levels of a factor compared within the same items.
+
+        Parameters
+        ----------
+        factor
+            ``length``, or what else was varied: ``focus`` (judged with focus sentences, on and off), ``reference``
+            (judged with the reference answer and without), ``weights`` (of the judges, specialization and equal) or
+            ``length_arms`` (length at equal information, information at equal length).
+        score
+            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
         Result
-            Paired differences between S, M, L and the length arms, which add up to M - S and L - S; exploratory.
+            Means of the levels, their paired differences (points), effect sizes, what models differ by, and equivalence
+            where the study has a margin; exploratory but for the primary contrast of length.
 
         Raises
         ------
         NotAnswerable
-            When no prompt of a length arm was asked: `length_arms = true` asks those that bases have.
-        """
-        return self._result("length_and_information", score=score)
+            If the study has no such factor; it says which ones it has, and what another one takes.
 
-    def length_by_model(self, score: str | None = None) -> Mapping[str, Result]:
-        """Return the comparison of S, M and L within bases, of each model by itself.
-
-        Returns
-        -------
-        dict of Result
-            By the name of the model.
+        Examples
+        --------
+        ``study.conditions("focus").contrasts[0].sentence()`` says what focus sentences change.
         """
-        return self._result("length_by_model", score=score)
+        if factor == "length":
+            return self.length(score)
+        frames = self._frames_for("conditions")
+        if factor not in frames.factors:
+            reason = FACTORS.get(factor, {}).get("absent", f"there is no factor {factor!r}")
+            names = joined(frames.all_factors) or "none"
+            raise NotAnswerable(QUESTIONS["conditions"], f"{reason}. Factors of this study: {names}")
+        row = FACTORS[factor]
+        settings = {name: row[name] for name in ("within", "contrasts") if name in row}
+        settings |= {"levels": [*row["levels"]], "margin": frames.margin, "primary": ""}
+        rows = frames.rows_of(factor)
+        return frames.once(
+            stats.compare_conditions, rows, score=score or frames.score, factor=factor, **settings
+        )
 
     def compare_models(self, score: str | None = None) -> Result:
         """Return the models compared in pairs within prompts, clustered by base, Holm over all pairs (Miller 2024).
@@ -224,64 +233,6 @@ class Analysable:
         frames = self._frames_for("compare_models")
         rate = frames.is_keyed and bool(frames.runs[score or frames.score].dropna().isin((0, 1)).all())
         return self._result("compare_models", score=score, rate=rate)
-
-    def focus(self, score: str | None = None) -> Result:
-        """Return what focus sentences (FSP) do to scores: the same runs judged with them and without.
-
-        Returns
-        -------
-        Result
-            Mean of on - off, paired within run and judge, overall and by length bin; exploratory.
-
-        Raises
-        ------
-        InputError
-            If the runs were judged one way only. Change ``bias_controls.fsp_enabled``, run ``toolkit judge`` and change
-            it back: both versions of the judgements are kept.
-        """
-        frames = self._frames_for("focus")
-        sides = _sides(frames, "focus", "focus sentences", "bias_controls.fsp_enabled")
-        return frames.once(stats.focus_contrast, *sides, score=score or frames.score)
-
-    def reference_effect(self, score: str | None = None) -> Result:
-        """Return what reference answers do to scores: the same runs judged with them and without.
-
-        Returns
-        -------
-        Result
-            Mean of on - off in score points, paired within run and judge, overall, by dimension and by judge, and the
-            judges' agreement with reference answers and without; exploratory.
-
-        Raises
-        ------
-        InputError
-            If the runs were judged one way only. Change ``judges.reference``, run ``toolkit judge`` and change it back:
-            both versions of the judgements are kept.
-        """
-        frames = self._frames_for("reference_effect")
-        sides = _sides(frames, "reference", "reference answers", "judges.reference")
-        settings = {"score": score or frames.score, "dimensions": frames.dimensions}
-        return frames.once(stats.reference_effect, *sides, **settings)
-
-    def judge_weighting(self) -> Result:
-        """Return what it does to scores that judges count twice on the dimensions of their specialization.
-
-        Returns
-        -------
-        Result
-            Of each dimension and the composite the difference from equal weights (points), paired within runs, with its
-            interval over bases; exploratory.
-
-        Raises
-        ------
-        NotAnswerable
-            When judges count alike: ``[judges] weights = "specialization"`` counts them twice on their dimensions.
-
-        Examples
-        --------
-        ``study.judge_weighting().frame()`` has one row a score.
-        """
-        return self._result("judge_weighting")
 
     def dimension_profile(self) -> Result:
         """Return the mean of every dimension, of each model at each prompt length."""
@@ -417,7 +368,9 @@ class Analysable:
             return {"pairs": (QUESTIONS["compare_pairs"], frames.compare_pairs())}
         skipped = frames.lacking
         names = [name for name, row in TABLE.items() if row.get("bundled", True) and name not in skipped]
-        return {TABLE[name].get("file", name): (QUESTIONS[name], frames.answer(name)) for name in names}
+        results = {TABLE[name].get("file", name): (QUESTIONS[name], frames.answer(name)) for name in names}
+        title = QUESTIONS["conditions"]
+        return results | {name: (title, frames.conditions(name)) for name in frames.factors}
 
 
 class Analyses(Frames, Analysable):
@@ -428,25 +381,27 @@ class Analyses(Frames, Analysable):
         return self
 
     @property
+    def all_factors(self) -> list[str]:
+        """The factors that these frames have, prompt length first."""
+        return [*["length"] * self.answers("length"), *self.factors]
+
+    @property
     def absent(self) -> dict[str, str]:
         """Analyses of what was not done in these runs, by name, with the reason."""
         judges = self.judgements.drop_duplicates("judge")["judge_model"]
+        is_alone = self.runs["length_bin"].nunique() < 2
         lacking = {
-            "no run was judged both with focus sentences and without": (not self.has_sides("focus"), ("focus",)),
-            "no run was judged both with reference answers and without": (
-                not self.has_sides("reference"), ("reference_effect",)
-            ),
             "no judge looked for required elements": (self.elements.empty, ("required_elements",)),
             "no judge was asked about hallucination": (
                 self.hallucination_verdicts.empty, ("hallucination",)
             ),
             NO_VOTES: (self.pairs.empty, PAIRWISE),
-            NO_ARMS: (self.runs_with_arms.empty, ("length_and_information",)),
             "nobody rated a reply": (self.human.empty, ("calibration",)),
             "no judge was asked anew on a later day": (self.drift.empty, ("judge_drift",)),
             "one model": (self.runs["model"].nunique() < 2, ("compare_models", "model_power")),
             f"one judge ({''.join(judges)}): not estimable": (len(judges) < 2, BY_JUDGES),
-            "one prompt length": (self.runs["length_bin"].nunique() < 2, BY_LENGTH),
+            "one prompt length": (is_alone, BY_LENGTH),
+            f"one prompt length, and no {joined([*FACTORS], 'or')}": (is_alone and not self.factors, ("conditions",)),
         }  # fmt: skip
         return {name: reason for reason, (lacks, names) in lacking.items() if lacks for name in names}
 
@@ -464,15 +419,6 @@ class Analyses(Frames, Analysable):
         """Analyses that these frames do not allow, by name, with the reason."""
         by_key = {} if self.is_keyed else dict.fromkeys(BY_KEY, "answers are not compared with a key")
         return {**by_key, **self._unanswerable}
-
-
-def _sides(frames: Analyses, manner: str, control: str, key: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    if not frames.has_sides(manner):
-        raise InputError(
-            f"study {frames.name}: its runs were not judged both with {control} and without; change {key} and run "
-            "toolkit judge: both versions are kept"
-        )
-    return frames.sides(manner)
 
 
 def _reliability(judgements: pd.DataFrame, scores: Sequence[str]) -> Reliability:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from toolkit.analyses import FACTORS
 from toolkit.errors import Stopped
-from toolkit.words import DIMENSIONS, SCALE, SCORE
+from toolkit.words import COMPOSITES, DIMENSIONS, SCALE, SCORE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -206,18 +207,20 @@ class Frames:
         self._results.calculated.append((key, frames, calculated))
         return calculated
 
-    def sides(self, manner: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the judgements of the same runs with ``focus`` sentences or ``reference`` answers, and those without.
+    def rows_of(self, factor: str) -> pd.DataFrame:
+        """Return the rows of a factor besides prompt length, with their levels in a column of its name, or none."""
+        if factor == "length_arms":
+            return self.once(_texts, self.runs_with_arms)
+        if factor == "weights":
+            if not self.weighted:
+                return self.runs.iloc[:0]
+            return self.once(_weighted, self.runs, self.judge_means, scores=(*self.dimensions, *COMPOSITES))
+        return self.once(_both_ways, self.judgements, self.judged_otherwise, factor=factor)
 
-        One of them is that of the study; the other was asked alike in all else, and is empty where there is none.
-        """
-        frames = self.judgements, self.judged_otherwise
-        on, off = (self.once(_side, *frames, manner=manner, shown=shown) for shown in (True, False))
-        return on, off
-
-    def has_sides(self, manner: str) -> bool:
-        """Return whether runs were judged both ways."""
-        return not any(side.empty for side in self.sides(manner))
+    @cached_property
+    def factors(self) -> tuple[str, ...]:
+        """The factors besides prompt length that these frames have."""
+        return tuple(name for name in FACTORS if not self.rows_of(name).empty)
 
     @property
     def votes(self) -> pd.DataFrame:
@@ -266,18 +269,47 @@ class Frames:
         return self
 
 
-def _side(now: pd.DataFrame, otherwise: pd.DataFrame, *, manner: str, shown: bool) -> pd.DataFrame:
+def _both_ways(now: pd.DataFrame, otherwise: pd.DataFrame, *, factor: str) -> pd.DataFrame:
+    """Return judgements with focus sentences or reference answers, and those of the same runs without.
+
+    One side is that of the study; the other was asked alike in all else.
+    """
     if now.empty or otherwise.empty:
         return otherwise.iloc[:0]
 
     def is_on(frame: pd.DataFrame, name: str) -> pd.Series[bool]:
         return frame["focus"] != "off" if name == "focus" else frame["reference"].astype(bool)
 
-    if is_on(now, manner).any() == shown:
-        return now
-    alike = "reference" if manner == "focus" else "focus"
+    alike, shown = "reference" if factor == "focus" else "focus", bool(is_on(now, factor).any())
     matching = is_on(otherwise, alike) == is_on(now, alike).any()
-    return otherwise[matching & (is_on(otherwise, manner) == shown)]
+    other = otherwise[matching & (is_on(otherwise, factor) != shown)]
+    off, on = FACTORS[factor]["levels"]
+    return other if other.empty else _stacked(factor, {(off, on)[shown]: now, (on, off)[shown]: other})
+
+
+def _weighted(runs: pd.DataFrame, judge_means: pd.DataFrame, *, scores: Sequence[str]) -> pd.DataFrame:
+    """Return runs by the weights of the study, and by equal ones of the same judges."""
+    means = judge_means.groupby("run_id")[list(scores)].mean()
+    equal = {name: runs["run_id"].map(means[name]).where(runs[name].notna()) for name in scores}
+    return _stacked("weights", {"equal": runs.assign(**equal), "specialization": runs})
+
+
+def _stacked(factor: str, sides: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = pd.concat(sides).rename(columns={"run_id": "run"})
+    rows[factor] = rows.index.get_level_values(0)
+    rows.attrs = dict(next(iter(sides.values())).attrs)
+    return rows
+
+
+def _texts(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs of bases that have length arms, with the arm or else the length as the text that was asked."""
+    if runs.empty:
+        return runs
+    arms = runs["length_arm"].astype("object")
+    rows = runs.assign(length_arms=arms.where(arms.notna(), runs["length_bin"].astype("object")))
+    return rows[rows["base"].isin(rows.loc[arms.notna(), "base"])]
 
 
 def _votes(pairs: pd.DataFrame) -> pd.DataFrame:

@@ -30,9 +30,9 @@ from toolkit.prompt_test import (
     one_model,
 )
 from toolkit.prompts.dataset import clusters_of
+from toolkit.stats.conditions.contrasts import compare_conditions
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.run_table import Points
-from toolkit.stats.prompt_length.contrasts import compare_lengths
 from toolkit.stats.result import Estimate
 from toolkit.words import COMPOSITES, LENGTH_BINS, counted
 
@@ -141,7 +141,7 @@ class RubricStudy(PromptResponseTest):
         return COMPOSITES if self.rubric.scheme.is_of_seed else COMPOSITES[:1]
 
     def _means(self, runs: pd.DataFrame, score: str) -> list[Result]:
-        means = {mean.name: mean for mean in compare_lengths(runs, score).per_bin}
+        means = {mean.name: mean for mean in compare_conditions(runs, score).per_level}
         results = []
         for name in self._bins():
             note = means[name].note

@@ -20,7 +20,7 @@ from toolkit.report.figure import (
     save_table,
     take_away_others,
 )
-from toolkit.report.plots import cost_quality, judges, missing, prompt_length
+from toolkit.report.plots import conditions, cost_quality, judges, missing
 from toolkit.report.plots.results import (
     hallucination_shares,
     model_means,
@@ -53,17 +53,15 @@ class Row:
 
 
 FIGURES = (
-    Row(prompt_length.length_effects, "length"),
-    Row(prompt_length.quality_by_length, "length"),
-    Row(prompt_length.length_information, "length_and_information"),
+    Row(conditions.conditions, "conditions"),
+    Row(conditions.quality_by_length, "length"),
     Row(missing.score_distribution, "ceiling"),
-    Row(prompt_length.equivalence, "length"),
     Row(model_means, "compare_models", stands_in_for="length"),
     Row(pair_strengths, "compare_pairs", needs_scores=False),
     Row(position_bias, "compare_pairs", needs_scores=False),
-    Row(prompt_length.dimension_profile, "dimension_profile"),
+    Row(conditions.dimension_profile, "dimension_profile"),
     Row(cost_quality.cost_quality, "pareto"),
-    Row(prompt_length.length_slope, "length_bias"),
+    Row(conditions.length_slope, "length_bias"),
     Row(judges.judge_agreement, "reliability"),
     Row(judges.icc_forest, "reliability"),
     Row(judges.variance_components, "generalizability"),
@@ -92,8 +90,8 @@ def draw_study(
         raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], names)}")
     # What a study does not set out to measure is no loss to be named.
     foreign = QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else set()
-    unasked = {"judge_drift": analyses.drift, "length_and_information": analyses.runs_with_arms}
-    unasked |= dict.fromkeys(PAIRWISE, analyses.pairs) | {"hallucination": analyses.hallucination_verdicts}
+    unasked = {"judge_drift": analyses.drift, "hallucination": analyses.hallucination_verdicts}
+    unasked |= dict.fromkeys(PAIRWISE, analyses.pairs)
     foreign |= {name for name, frame in unasked.items() if frame.empty}
     rows = [row for row in _figures() if row.name in only]
     for row in () if only else _figures():

@@ -247,10 +247,10 @@ def length_table(
     comparison: Result, other: Result | None = None, *, beside: str = "", context: Context = ALONE
 ) -> Table:
     """Return means, differences and effect sizes of the lengths, and below those of the ``other`` composite."""
-    keyed: list[Keyed] = [("per bin", e) for e in comparison.per_bin]
+    keyed: list[Keyed] = [("per level", e) for e in comparison.per_level]
     keyed += [("contrasts", e) for e in comparison.contrasts]
     if other is not None:
-        keyed += [("mean, other composite", e) for e in other.per_bin]
+        keyed += [("mean, other composite", e) for e in other.per_level]
         keyed += [("difference, other composite", e) for e in other.contrasts]
     keyed += [("", e) for e in comparison.corrected_effect_sizes]
     text = captions.TEXTS["length"]

@@ -502,7 +502,8 @@ def _first(result: Result) -> list[tuple[str, Estimate]]:
 
 
 def _title(result: Result) -> str:
-    return str(result.words.get("result", result.analysis.replace("_", " ").capitalize()))
+    title = result.words.get("result", result.analysis.replace("_", " ").capitalize())
+    return str(title).format(**result.values)
 
 
 def _ends(result: Result, rows: Sequence[tuple[str, Estimate]]) -> list[str]:

@@ -20,6 +20,7 @@ from toolkit.stats import WORDS
 from toolkit.stats.agreement.icc import THESE_JUDGES
 from toolkit.stats.comparisons.cost_quality import cost_column, point_cost
 from toolkit.stats.comparisons.models import RATE_UNIT
+from toolkit.stats.conditions.contrasts import CONTRASTS
 from toolkit.stats.inference.p_values import LEVEL
 from toolkit.stats.inference.run_table import WHOLE
 from toolkit.stats.one_shot.methods import (
@@ -31,8 +32,6 @@ from toolkit.stats.one_shot.methods import (
     methods_frame,
     overall,
 )
-from toolkit.stats.prompt_length.contrasts import CONTRASTS
-from toolkit.stats.prompt_length.information import INFORMATION_PAIRS, LENGTH_PAIRS
 from toolkit.stats.result import Estimate, digits_apart, estimates_frame
 from toolkit.thesis.methods import data_file
 from toolkit.words import agreeing, choices, counted, joined, level_words, one_line, scale_words, total_aud
@@ -135,14 +134,13 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
     silent = {} if not only or "length" in only else {"length": "not asked"}
     parts: dict[str, Callable[[Analyses], Iterator[Statement]]] = {
         "length": partial(_length, reasons=reasons),
-        "length_and_information": _information,
+        "conditions": _conditions,
         "accuracy": _accuracy,
         "compare_models": _models,
         "length_bias": partial(_numbers, name="length_bias"),
         "pareto": _front,
         "compare_pairs": _pairs,
         "reliability": partial(_judges, reasons={**reasons, **silent}),
-        "judge_weighting": _weighting,
         "calibration": _people,
         "hallucination": partial(_numbers, name="hallucination"),
         "missing": _missing,
@@ -153,10 +151,9 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
     absent = {
         "compare_pairs": analyses.pairs.empty,
         "length": bool((analyses.runs["length_bin"] == WHOLE).all()),
-        "length_and_information": analyses.runs_with_arms.empty,
+        "conditions": not analyses.factors,
         "missing": not analyses.is_judged,
         "length_bias": not analyses.length_normalization,
-        "judge_weighting": not analyses.weighted,
         "hallucination": analyses.hallucination_verdicts.empty,
     }
     foreign |= {name for name, is_absent in absent.items() if is_absent}
@@ -285,36 +282,8 @@ def _stated(lead: str, number: Estimate, reference: float | None = None, end: st
 
 def _length(analyses: Analyses, reasons: Reasons) -> Iterator[Statement]:
     """Yield the contrasts, how reliable the scores are that they rest on, what people make of them, and the cost."""
-    compared, texts, names = analyses.length(), TEXTS["length"], TEXTS["prompts"]
-    within = texts["within"].format(scale=scale_words(analyses.scale))
-    tests = {test.facets["contrast"]: test for test in compared.equivalence}
-    contrasts = zip(CONTRASTS, compared.contrasts, strict=True)
-    for (longer, shorter), number in sorted(contrasts, key=lambda pair: pair[1].role != "confirmatory"):
-        yield _compared(
-            names[longer],
-            names[shorter],
-            number,
-            lead=texts[number.role or "exploratory"] + within,
-            equivalence=tests.get(number.name),
-            margin=analyses.margin,
-            end=_at_ends(analyses, "length_bin", longer, shorter),
-        )
-        within = ""
-    if uneven := captions.uneven_words(compared.contrasts):
-        yield Statement(captions.capital(uneven))
-    if tested := [number for number in compared.by_model if number.p_value is not None]:
-        least = min(tested, key=lambda number: number.p_value or 0.0)
-        counts = {"distinct": sum(verdict_of(number) == DIFFERENT for number in tested), "tests": len(tested)}
-        lead = texts["by_model"].format(**counts, **least.facets, statistic=least.statistic)
-        contrast = least.facets["contrast"]
-        values = [
-            f"{_rounded(number.estimate)[0]} ({model})"
-            for model, of_model in analyses.length_by_model().items()
-            for number in of_model.contrasts
-            if number.name == contrast
-        ]
-        end = texts["each"].format(contrast=contrast, values=joined(values))
-        yield _stated(lead, least, 0, end)
+    texts, names = TEXTS["length"], WORDS["conditions"]["factors"]["length_bin"]["levels"]
+    yield from _compared_levels(analyses, analyses.length())
     if "reliability" not in reasons:
         scored = analyses.judgements[~analyses.judgements["failed"].astype(bool)]
         judges = counted(int(scored["judge"].nunique()), "judges")
@@ -371,13 +340,44 @@ def _reliability(analyses: Analyses, form: str, lead: str) -> Statement:
     return _stated(f"{lead}, {form}, is", number, end=end)
 
 
-def _information(analyses: Analyses) -> Iterator[Statement]:
-    parted, names = analyses.length_and_information(), TEXTS["prompts"]
-    for lead, pairs in (("length", LENGTH_PAIRS), ("information", INFORMATION_PAIRS)):
-        for (more, less, _), number in list(zip(pairs, getattr(parted, lead), strict=True))[:2]:
-            yield _compared(names[more], names[less], number, lead=TEXTS["length_and_information"][lead])
-    if uneven := captions.uneven_words((*parted.length, *parted.information)):
+def _conditions(analyses: Analyses) -> Iterator[Statement]:
+    """Yield what each factor besides prompt length changes."""
+    for factor in analyses.factors:
+        yield from _compared_levels(analyses, analyses.conditions(factor))
+
+
+def _compared_levels(analyses: Analyses, compared: Result) -> Iterator[Statement]:
+    """Yield the contrasts of a factor, the confirmatory one first, what they rest on, and what models differ by."""
+    texts, factor = TEXTS["conditions"], WORDS["conditions"]["factors"].get(compared.factor, {})
+    within = texts["within"].format(scale=scale_words(analyses.scale))
+    tests = {test.facets["contrast"]: test for test in compared.equivalence}
+    contrasts = zip(compared.pairs, compared.contrasts, strict=True)
+    for pair, number in sorted(contrasts, key=lambda pair: pair[1].role != "confirmatory"):
+        first, second = (str(factor.get("levels", {}).get(level, level)) for level in pair)
+        yield _compared(
+            first,
+            second,
+            number,
+            lead=texts[number.role or "exploratory"] + within,
+            equivalence=tests.get(number.name),
+            margin=analyses.margin,
+            end=_at_ends(analyses, compared.factor, *pair),
+        )
+        within = ""
+    if uneven := captions.uneven_words(compared.contrasts):
         yield Statement(captions.capital(uneven))
+    if tested := [number for number in compared.by_model if number.p_value is not None]:
+        least = min(tested, key=lambda number: number.p_value or 0.0)
+        counts = {"distinct": sum(verdict_of(number) == DIFFERENT for number in tested), "tests": len(tested)}
+        facets = {"title": compared.title, "statistic": least.statistic, **least.facets}
+        contrast = least.facets["contrast"]
+        values = [
+            f"{_rounded(number.estimate)[0]} ({number.facets['model']})"
+            for number in compared.of_models
+            if number.statistic == contrast
+        ]
+        end = texts["each"].format(contrast=contrast, values=joined(values))
+        yield _stated(texts["by_model"].format(**counts, **facets), least, 0, end)
 
 
 def _models(analyses: Analyses) -> Iterator[Statement]:
@@ -469,10 +469,6 @@ def _judges(analyses: Analyses, reasons: Reasons) -> Iterator[Statement]:
         yield _compared(titles.get(judge, judge), TEXTS["reliability"]["others"], number)
     if len(leniency) > 2 and any(verdict_of(number) == DIFFERENT for number in leniency.values()):
         yield Statement(TEXTS["reliability"]["dependent"])
-
-
-def _weighting(analyses: Analyses) -> Iterator[Statement]:
-    yield _stated(TEXTS["judge_weighting"], analyses.judge_weighting().differences[-1], 0)
 
 
 def _people(analyses: Analyses) -> Iterator[Statement]:

@@ -421,27 +421,6 @@ def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = Non
     )
 
 
-def krippendorff_difference(first: ArrayLike, second: ArrayLike, bases: Sequence[Hashable]) -> Estimate:
-    """Return Krippendorff's alpha of the first ratings less that of the second, by a jackknife of both at once."""
-    first, second = np.array(first, dtype=float), np.array(second, dtype=float)
-    complete = np.isfinite(first) & np.isfinite(second)
-    first, second = (np.where(complete, x, np.nan) for x in (first, second))
-    several = complete.sum(axis=1) > 1
-    codes = numbered([base for base, is_paired in zip(bases, several, strict=True) if is_paired])
-    n = {"bases": int(codes.max(initial=-1)) + 1, "answers": int(several.sum()), "judges": first.shape[1]}
-    empty = Estimate(f"{KRIPPENDORFF}, on - off", method="jackknife over bases, paired", n=n)
-    if not several.any():
-        return empty.not_estimable("no answer has two ratings on both sides")
-    size = float(np.nanmax(np.abs([first[several], second[several]]))) or 1.0
-    parts = [total_and_jackknife(_disagreements(x[several] / size, codes)) for x in (first, second)]
-    (alpha, jackknife_values), (other, other_without) = [tuple(map(_krippendorff, part)) for part in parts]
-    difference = float(alpha[0] - other[0])
-    if not np.isfinite(difference):
-        return empty.not_estimable("every score is the same on one side, so chance agreement is perfect")
-    estimate = empty.with_value(difference)
-    return with_jackknife(estimate, jackknife_values - other_without, np.asarray, np.asarray)
-
-
 def alpha_of_matrix(matrix: icc.RatingMatrix) -> Estimate:
     """Return Krippendorff's alpha of one dimension, from all its ratings and clustered by base where known."""
     if matrix.pairs.empty:

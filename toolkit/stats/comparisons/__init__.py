@@ -1,1 +1,1 @@
-"""Comparisons: models, focus sentences, cost and quality, missing data, ceilings."""
+"""Comparisons: models, cost and quality, missing data, ceilings."""

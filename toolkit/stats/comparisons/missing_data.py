@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.stats.conditions.contrasts import CONTRASTS, explored
 from toolkit.stats.inference import run_table
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.proportions import intracluster_correlation, share
-from toolkit.stats.prompt_length.contrasts import CONTRASTS, length_contrasts
 from toolkit.stats.result import Estimate, Estimates, Result, rounded
 from toolkit.words import SCORE, agreeing, counted
 
@@ -77,7 +77,7 @@ def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> Result:
     bins = checked["length_bin"].to_numpy()
 
     def contrasts(fill: np.ndarray | float) -> Estimates:
-        return length_contrasts(checked.assign(score=np.where(missing, fill, checked["score"])), score)
+        return explored(checked.assign(score=np.where(missing, fill, checked["score"])), score)
 
     def bound(low: bool) -> Estimates:
         # Each contrast has its own filling, so that Holm's p values of that filling would mean nothing here. The third
@@ -88,7 +88,7 @@ def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> Result:
 
     cases: dict[str, Estimates] = dict.fromkeys(CASES, ())
     if missing.any() and len(set(bins)) > 1:  # else there is nothing to bound
-        complete = length_contrasts(checked, score)
+        complete = explored(checked, score)
         bounds = (complete, contrasts(worst), contrasts(best), bound(True), bound(False))
         cases = dict(zip(CASES, bounds, strict=True))
     count, ends = int(missing.sum()), (worst, best)

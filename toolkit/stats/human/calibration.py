@@ -14,12 +14,12 @@ from toolkit.errors import InputError
 from toolkit.stats.agreement.coefficients import clustered_pearson, weighted_kappa
 from toolkit.stats.agreement.icc import icc_estimates, rating_matrix
 from toolkit.stats.agreement.reliability import effective_judges
+from toolkit.stats.conditions.contrasts import CONTRASTS
 from toolkit.stats.inference import run_table
 from toolkit.stats.inference.clusters import complete_rows, over_clusters
 from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife, sums_by, total_and_jackknife
 from toolkit.stats.inference.means import clustered_slope, mean_estimate, mean_on_scale, student
 from toolkit.stats.inference.p_values import with_holm
-from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result, Row
 from toolkit.words import SCORE, counted
 

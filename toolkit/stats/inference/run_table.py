@@ -141,9 +141,9 @@ def at_length(model: object, length_bin: object) -> str:
     return f"{model}" if length_bin == WHOLE else f"{model} at {length_bin}"
 
 
-def averaged_note(checked: pd.DataFrame) -> list[str]:
-    """Return a note of what is averaged within a base; none where there is nothing to average."""
-    repeats = checked.duplicated(["base", "model", "length_bin"]).any()
+def averaged_note(checked: pd.DataFrame, *cell: str) -> list[str]:
+    """Return a note of what is averaged within a base besides its cells; none where there is nothing to average."""
+    repeats = checked.duplicated(["base", *cell]).any()
     averaged = ["repeats"] if repeats else []
     averaged += ["models"] if checked["model"].nunique() > 1 else []
     first = f"{' are averaged first, then '.join(averaged)}{' are averaged' if len(averaged) == 1 else ''}"

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from toolkit.stats.conditions.contrasts import CONTRASTS
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.means import FEWEST_FOR_SPREAD, clustered_mean, standard_deviation
 from toolkit.stats.inference.run_table import checked_runs, item_means, score_unit
 from toolkit.stats.power.sample_size import PowerAnswer, bases_needed, check_size, detectable_effect, whole
-from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.result import Estimate, Result, Row
 from toolkit.words import SCORE, agreeing, counted
 

@@ -1,9 +1,8 @@
-"""What lengths do: of the prompt to quality, equivalence and profile of the dimensions, of the reply to its score."""
+"""What conditions do to scores, prompt length above all: contrasts, quality, dimensions; and length of the reply."""
 
 import math
 from dataclasses import replace
 from functools import partial
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,16 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
+from toolkit import stats
 from toolkit.analyses.answers import Analyses
 from toolkit.report import captions, style
 from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption
 from toolkit.report.style import NothingToDraw
+from toolkit.stats.conditions.reply_length import TOKENS
 from toolkit.stats.inference.run_table import at_length, in_order
-from toolkit.stats.prompt_length.information import TOKENS
 from toolkit.stats.result import Estimate
-from toolkit.words import LENGTH_BINS, counted, scale_words
+from toolkit.words import LENGTH_BINS, counted, joined, scale_words
 
 _BINS = tuple(LENGTH_BINS)
 _ALL = "all models"
@@ -32,67 +32,91 @@ _HEAD_MM = 5.5
 _MODEL_MM = 2.6  # height that the mark of one model takes in a row of the profile
 _LEAST_MODEL_MM = 1.5
 _BETWEEN_MM = 2.2
-_LOOKS = {
-    "information": style.ModelStyle(style.PALETTE[0], "s", "-"),
-    "length": style.ModelStyle(style.PALETTE[3], "^", "-"),
-    "both": style.PLAIN,
-}
 _DIFFERENCE = "Difference of the mean composite score (points)"
-_TITLES = ("From S to M", "From S to L", "From S as long as M to L, by way of L as short as M")
 
 
-def length_effects(analyses: Analyses, context: About) -> FigureWithCaption:
-    """Draw the differences of the prompt lengths with their intervals, and beside them the means that they are of."""
-    comparison = analyses.length()
-    parts = [("difference", e) for e in comparison.contrasts] + [("mean", e) for e in comparison.per_bin]
-    data = style.data_of(parts, ("part", "name"), ("p_value", "role", "bases"))
+def conditions(analyses: Analyses, context: About) -> FigureWithCaption:
+    """Draw the differences between the levels of each factor with their intervals, and below them the means."""
+    compared = {name: analyses.conditions(name) for name in analyses.all_factors}
+    results = compared.values()
+    parts = [
+        (r.title, part, e)
+        for r in results
+        for part, estimates in (("difference", r.contrasts), ("mean", r.per_level))
+        for e in estimates
+    ]
+    data = style.data_of(parts, ("factor", "part", "name"), ("p_value", "role", "bases"))
     if not (data["part"] == "difference").any():
-        raise NothingToDraw("no two prompt lengths have scores of two bases")
-    figure, cut = _draw_effects(data, analyses.margin, context.scale)
+        raise NothingToDraw("no two levels have scores of two bases")
+    labels = {
+        e.name: " − ".join(map(str, pair))
+        for r in results
+        for pair, e in zip(r.pairs, r.contrasts, strict=True)
+    }
+    verdicts = {test.name: test.facets.get("verdict", "") for r in results for test in r.equivalence}
+    data["label"] = data["name"].map(labels)
+    data["verdict"] = [verdicts.get(name, "") for name in data["name"]]
+    figure, cut = _draw_conditions(data, analyses.margin, context.scale)
     is_named = "confirmatory" in set(data["role"])
     second = captions.composites_words(analyses)  # where scores of 0 make it another one
-    others = analyses.length(analyses.other_score).contrasts if second else ()
+    others = [analyses.conditions(name, analyses.other_score) for name in compared if second]
     words = {
+        "factors": joined([r.title for r in results]),
         "named": is_named,
         "exploratory": not is_named,
         "margin": analyses.margin,
-        "others": ", ".join(f"{e.name} {e.estimate:z,.2f}" for e in others if e.estimable),
+        "others": ", ".join(
+            f"{e.name} {e.estimate:z,.2f}" for r in others for e in r.contrasts if e.estimable
+        ),
     }
+    contrasts = [e for r in results for e in r.contrasts]
     return context.worded(
-        "length_effects", figure, data, words, [cut], [second, "others"],
-        estimates=[estimate for _, estimate in parts], also=[captions.unpaired_words(comparison.contrasts)],
+        "conditions", figure, data.drop(columns="label"), words, [cut],
+        [second, "others", *(captions.notes_words(compared[name].notes) for name in analyses.factors)],
+        estimates=[estimate for *_, estimate in parts], also=[captions.unpaired_words(contrasts, "at a level")],
     )  # fmt: skip
 
 
-def _draw_effects(data: pd.DataFrame, margin: float | None, scale: tuple[float, float]) -> tuple[Figure, str]:
-    effects, means = (data[data["part"] == part] for part in ("difference", "mean"))
-    figure, (above, below) = style.stacked((8 * len(effects), 38), 1, 16)
-    effects = effects.assign(
-        label=effects["name"].str.replace("-", "−"),
-        text=[f"{style.interval(row)} {row.role}" for row in style.rows_of(effects)],
-        hollow=effects["role"] != "confirmatory",
-    )
-    style.forest_panel(above, effects, _DIFFERENCE)
-    if margin:
-        above.axvspan(-margin, margin, **style.SHADE)
-        style.threshold(above, 0, f"counts as equal: ±{margin:g}")
-    x = means["name"].map(_BINS.index)
-    below.vlines(x, means["low"], means["high"], color=style.INK, linewidth=1.6)
-    below.plot(x, means["estimate"], "o-", color=style.INK, linewidth=0.8, markersize=5)
-    below.set_xticks(x, list(means["name"]))
-    below.set(xlim=(-0.5, len(_BINS) - 0.5), xlabel="Prompt length", ylabel="Composite score")
-    # The axis does not begin at 0: that an effect can be seen is what the panel is for.
-    values = means[["estimate", "low", "high"]].to_numpy()
-    cut = style.cut_axis(below, scale, values, max(0.25 * float(np.nanmax(values) - np.nanmin(values)), 0.05))
-    return style.settle(figure), cut
+def _draw_conditions(
+    data: pd.DataFrame, margin: float | None, scale: tuple[float, float]
+) -> tuple[Figure, str]:
+    groups = [rows for _, rows in data.groupby(["factor", "part"], sort=False)]
+    sizes = [8 * len(rows) if rows["part"].iloc[0] == "difference" else 38 for rows in groups]
+    figure, panels = style.stacked(sizes, 1, 8 * len(groups))
+    cuts = []
+    for rows, axes in zip(groups, panels, strict=True):
+        factor, part = rows[["factor", "part"]].iloc[0]
+        if part == "difference":
+            numbers = [style.interval(row) for row in style.rows_of(rows)]
+            texts = [
+                f"{text}{verdict and ', '}{verdict}"
+                for text, verdict in zip(numbers, rows["verdict"], strict=True)
+            ]
+            style.forest_panel(
+                axes, rows.assign(text=texts, hollow=rows["role"] != "confirmatory"), _DIFFERENCE
+            )
+            if margin:
+                axes.axvspan(-margin, margin, **style.SHADE)
+                style.threshold(axes, 0, f"counts as equal: ±{margin:g}")
+            continue
+        x = np.arange(len(rows))
+        axes.vlines(x, rows["low"], rows["high"], color=style.INK, linewidth=1.6)
+        axes.plot(x, rows["estimate"], "o-", color=style.INK, linewidth=0.8, markersize=5)
+        axes.set_xticks(x, list(rows["name"]))
+        axes.set(xlim=(-0.5, len(rows) - 0.5), xlabel=captions.capital(factor), ylabel="Composite score")
+        # The axis does not begin at 0: that an effect can be seen is what the panel is for.
+        values = rows[["estimate", "low", "high"]].to_numpy()
+        pad = max(0.25 * float(np.nanmax(values) - np.nanmin(values)), 0.05)
+        cuts.append(style.cut_axis(axes, scale, values, pad))
+    return style.settle(figure), joined([cut for cut in dict.fromkeys(cuts) if cut])
 
 
 def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the mean quality of each length bin with its interval; a thin line joins each base, for bins are paired."""
-    judged, means = captions.judged_runs(analyses.runs), analyses.length().per_bin
-    by_model = {model: comparison.per_bin for model, comparison in analyses.length_by_model().items()}
+    judged, means = captions.judged_runs(analyses.runs), analyses.length().per_level
     n = captions.counts(judged, context.repeats)
-    of_models = [(model, e) for model, bins in by_model.items() for e in bins]
+    profile = analyses.once(stats.dimension_profile, analyses.runs, dimensions=(analyses.score,)).means
+    of_models = [(e.facets["model"], replace(e, name=e.facets["length_bin"])) for e in profile]
     bases = _base_means(judged.rename(columns={analyses.score: "score"}))
     parts = [*bases, *(("model", model, e.name, e) for model, e in of_models)]
     parts += [("mean", "all", e.name, e) for e in means]
@@ -113,7 +137,6 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
         "lines": not crowded,
         "all_models": has_mean and several,
         "one_model": has_mean and not several,
-        "alone": not by_model,
         "coloured": several,
         "averaged": several and n["repeats"] > 1,
         "base": True,
@@ -197,53 +220,6 @@ def _errorbars(
         clip_on=False, label=label
     )  # a mark at 0 or 5 is drawn whole; intervals end with the scale
     return bars.lines[0]
-
-
-def equivalence(analyses: Analyses, context: About) -> FigureWithCaption:
-    """Draw the two one-sided tests of each pair of prompt lengths, of all models and of each."""
-    margin = analyses.margin
-    if margin is None:
-        raise NothingToDraw("the study file sets no analysis.equivalence_margin")
-    by_model = analyses.length_by_model()
-    alone = by_model.keys() if len(by_model) == 1 else ()
-    groups = {_ALL: analyses.length(), **by_model} if not alone else dict.fromkeys(alone, analyses.length())
-    tests = [(model, test) for model, result in groups.items() for test in result.equivalence]
-    verdicts = [e.facets.get("verdict", "not tested") for _, e in tests if e.estimable]
-    nothing = "no two prompt lengths have scores of two bases"
-    more = ("p_value", "margin", "verdict", "bases")
-    data = style.data_of(tests, ("of", "name"), more, nothing=nothing)
-    data = data.assign(margin=margin, verdict=verdicts)
-    data = data.rename(columns={"name": "contrast", "estimate": "difference"})
-    estimates = [replace(test, name=f"{test.name} of {model}") for model, test in tests]
-    pairs = captions.ranges_words(test for test in estimates if test.estimable)
-    corrections = sorted({test.correction for test in estimates} - {"none"})
-    words = {"margin": margin, "corrected": "; ".join(corrections), "apart": data["of"].nunique() > 1}
-    return context.worded(
-        "equivalence", _draw_equivalence(data, margin, context), data, words, notes=["apart"],
-        estimates=estimates, also=[f"each pair of lengths: {pairs}", captions.unpaired_words(estimates)],
-    )  # fmt: skip
-
-
-def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> Figure:
-    groups = list(dict.fromkeys(data["of"]))
-    styles = context.styles(name for name in groups if name in context.models)
-    height = style.row_height(len(data), 12 + _HEAD_MM * len(groups), _ROW_MM, _LEAST_ROW_MM)
-    head = 8 if height == _ROW_MM else _HEAD_MM
-    figure, panels = style.panels_of(data, "of", height, head, 12, sharex=True)
-    reach = 1.12 * max(1.3 * margin, float(data[["difference", "low", "high"]].abs().max().max()))
-    heads = style.shortened(groups, 60)
-    for name, tests, axes in panels:
-        axes.axvspan(-margin, margin, **style.SHADE)
-        for edge in (-margin, margin):
-            axes.axvline(edge, color=style.GREY, linewidth=0.8, linestyle="--", zorder=1)
-        rows = tests.rename(columns={"difference": "estimate"})
-        rows["label"] = rows["contrast"].str.replace("-", "−")
-        rows["text"] = [f"{row.verdict}: {style.interval(row)}" for row in style.rows_of(rows)]
-        style.forest_panel(axes, rows, looks=[styles.get(name, style.PLAIN)] * len(rows))
-        axes.set_title(heads[name], loc="left", fontweight="bold")
-        axes.set_xlim(-reach, reach)
-    axes.set_xlabel(f"Difference (points; grey: the margin, ±{margin:g})")
-    return style.settle(figure)
 
 
 def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
@@ -370,28 +346,3 @@ def _draw_slope(data: pd.DataFrame, slope: Estimate, context: About, *, dense: b
     handles.append(style.handle(label, color=style.INK, linewidth=1.6))
     style.legend(figure, handles, columns=1 if across == 1 else 2)
     return style.settle(figure)
-
-
-def length_information(analyses: Analyses, context: About) -> FigureWithCaption:
-    """Draw what each step from a shorter prompt to a longer one does, in all and in its two parts."""
-    if analyses.runs_with_arms.empty:
-        raise NothingToDraw("no prompt of a length arm was asked")
-    result = analyses.length_and_information()
-    # The sum of a step stands after its parts.
-    steps = zip(_TITLES, zip_longest(result.information, result.length, result.total), strict=False)
-    parts = [(step, *pair) for step, group in steps for pair in zip(_LOOKS, group, strict=True) if pair[1]]
-    estimates = [e for *_, e in parts]
-    nothing = "no two bases have the scores of a step"
-    data = style.data_of(parts, ("step", "part", "name"), ("p_value", "bases"), nothing=nothing)
-    figure, panels = style.panels_of(data.assign(label=data["part"]), "step", 6.0, 8, 16, sharex=True)
-    for step, rows, axes in panels:
-        style.forest_panel(axes, rows, looks=[_LOOKS[part] for part in rows["part"]])
-        axes.set_title(step)
-    axes.set_xlabel(_DIFFERENCE)
-    return context.worded(
-        "length_information", style.settle(figure), data, {},
-        [captions.differences_words(estimates)],
-        [result.sentence(), captions.notes_words(result.notes)],
-        estimates=estimates, missing=captions.unpaired_words(estimates, "of a prompt of a step"),
-        counts=captions.estimates_n_words(e for e in estimates if e.estimable),
-    )  # fmt: skip

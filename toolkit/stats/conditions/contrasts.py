@@ -1,9 +1,10 @@
-"""What the length of a prompt does to a score, paired by base (research question 1), and the dimensions' profile."""
+"""What the levels of a factor do to a score within the same items: of prompt length (RQ1) or of anything else."""
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,20 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
+from toolkit.stats import WORDS
 from toolkit.stats.inference import run_table
 from toolkit.stats.inference.clusters import complete_rows, mean_of_units, over_clusters
 from toolkit.stats.inference.means import bias_corrected, mean_interval, mean_on_scale, paired_effect_size
 from toolkit.stats.inference.p_values import EQUAL_METHOD, LEVEL, equal_differences, exploratory, with_holm
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
-from toolkit.words import DIMENSIONS, LENGTH_BINS, SCORE, counted, joined
+from toolkit.words import DIMENSIONS, LENGTH_BINS, SCORE, choices, counted, joined
 
 _ANOVA = "repeated-measures ANOVA"
 ANOVA_METHOD = "repeated-measures ANOVA, Greenhouse-Geisser"
 CONTRASTS = (("M", "S"), ("L", "M"), ("L", "S"))
 """Pairs of length bins: the second is taken from the first."""
+_COUNTED = {"run": "runs", "judge": "judgements"}
+"""What is counted where levels are paired within these columns."""
 PAIRED_METHOD = "Student t over bases, paired"
 TOST_METHOD = "two one-sided paired t tests over bases (TOST)"
 EFFECTS = {
@@ -34,7 +38,7 @@ EFFECTS = {
 def repeated_measures(scores: ArrayLike, missing: int = 0) -> Estimate:
     r"""Return the F test of whether the means of paired columns differ, with the correction of Greenhouse and Geisser.
 
-    Both degrees of freedom are multiplied by their epsilon, because differences of bins need not vary alike. Bases
+    Both degrees of freedom are multiplied by their epsilon, because differences of levels need not vary alike. Bases
     that lack a score are left out and counted.
 
     References
@@ -49,15 +53,15 @@ def repeated_measures(scores: ArrayLike, missing: int = 0) -> Estimate:
     """
     x = np.asarray(scores, dtype=float)
     if x.ndim != 2 or x.shape[1] < 2:
-        raise InputError("ANOVA: give a table of bases x length bins with two bins or more")
+        raise InputError("ANOVA: give a table of bases x levels with two levels or more")
     if np.isinf(x).any():
         raise InputError("ANOVA: a score is infinite; correct it or leave it empty")
     complete = x[~np.isnan(x).any(axis=1)]
-    counts = {"bases": len(complete), "bins": x.shape[1]}
+    counts = {"bases": len(complete), "levels": x.shape[1]}
     method = (
         ANOVA_METHOD if x.shape[1] > 2 else _ANOVA
-    )  # of two bins there is one difference, and nothing to correct
-    empty = Estimate("F(bins)", method=method, n=counts, missing=missing + len(x) - len(complete))
+    )  # of two levels there is one difference, and nothing to correct
+    empty = Estimate("F(levels)", method=method, n=counts, missing=missing + len(x) - len(complete))
     if len(complete) < 3:
         return empty.too_few(len(complete), "bases", "three")
     within = complete - complete.mean(axis=1, keepdims=True)
@@ -77,43 +81,89 @@ def repeated_measures(scores: ArrayLike, missing: int = 0) -> Estimate:
 
 
 @over_clusters
-def compare_lengths(
-    runs: pd.DataFrame,
+def compare_conditions(
+    table: pd.DataFrame,
     score: str = SCORE,
     *,
-    omnibus: bool = False,
-    margin: float | None = None,
+    factor: str = "length_bin",
+    levels: Sequence[Any] | None = None,
+    contrasts: Sequence[Sequence[Any]] | None = None,
     primary: str | None = None,
+    margin: float | None = None,
+    omnibus: bool = False,
+    within: Sequence[str] = ("model",),
 ) -> Result:
-    """Compare the scores of S, M and L prompts within bases.
+    """Compare the scores of the levels of a factor within bases: prompt lengths, or any other column.
 
-    Repeats are averaged first, then models, so that each base counts once; a difference is taken within a base and
-    model before models are averaged, so that a model that failed in one bin does not pass for an effect of length.
-    Bases that lack one of the two bins are left out of that contrast and counted. A run without a score is missing,
-    never zero.
+    Repeats are averaged first, then what levels are paired within, then bases, so that each base counts once. A
+    difference is taken between rows that are alike in all of ``within``, so that a model, run or judge that failed at
+    one level does not pass for an effect; what lacks a level is left out of its contrasts and counted. A row without a
+    score is missing, never zero.
 
-    Whether length works differently by model is the difference of two differences: that of a model less the mean of
-    the others' (of two models, less the other's), within the bases in which all models have both bins. For two models
-    and complete scores its t squared is the F of the interaction of length and model.
+    Whether the factor works differently by model is the difference of two differences: that of a model less the mean
+    of the others' (of two models, less the other's), within the bases in which all models have both levels. For two
+    models and complete scores its t squared is the F of the interaction of factor and model.
 
-    ``runs`` has one row per run with base, length_bin (S, M or L), the score and, where there are several, model.
-    ``omnibus`` tests first if any bin differs. ``margin`` is that of equivalence in score points, as the study file
-    fixed it beforehand. ``primary`` is the one confirmatory contrast, ``M-S``, ``L-M`` or ``L-S``, whose p value is
-    unadjusted; without it, or where it is an empty text, all are exploratory and adjusted among themselves.
+    Parameters
+    ----------
+    table
+        One row an answer or judgement: base, the factor, the score, and perhaps model, cluster and others to pair by.
+    score
+        The column that is compared.
+    factor
+        Column of the levels.
+    levels
+        Levels in their order: S, M and L of ``length_bin``, those of the table by name otherwise. Others are left out.
+    contrasts
+        Pairs of levels, the second taken from the first: by default each level and the one before it, and the last and
+        the first. Levels that follow a pair must have a score too, so that contrasts add up.
+    primary
+        Name of the one confirmatory contrast, such as ``M-S``, whose P value is unadjusted; without it, or where it is
+        an empty text, all are exploratory and adjusted among themselves.
+    margin
+        That of equivalence in score points, fixed beforehand.
+    omnibus
+        Whether it is tested first that any level differs.
+    within
+        Columns within which levels are paired and averaged inside a base, the last one first; model is one of them.
+
+    Returns
+    -------
+    Result
+        Parts ``per_level``, ``contrasts``, ``of_models`` (each model's own), ``by_model``, ``effect_sizes`` (d_z),
+        ``corrected_effect_sizes`` (g_z), ``anova`` and ``equivalence``.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, a score is no number, or a contrast names no level.
 
     Examples
     --------
-    >>> scores = {"S": [3.0, 2.5, 3.5], "M": [3.4, 3.1, 3.7], "L": [3.9, 3.0, 4.2]}
-    >>> rows = [(f"b{i}", b, value) for b, values in scores.items() for i, value in enumerate(values)]
-    >>> comparison = compare_lengths(pd.DataFrame(rows, columns=["base", "length_bin", "composite_strict"]))
-    >>> [(one.name, round(one.estimate, 2)) for one in comparison.contrasts]
-    [('M-S', 0.4), ('L-M', 0.3), ('L-S', 0.7)]
+    >>> scores = {"zero": [3.0, 2.5, 3.5], "one": [3.4, 3.1, 3.7], "five": [3.9, 3.0, 4.2]}
+    >>> rows = [(f"b{i}", shots, value) for shots, values in scores.items() for i, value in enumerate(values)]
+    >>> table = pd.DataFrame(rows, columns=["base", "shots", "composite_strict"])
+    >>> comparison = compare_conditions(table, factor="shots", levels=list(scores))
+    >>> [(contrast.name, round(contrast.estimate, 2)) for contrast in comparison.contrasts]
+    [('one - zero', 0.4), ('five - one', 0.3), ('five - zero', 0.7)]
     """
-    runs = run_table.checked_runs(runs, score)
-    cells, differences, contrasts = _paired(runs, score)
-    unit, scale = run_table.score_unit(score, runs), largest(cells)
-    gains = list(zip(contrasts, differences, strict=True))
-    notes = [*_notes(runs, cells, score)]
+    is_length = factor == "length_bin"
+    if not is_length and "length_bin" not in table:
+        table = table.assign(length_bin=run_table.WHOLE)
+    labels = [name for name in (*within, factor) if name not in ("model", "length_bin")]
+    rows = run_table.checked_runs(table, score, labels=labels)
+    levels = levels or list(LENGTH_BINS if is_length else run_table.in_order(rows[factor]))
+    pairs = contrasts or successive(levels)
+    if unknown := [level for pair in pairs for level in pair if level not in levels]:
+        raise InputError(
+            f"contrasts of {factor}: no level {unknown[0]!r}; {choices(unknown[0], map(str, levels))}"
+        )
+    cells, gains = paired(rows, score, factor, levels, pairs, within)
+    by_name = {contrast.name: pair for (contrast, _), pair in zip(gains, pairs, strict=True)}
+    if primary and primary not in by_name:
+        raise InputError(f"contrasts of {factor}: none is {primary!r}; {choices(primary, by_name)}")
+    unit, scale = run_table.score_unit(score, table), largest(cells)
+    notes = [*_notes(rows, cells, score, factor, within)]
     if primary:
         notes.append(
             f"the one confirmatory contrast, which the study file names, is {primary}; all others are exploratory"
@@ -124,41 +174,73 @@ def compare_lengths(
     if margin is not None and not isinstance(unit, run_table.Points):
         notes.append(f"equivalence is not tested: the margin is in score points, and {score} is not")
     sizes, corrected_sizes = (tuple(effect_size(kind, *gain) for gain in gains) for kind in EFFECTS)
+    of_models, by_model = _models(cells, by_name, unit, scale, within)
     return Result(
-        "length",
-        per_bin=[bin_mean(name, runs, unit) for name in LENGTH_BINS],
-        contrasts=_tested(contrasts, primary),
-        by_model=_by_model(cells, unit, scale),
+        "conditions",
+        factor=factor,
+        title=title_of(factor),
+        pairs=[tuple(pair[:2]) for pair in pairs],
+        per_level=[_level_mean(level, rows[rows[factor] == level], unit, within[-1]) for level in levels],
+        contrasts=_tested([contrast for contrast, _ in gains], primary),
+        of_models=of_models,
+        by_model=by_model,
         effect_sizes=sizes,
         corrected_effect_sizes=corrected_sizes,
-        anova=_omnibus(cells, runs["unit"].nunique()) if omnibus else None,
+        anova=_omnibus(cells, rows["unit"].nunique(), within) if omnibus else None,
         equivalence=equivalences(gains, margin, unit, scale),
         notes=notes,
     )
 
 
-@over_clusters
-def compare_lengths_by_model(
-    runs: pd.DataFrame, score: str = SCORE, *, margin: float | None = None, primary: str | None = None
-) -> dict[str, Result]:
-    """Return `compare_lengths` of each model by itself: exploratory, with Holm's correction within the model."""
-    return {
-        str(model): compare_lengths(rows, score, margin=margin, primary=primary and "")
-        for model, rows in runs.groupby(run_table.checked_runs(runs, score)["model"].to_numpy(), sort=True)
-    }
+def explored(rows: pd.DataFrame, score: str) -> Estimates:
+    """Return the exploratory contrasts of prompt length alone, of checked rows."""
+    return _tested([contrast for contrast, _ in paired(rows, score)[1]], None)
 
 
-def _paired(runs: pd.DataFrame, score: str) -> tuple[pd.DataFrame, list[pd.Series], list[Estimate]]:
-    """Return the cells of checked runs, the differences of each contrast by base, and the contrasts."""
-    cells = length_cells(runs, LENGTH_BINS)
-    bases, unit = runs["unit"].nunique(), run_table.score_unit(score, runs)
-    complete = [cells[list(pair)].dropna() for pair in CONTRASTS]
-    differences = [pair.iloc[:, 0] - pair.iloc[:, 1] for pair in map(mean_of_units, complete)]
-    contrasts = [
-        mean_over_bases(f"{b}-{a}", values, bases, largest(cells), unit=unit)
-        for (b, a), values in zip(CONTRASTS, differences, strict=True)
-    ]
-    return cells, differences, on_models(contrasts, complete, runs["model"])
+def title_of(factor: str) -> str:
+    """Return what texts call a factor: its own name where they have no other."""
+    return str(WORDS["conditions"]["factors"].get(factor, {}).get("title", factor))
+
+
+def successive(levels: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return each level and the one before it, and the last and the first, as pairs."""
+    pairs = [(later, earlier) for earlier, later in pairwise(levels)]
+    return list(dict.fromkeys([*pairs, (levels[-1], levels[0])])) if len(levels) > 1 else []
+
+
+def paired(
+    rows: pd.DataFrame,
+    score: str,
+    factor: str = "length_bin",
+    levels: Iterable[Any] = tuple(LENGTH_BINS),
+    pairs: Sequence[Sequence[Any]] = CONTRASTS,
+    within: Sequence[str] = ("model",),
+) -> tuple[pd.DataFrame, list[tuple[Estimate, pd.Series]]]:
+    """Return the cells of checked rows, and each contrast, not yet tested, with its differences by unit."""
+    cells = rows.groupby(["unit", "base", *within, factor])["score"].mean().unstack()
+    cells = cells.reindex(columns=list(levels)).astype("float64")
+    bases, unit, scale = rows["unit"].nunique(), run_table.score_unit(score, rows), largest(cells)
+    results, differences, parts = [], [], [cells[list(pair)].dropna() for pair in pairs]
+    for (more, less, *_), complete in zip(pairs, parts, strict=True):
+        counts, values = _over_bases(complete, within)
+        values = mean_of_units(values)
+        differences.append(values[more] - values[less])
+        name = f"{more}-{less}" if factor == "length_bin" else f"{more} - {less}"
+        mean = mean_over_bases(name, differences[-1], bases, scale, unit=unit)
+        if counts:  # what is paired is counted, and not bases alone
+            mean = replace(mean, n={**mean.n, **counts}, missing=len(cells) - len(complete))
+        results.append(mean)
+    return cells, list(zip(on_models(results, parts, rows["model"]), differences, strict=True))
+
+
+def _over_bases(cells: pd.DataFrame, within: Sequence[str]) -> tuple[dict[str, int], pd.DataFrame]:
+    """Return how many runs and judgements cells are of, and the means of bases: the innermost column goes first."""
+    counts: dict[str, int] = {}
+    for depth in range(len(within), 0, -1):
+        if noun := _COUNTED.get(within[depth - 1]):
+            counts = {noun: len(cells), **counts}
+        cells = cells.groupby(level=list(range(depth + 1))).mean()
+    return counts, cells
 
 
 def on_models(
@@ -184,20 +266,9 @@ def on_models(
     return results
 
 
-def length_cells(runs: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
-    """Return the mean score of each base and model (rows) in each length bin, or other text of a base (columns)."""
-    cells = runs.groupby(["unit", "base", "model", "length_bin"])["score"].mean().unstack()
-    return cells.reindex(columns=list(names)).astype("float64")
-
-
 def largest(cells: pd.DataFrame) -> float:
     """Return the size of the largest score, of which rounding is a share."""
     return float(np.nanmax(np.abs(cells.to_numpy()), initial=0.0))
-
-
-def length_contrasts(runs: pd.DataFrame, score: str) -> Estimates:
-    """Return the exploratory contrasts of `compare_lengths` alone, of checked runs."""
-    return _tested(_paired(runs, score)[2], None)
 
 
 def mean_over_bases(
@@ -236,54 +307,75 @@ def _tested(contrasts: list[Estimate], primary: str | None) -> Estimates:
     return tuple(others.get(contrast.name) or exploratory(contrast, "confirmatory") for contrast in contrasts)
 
 
-def _by_model(cells: pd.DataFrame, unit: str, scale: float) -> Estimates:
-    """Return each contrast of each model less the mean of the others; of two models, of the first less the second."""
+def _models(
+    cells: pd.DataFrame, pairs: Mapping[str, Sequence[Any]], unit: str, scale: float, within: Sequence[str]
+) -> tuple[Estimates, Estimates]:
+    """Return each contrast of each model, and less the mean of the others; of two models, of the first less the second.
+
+    One model has neither. Only what models differ by is tested.
+    """
     models = sorted(cells.index.get_level_values("model").unique(), key=str)
-    bases, results = cells.index.get_level_values("unit").nunique(), []
-    for longer, shorter in CONTRASTS if len(models) > 1 else ():
-        values = mean_of_units((cells[longer] - cells[shorter]).unstack("model").dropna())
-        for model in models if len(models) > 2 else models[:1]:
-            others = "the other models" if len(models) > 2 else str(models[1])
-            contrast, statistic = f"{longer}-{shorter}", f"less that of {others}"
-            difference = values[model] - values.drop(columns=model).mean(axis=1)
-            facets = {"contrast": contrast, "model": str(model)}
-            labels = {"statistic": statistic, "facets": facets, "unit": unit}
-            name, needed = f"{contrast} of {model} {statistic}", "the scores of all models"
-            results.append(mean_over_bases(name, difference, bases, scale, needed, **labels))
-    return tuple(results)
+    bases = cells.index.get_level_values("unit").nunique()
+    own: list[Estimate] = []
+    compared: list[Estimate] = []
+    for contrast, (more, less, *others) in pairs.items() if len(models) > 1 else ():
+        complete = cells[[more, less, *others]].dropna()
+        of_model = complete.index.get_level_values("model")
+        means = {model: _over_bases(complete[of_model == model], within)[1] for model in models}
+        gains = {model: values[more] - values[less] for model, values in means.items()}
+        values = mean_of_units(pd.DataFrame(gains).dropna())
+        for model in models:
+            labels: dict[str, Any] = {"facets": {"contrast": contrast, "model": str(model)}, "unit": unit}
+            name, units = f"{contrast} of {model}", mean_of_units(means[model])
+            mean = mean_over_bases(
+                name, units[more] - units[less], bases, scale, statistic=contrast, **labels
+            )
+            own.append(replace(mean, p_value=None))
+            if len(models) > 2 or model == models[0]:
+                statistic = f"less that of {'the other models' if len(models) > 2 else models[1]}"
+                difference = values[model] - values.drop(columns=model).mean(axis=1)
+                labels |= {"statistic": statistic, "needed": "the scores of all models"}
+                compared.append(mean_over_bases(f"{name} {statistic}", difference, bases, scale, **labels))
+    return tuple(own), tuple(compared)
 
 
-def _omnibus(cells: pd.DataFrame, bases: int) -> Estimate:
+def _omnibus(cells: pd.DataFrame, bases: int, within: Sequence[str]) -> Estimate:
     used = cells.dropna(axis="columns", how="all")
-    table = mean_of_units(used.dropna())
+    table = mean_of_units(_over_bases(used.dropna(), within)[1])
     if used.shape[1] < 2:
-        counts = {"bases": len(table), "bins": used.shape[1]}
-        empty = Estimate("F(bins)", method=ANOVA_METHOD, n=counts)
-        return empty.too_few(used.shape[1], "length bins with a score")
+        counts = {"bases": len(table), "levels": used.shape[1]}
+        empty = Estimate("F(levels)", method=ANOVA_METHOD, n=counts)
+        return empty.too_few(used.shape[1], "levels with a score")
     return repeated_measures(table, bases - len(table))
 
 
-def bin_mean(name: str, runs: pd.DataFrame, unit: str) -> Estimate:
-    """Return the mean of a length bin, or of another group in ``length_bin``, over bases."""
-    mean = runs_mean(name, runs[runs["length_bin"] == name], unit)
+def _level_mean(level: object, rows: pd.DataFrame, unit: str, innermost: str) -> Estimate:
+    """Return the mean of a level over bases."""
+    mean = runs_mean(str(level), rows, unit, _COUNTED.get(innermost, "answers"))
     bases = mean.n["bases"]
     return mean if bases > 1 else mean.too_few(bases, "bases with a score")
 
 
-def runs_mean(name: str, runs: pd.DataFrame, unit: str) -> Estimate:
+def runs_mean(name: str, runs: pd.DataFrame, unit: str, rows: str = "answers") -> Estimate:
     """Return the mean of checked runs over bases; repeats, then models are averaged first."""
     labels = {"method": "Student t over bases", "unit": unit}
-    empty, scored = complete_rows(name, runs, ["score"], ("bases", "answers"), **labels)
+    empty, scored = complete_rows(name, runs, ["score"], ("bases", rows), **labels)
     bases = mean_of_units(scored.groupby(["unit", "base", "model"])["score"].mean())
     if bases.empty:
         return empty.not_estimable("no answer has a score")
     return mean_on_scale(empty, bases.to_numpy(), range(len(bases)))
 
 
-def _notes(runs: pd.DataFrame, cells: pd.DataFrame, score: str) -> list[str]:
-    notes = [*run_table.averaged_note(runs), *run_table.left_out_note(runs, score)]
-    unit = "bases" if runs["model"].nunique() == 1 else "pairs of base and model"
-    lack = "lack a length bin and are left out of its contrasts"
+def _notes(
+    rows: pd.DataFrame, cells: pd.DataFrame, score: str, factor: str, within: Sequence[str]
+) -> list[str]:
+    notes = [*run_table.averaged_note(rows, factor, *within), *run_table.left_out_note(rows, score)]
+    unit = "bases"
+    if any(map(_COUNTED.get, within)):
+        unit = f"pairs of {joined([*within])}"
+    elif rows["model"].nunique() > 1:
+        unit = "pairs of base and model"
+    lack = f"lack a level of {title_of(factor)} and are left out of its contrasts"
     return notes + run_table.share_note(int(cells.isna().any(axis=1).sum()), len(cells), unit, lack)
 
 

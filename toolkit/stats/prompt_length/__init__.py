@@ -1,1 +1,0 @@
-"""Prompt length: contrasts within bases, equivalence, omnibus test, reply length."""
