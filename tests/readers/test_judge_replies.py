@@ -27,10 +27,6 @@ CASES = cases(__file__)
 DEFAULT, SEED_V1 = load_rubric("default"), load_rubric("seed-v1")
 SCORES = dict(zip(DIMENSIONS, [4.2, 4.5, 4.1, 4.3, 4.0, 4.4, 4.6], strict=True))
 GOOD = json.dumps(SCORES)
-THOUGHTS = (
-    ("<think>", "</think>"), ("<THINKING>", "</thinking>"), ("<thought>", "</thought>"), ("[THINK]", "[/THINK]"),
-    ("<|channel|>analysis<|message|>", "<|channel|>final <|constrain|>json<|message|>"),
-)  # fmt: skip
 
 
 def read(text, finish_reason="stop"):
@@ -48,82 +44,17 @@ def with_raw(value):
     return GOOD.replace("4.6", value)
 
 
-# fmt: off
-READABLE = [
-    GOOD, json.dumps(SCORES, indent="\t"), json.dumps(SCORES, separators=(",", ":")),
-    json.dumps(dict(reversed(SCORES.items()))), f"\n\n  {GOOD} \r\n\t", f"\u00a0{GOOD}\u3000", GOOD + "\u2028",
-    f"```json\n{GOOD}\n```", f"```JSON\r\n{GOOD}\r\n```\r\n", f"``` json {GOOD} ```", f"```\n{GOOD}\n```",
-    with_raw("46e-1"), with_raw("0.46E+1"), with_raw("4.600000000000000000000"),
-    GOOD.replace("clarity", "cl\\u0061rity"), "\ufeff" + GOOD, "\u200b" + GOOD + "\u200b",
-    f"<think>The port is {{}} right.</think>\n{GOOD}", f"<think>4?</think>\n```json\n{GOOD}\n```",
-    *(f"{a}It says \"{b}\" {GOOD}\nno.{b}\n{GOOD}" for a, b in THOUGHTS[:-1]), f"{GOOD}\n</think>\n{GOOD}",
-    "".join([*THOUGHTS[-1], GOOD]),
-    f'<think>a 19" disk, "x.</think>\n{GOOD}', f"<think>```json\n{GOOD}\n</think>\n```json\n{GOOD}\n```",
-    json.dumps({"reasons": "Names the port.", **SCORES}), json.dumps({**SCORES, "reason": "Names the port."}),
-    json.dumps({"reasons": 'Not {"clarity": 1} but {', **SCORES}),
-    json.dumps({"reasons": "<think>1</think> \u2028 ```json\n{}\n```", **SCORES}),
-    json.dumps({"reasons": "回答は良い。 clarity: 1/5", **SCORES}, ensure_ascii=False),
-]
-UNREADABLE = {
-    "empty": ["", " \n\t ", "```json\n```", "<think>The port is right.</think>\n", f"<Thought>{GOOD}</THOUGHT>",
-              f"<think>The port is right. {GOOD}", f"<reasoning>{GOOD}"],
-    "prose": [
-        "I would give it four.", f"Here are the scores:\n{GOOD}", f"```json\n{GOOD}\n```\nI hope this helps.",
-        f"```json\n{GOOD}", "4 out of 5", "回答は良いです。", "I'm sorry, but I cannot evaluate this response.",
-        "\n".join(f"- **{name}**: 4/5" for name in DIMENSIONS), "<scores><clarity>4</clarity></scores>",
-        f"scores = {GOOD}", f"<|im_start|>assistant\n{GOOD}", f"`{GOOD}`",
-        f"Not {GOOD} but\n{GOOD}", f"[THINK]{GOOD}[/THINK]The port.", f"> {GOOD}",
-        f"~~~json\n{GOOD}\n~~~", f"```python\n{GOOD}\n```", f"```json\n```json\n{GOOD}\n```\n```", "\x00" + GOOD,
-    ],
-    "trailing text": [
-        f"<think>It says </think> {GOOD}\nno.</think>\n{GOOD}", f"{GOOD}</think>{GOOD}", f"{GOOD}\nIt is clear.",
-        GOOD + "}", GOOD + ",", GOOD + "]", f"{GOOD}<|im_end|>", GOOD + "\x00",
-        f"```json\n{GOOD}\n```\nor\n```json\n{GOOD}\n```", f"{GOOD}\n\nRevised:\n{GOOD.replace('4.6', '1')}",
-    ],
-    "two objects": [GOOD + GOOD, f"{GOOD}\n{GOOD.replace('4.6', '1')}"],
-    "not an object": [f"[{GOOD}]", "4.5", '"4.5"', "null", "true", '""', "[]", json.dumps(GOOD)],
-    "truncated": [
-        GOOD[: GOOD.index("4.4") + 3], GOOD[: GOOD.index("relevance") + 3], GOOD[: GOOD.index(' "relevance')],
-        GOOD[:-1], '{"reasons": "Names the po', f"[{GOOD}", "{", "[",
-    ],
-    "malformed": [
-        *map(with_raw, ("4.6,", "4,5", "4/5", "04", "+4", "4.", ".5", "0x4", "~4", "92%", "4-5", "", "None", "True")),
-        *map(with_raw, ("nan", "undefined", "★★★★☆", "\uff14", "\u0664", "4\u00bd", "4.6 /* clear */")),
-        *(GOOD.replace('"', sign) for sign in ("'", "", "\u201d", "&quot;")), GOOD.replace("{", "{ // scores\n"),
-        GOOD[:-1] + ",}", GOOD.replace(", ", "; "), "{" + GOOD, GOOD.replace(": ", ":\u00a0"),
-        GOOD[: GOOD.index(', "relevance')] + ", ...}", '{"reasons": "one\ntwo",' + GOOD[1:],
-        '{"reasons": "says "ok"",' + GOOD[1:], '{"reasons": "C:\\dir",' + GOOD[1:], '{"reasons": "a \\u00',
-    ],
-    "not a number": [
-        *(with_raw(raw) for raw in ('"5/5"', '"4"', '""', '"N/A"', '"NaN"', '"Infinity"', "null", "true", "false")),
-        json.dumps({name: str(score) for name, score in SCORES.items()}), json.dumps(dict.fromkeys(DIMENSIONS)),
-    ],
-    "nan": [with_raw("NaN"), GOOD.replace("4.2", "NaN").replace("4.6", "9")],
-    "out of scale": [
-        *map(with_raw, ("9.0", "5.0001", "-1", "-1e-9", "85", "Infinity", "-Infinity", "1e999", "4" * 5000)),
-        json.dumps(dict.fromkeys(DIMENSIONS, 92)),
-    ],
-    "missing dimension": ["{}", json.dumps(dict.fromkeys(DIMENSIONS[1:], 4))],
-    "extra key": [
-        *(GOOD.replace("clarity", name) for name in ("Clarity", "clarity ", "cl\u0430rity")),
-        GOOD.replace("risk_awareness", "riskAwareness"), json.dumps({**SCORES, "overall": 4}),
-        json.dumps({**SCORES, "": 4}), json.dumps({"reasons": 4, **SCORES}), json.dumps({"reasons": None, **SCORES}),
-        '{"error": "I cannot evaluate this."}',
-    ],
-    "nested": [
-        json.dumps({"scores": SCORES}), json.dumps({**SCORES, DIMENSIONS[0]: {"score": 4}}), with_raw("[4]"),
-        with_raw("{}"), json.dumps({"reasons": ["a"], **SCORES}), '{"type": "object", "properties": {}}',
-    ],
-    "duplicate key": [
-        GOOD[:-1] + ', "clarity": 1}', GOOD[:-1] + ', "cl\\u0061rity": 4.6}',
-        '{"reasons": "a", "reasons": "b",' + GOOD[1:], json.dumps({**SCORES, "x": {}})[:-3] + '{"a": 1, "a": 2}}',
-    ],
-    "too deep": ["[" * 200_000, '{"a":' * 200_000],
-}
-# fmt: on
+def whole(texts):
+    """Return texts of the cases, in which the word GOOD stands for a good answer."""
+    return [text.replace("GOOD", GOOD) for text in texts]
 
 
-@pytest.mark.parametrize("text", READABLE)
+UNREADABLE = {word: whole(texts) for word, texts in CASES["unreadable"].items()}
+UNREADABLE["out of scale"].append(with_raw("4" * 5000))
+UNREADABLE["too deep"] = ["[" * 200_000, '{"a":' * 200_000]
+
+
+@pytest.mark.parametrize("text", whole(CASES["readable"]))
 def test_exactly_one_object_is_read(text):
     scores = read(text).scores
     assert scores == SCORES
@@ -197,16 +128,9 @@ def test_what_follows_the_schema_of_the_default_rubric_is_read(integers):
     assert of_seed["clarity"] == {"type": "number", "enum": [step / 2 for step in range(11)]}
 
 
-@pytest.mark.parametrize(("text", "finish", "word"), [
-    *((text, end, "truncated") for end in ("error", "tool") for text in (GOOD[:-8], "The reply", "")),
-    (GOOD[:-8], "length", "truncated"), ("The reply is", "length", "truncated"), ("", "length", "truncated"),
-    (f"```json\n{GOOD[:-8]}", "length", "truncated"), ("<think>First, the port", "length", "truncated"),
-    (f"{GOOD}\n\nThe reply", "length", "trailing text"), (GOOD, "refusal", "refusal"),
-    ("", "refusal", "refusal"), (GOOD, "filter", "filtered"), ("", "filter", "filtered"),
-    *((*said, end, word) for end in ("other", "unknown") for *said, word in (("", "empty"), ("I cannot.", "prose"))),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "finish", "word"), CASES["ended"])
 def test_how_the_reply_ended_decides_the_reason(text, finish, word):
-    assert why(text, finish).split(":")[0] == word
+    assert why(*whole([text]), finish).split(":")[0] == word
     assert all(
         read(GOOD, end).scores == SCORES for end in ("stop", "length", "error", "unknown", "other")
     )  # complete is complete

@@ -1,7 +1,7 @@
 """What people say of replies: rounds in a fixed order, files checked line by line, nothing overwritten or lost."""
 
-import asyncio
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import product
 
@@ -362,19 +362,15 @@ def test_a_run_that_no_judge_may_see_cannot_be_rated(own_study, tmp_path, change
 
 def test_an_order_that_two_processes_keep_at_once_holds_each_run_once(study, monkeypatch):
     """Added by $push, which promises an order; $addToSet does not."""
-    write, operators = study.store.writer.write, []
+    submit, operators = study.store.writer.submit, []
 
     def noting(collection, operation, **how):
         operators.extend(operation._doc if isinstance(operation, UpdateOne) else ())
-        return write(collection, operation, **how)
+        return submit(collection, operation, **how)
 
-    monkeypatch.setattr(study.store.writer, "write", noting)
-
-    async def both():
-        for order in (["a", "b"], ["b", "a", "c"]):
-            await keep_order(study.store, "small", "anna", "h", 1, None, order)
-
-    asyncio.run(both())
+    monkeypatch.setattr(study.store.writer, "submit", noting)
+    for order in (["a", "b"], ["b", "a", "c"]):
+        keep_order(study.store, "small", "anna", "h", 1, None, order)
     assert operators == ["$push", "$set"]
     assert stored_order(study.store, "small", "anna", "h", 1) == (("a", "b", "c"), None)
     assert stored_order(study.store, "small", "ben", "h", 1) is None
@@ -384,10 +380,7 @@ def test_two_desks_of_one_rater_at_the_same_moment_keep_both_versions(study):
     reply = opened(study).replies[0]
     one = Rating("small", "anna", reply.run_id, reply.blob_id, "r", study.plan.rubric.digest, FULL)
     other = replace(one, scores={**FULL, "clarity": 2.0})
-
-    async def both():
-        await asyncio.gather(keep_ratings(study.store, [one]), keep_ratings(study.store, [other]))
-
-    asyncio.run(both())
+    with ThreadPoolExecutor() as desks:
+        list(desks.map(keep_ratings, [study.store] * 2, [[one], [other]]))
     found = study.store.database["human_ratings"].find({})
     assert sorted(document["version"] for document in found) == [1, 2]

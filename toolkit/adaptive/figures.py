@@ -23,14 +23,13 @@ _TOP = 4.0  # widths, in units of that at which asking stops, up to which the co
 def adaptive_benchmark(benchmark: Result, about: About) -> FigureWithCaption:
     """Draw cost, coverage and error, one row a design, with the intervals over seeds."""
     designs = list(benchmark.results)
-    rows = [
-        (design, panel, estimate.estimate, estimate.low, estimate.high, estimate.name)
+    results = [
+        (design, estimate.statistic, estimate)
         for design, estimates in benchmark.results.items()
-        for panel in _PANELS
         for estimate in estimates
-        if estimate.statistic == panel
+        if estimate.statistic in _PANELS
     ]
-    data = pd.DataFrame(rows, columns=["design", "panel", "estimate", "low", "high", "name"])
+    data = style.data_of(results, ("design", "panel"), ("name",), every=True)
     with style.thesis_style():
         figure = style.new_figure(style.PAGE_MM, 82 + 10 * len(designs))
         parts: Any = figure.subfigures(2, 1, height_ratios=[22 + 6 * len(designs), 60 + 4 * len(designs)])
@@ -39,7 +38,7 @@ def adaptive_benchmark(benchmark: Result, about: About) -> FigureWithCaption:
         for axes, (panel, (title, label, line)) in zip(panels, _PANELS.items(), strict=True):
             marks = data[data["panel"] == panel]
             up = [len(designs) - 1 - designs.index(name) for name in marks["design"]]
-            style.forest(axes, marks, up, style.ModelStyle(style.INK, "o", "-"), clip=False)
+            style.forest(axes, marks, up, style.PLAIN, clip=False)
             if line is not None:
                 axes.axvline(line, color=style.GREY, linewidth=0.8, linestyle="--", zorder=1)
             axes.set_title(title, loc="left")
@@ -48,7 +47,6 @@ def adaptive_benchmark(benchmark: Result, about: About) -> FigureWithCaption:
         style.row_axis(panels[0], designs[::-1])
         curves = _cost_curve(below, benchmark)
         style.settle(figure)
-    results = [e for estimates in benchmark.results.values() for e in estimates if e.statistic in _PANELS]
     costs = style.rows_of(data[data["panel"] == "cost over the baseline"])
     by_design = "; ".join(f"{row.design} {row.estimate:.3g}" for row in costs)
     words = {
@@ -61,7 +59,7 @@ def adaptive_benchmark(benchmark: Result, about: About) -> FigureWithCaption:
     data = pd.concat([data, curves], ignore_index=True)
     return about.worded(
         NAME, figure, data, words, (), ["how", "ratios", captions.notes_words(benchmark.notes)],
-        n={"seeds": int(benchmark.trials["seed"].nunique())}, estimates=results,
+        n={"seeds": int(benchmark.trials["seed"].nunique())}, estimates=[number for *_, number in results],
     )  # fmt: skip
 
 

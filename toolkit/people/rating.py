@@ -5,7 +5,6 @@ The task is shown, so that its length can be seen, and a reply may name its mode
 
 import random
 import re
-import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ from typing import Any, Literal
 
 from toolkit.errors import InputError
 from toolkit.plan import Plan, PlannedRun
-from toolkit.runs.execution import run_anywhere
 from toolkit.scoring import on_scale
 from toolkit.store.connection import Store
 from toolkit.store.ratings import (
@@ -127,13 +125,13 @@ def open_round(
     limit = stored_size if size is None else size
     order_now = _extended(order, rateable, f"{seed}:{rater}:{len(order)}", limit)
     if stored is not None and (order_now != order or limit != stored_size):
-        at_once(keep_order, store, study, rater, rubric_hash, seed, limit, order_now)
+        keep_order(store, study, rater, rubric_hash, seed, limit, order_now)
     replies = {reply.run_id: reply for _, reply in rateable}
     ordered = tuple(replies[run_id] for run_id in order_now if run_id in replies)
     blobs = {reply.run_id: reply.blob_id for reply in ordered}
     ratings = {run: rating for (_, run), rating in newest_ratings(store, blobs, rubric_hash, rater).items()}
     # A killed process may have missed this last step.
-    at_once(keep_judgements, store, tuple(ratings.values()))
+    keep_judgements(store, tuple(ratings.values()))
     return Round(rater, seed, ordered, ratings, (limit, order_now) if stored is None else None)
 
 
@@ -143,7 +141,7 @@ def end_round(plan: Plan, store: Store, round_: Round) -> Round:
     finished = tuple(reply for reply in round_.replies if reply.run_id in scored)
     if round_.unkept is None:
         key = (plan.study.name, round_.rater, plan.rubric.digest, round_.seed)
-        at_once(end_order, store, *key, [reply.run_id for reply in finished])
+        end_order(store, *key, [reply.run_id for reply in finished])
     ratings = {reply.run_id: round_.ratings[reply.run_id] for reply in finished}
     return replace(round_, replies=finished, ratings=ratings)
 
@@ -152,7 +150,7 @@ def throw_round_away(plan: Plan, store: Store, round_: Round) -> Round:
     """Discard a round: its ratings no longer count, and their history ends with a version without scores."""
     # Ratings from a file belong to no round.
     ratings = [rating for rating in round_.ratings.values() if rating.source == "desk"]
-    at_once(keep_ratings, store, [replace(rating, scores={}, reasons=None) for rating in ratings])
+    keep_ratings(store, [replace(rating, scores={}, reasons=None) for rating in ratings])
     return end_round(plan, store, replace(round_, ratings={}))
 
 
@@ -187,10 +185,10 @@ def rate(
     rating = rating_of(plan, round_.rater, reply.run_id, reply.blob_id, checked, reasons.strip() or None)
     if round_.unkept is not None:
         order_key = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
-        at_once(keep_order, store, *order_key, *round_.unkept)
+        keep_order(store, *order_key, *round_.unkept)
     before = round_.ratings.get(reply.run_id)
     if before is None or not before.equals(rating):
-        at_once(keep_ratings, store, [rating])
+        keep_ratings(store, [rating])
     return replace(round_, ratings=dict(round_.ratings) | {reply.run_id: rating}, unkept=None)
 
 
@@ -226,8 +224,3 @@ def _extended(
         rng.shuffle(members)
         extended += members
     return tuple(extended[: None if size is None else max(size, len(order))])
-
-
-def at_once(work: Any, *arguments: Any) -> None:
-    """Run a coroutine function to its end, also in a notebook."""
-    run_anywhere(lambda: work(*arguments), threading.Event())

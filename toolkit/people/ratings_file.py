@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from toolkit.errors import InputError
 from toolkit.files.tables import MISSING, read_texts
-from toolkit.people.rating import at_once, checked_rater, rateable_replies, rating_of, why_not
+from toolkit.people.rating import checked_rater, rateable_replies, rating_of, why_not
 from toolkit.plan import Plan
 from toolkit.scoring import Scheme
 from toolkit.store.connection import Store
@@ -64,8 +64,8 @@ def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None
     earlier = [(rating, stored.get((rating.rater, rating.run_id))) for rating in ratings]
     new = [rating for rating, before in earlier if before is None]
     changed = [rating for rating, before in earlier if before is not None and not before.equals(rating)]
-    at_once(keep_ratings, store, [*new, *changed])
-    at_once(keep_judgements, store, ratings)  # also of an import that was killed before this step
+    keep_ratings(store, [*new, *changed])
+    keep_judgements(store, ratings)  # also of an import that was killed before this step
     fields = {
         "file": str(file),
         "raters": sorted({name for name, _ in entries}),

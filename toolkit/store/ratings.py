@@ -6,7 +6,6 @@ human judge (an annotation of the kind ``judgement``) follows from the newest ve
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -105,7 +104,7 @@ def newest_ratings(
     return {key: rating for key, rating in newest.items() if rating.scores or rating.reasons}
 
 
-async def keep_ratings(store: Store, ratings: Sequence[Rating]) -> None:
+def keep_ratings(store: Store, ratings: Sequence[Rating]) -> None:
     """Save a new version of each rating on the disk, and then the judgements that follow from them."""
     unsaved = list(ratings)
     while unsaved:
@@ -118,17 +117,17 @@ async def keep_ratings(store: Store, ratings: Sequence[Rating]) -> None:
             for rating in unsaved
         ]
         inserts = map(InsertOne, numbered)
-        writes = (store.writer.write("human_ratings", insert, flush=True) for insert in inserts)
-        ended = await asyncio.gather(*writes, return_exceptions=True)
+        writes = [store.writer.submit("human_ratings", insert, flush=True) for insert in inserts]
+        ended = [write.exception() for write in writes]
         for failure in ended:
-            if isinstance(failure, BaseException) and not isinstance(failure, Duplicate):
+            if failure and not isinstance(failure, Duplicate):
                 raise failure
         # The same rater saved this version in another notebook meanwhile: this one gets the next number.
         unsaved = [rating for rating, failure in zip(unsaved, ended, strict=True) if failure is not None]
-    await keep_judgements(store, ratings)
+    keep_judgements(store, ratings)
 
 
-async def keep_judgements(store: Store, ratings: Iterable[Rating]) -> None:
+def keep_judgements(store: Store, ratings: Iterable[Rating]) -> None:
     """Make the judgements of human judges from their newest ratings, where the store has others."""
     records = [annotation_record(rating.run_id, rating.study, rating.judgement()) for rating in ratings]
     ids = (record.key["run_id"] for record in records)
@@ -138,7 +137,7 @@ async def keep_judgements(store: Store, ratings: Iterable[Rating]) -> None:
         judgement = stored.get(key(record.key))
         if judgement is None or record.changes(judgement):
             store.writer.post(record, judgement)
-    await store.writer.settled()
+    store.writer.settle()
 
 
 def _document(rating: Rating, version: int) -> dict[str, Any]:
@@ -186,7 +185,7 @@ def stored_order(
     return (tuple(dict.fromkeys(stored.run_ids)), stored.size) if stored and stored.run_ids else None
 
 
-async def keep_order(
+def keep_order(
     store: Store,
     study: str,
     rater: str,
@@ -201,19 +200,19 @@ async def keep_order(
     document = RatingRound(round_id=round_id, run_ids=list(run_ids), **fields)
     document.validate()
     try:
-        await store.writer.write("rating_rounds", InsertOne(document.to_mongo().to_dict()), flush=True)
+        store.writer.submit("rating_rounds", InsertOne(document.to_mongo().to_dict()), flush=True).result()
     except Duplicate:
         # Not $addToSet, which promises no order. What two notebooks add at once is stored twice and read once.
         order = stored_order(store, study, rater, rubric_hash, seed) or ((), None)
         further = [run_id for run_id in run_ids if run_id not in order[0]]
         change = {"$push": {"run_ids": {"$each": further}}, "$set": {"size": size}}
-        await store.writer.write("rating_rounds", UpdateOne({"_id": round_id}, change), flush=True)
+        store.writer.submit("rating_rounds", UpdateOne({"_id": round_id}, change), flush=True).result()
 
 
-async def end_order(
+def end_order(
     store: Store, study: str, rater: str, rubric_hash: str, seed: int, run_ids: Sequence[str]
 ) -> None:
     """Have a round hold these runs and no more."""
     round_id = digest(study, rater, rubric_hash, str(seed))
     change = {"$set": {"run_ids": list(run_ids), "size": len(run_ids)}}
-    await store.writer.write("rating_rounds", UpdateOne({"_id": round_id}, change), flush=True)
+    store.writer.submit("rating_rounds", UpdateOne({"_id": round_id}, change), flush=True).result()

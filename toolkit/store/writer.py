@@ -212,10 +212,14 @@ class BulkWriter:
             operation = UpdateOne({"_id": known["_id"]}, dict(record.change or {}))
         self._rest.queue.put(_Entry(record.collection, operation, record=record))
 
-    async def settled(self) -> None:
+    def settle(self) -> None:
         """Return when everything that was posted is kept."""
-        await asyncio.wrap_future(self._put(_Entry(future=Future())))
+        self._put(_Entry(future=Future())).result()
         self.check()
+
+    async def settled(self) -> None:
+        """Do the same, and let the loop go on meanwhile."""
+        await asyncio.to_thread(self.settle)
 
     def check(self) -> None:
         """Raise the ``StoreError`` of a posted record that could not be kept, if there is one."""
