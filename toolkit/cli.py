@@ -13,6 +13,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
 from traceback import format_exception
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit.errors import ToolkitError, needs_room, redacted, redacted_words
+from toolkit.errors import ToolkitError, redacted, redacted_words
 from toolkit.words import VERSION, Summary, template
 
 if TYPE_CHECKING:
@@ -646,6 +647,25 @@ def convert(
     return convert(source, target, columns=columns or None, pseudonymise=pseudonyms, **options).summary()
 
 
+_ROOMS = {
+    cli: {
+        "analyse": "scores", "batch": "batch", "demo": "batch", "export": "audit", "init": "thesis",
+        "register": "audit", "verify": "audit", "view": "viewer",
+    },
+    judges: {"drift": "probes", "elements": "probes", "hallucination": "hallucination", "probe": "probes"},
+    prompts: {"write": "authoring"},
+    ratings: {"import": "people"},
+    samples: {"capture": "traffic", "convert": "traffic"},
+}  # fmt: skip
+"""The folder of the toolkit that a command is of; without the folder the command is not there."""
+for _group, _rooms in _ROOMS.items():
+    for _name, _room in _rooms.items():
+        if find_spec(f"toolkit.{_room}") is None:
+            del _group.commands[_name]
+    if not _group.commands:
+        del cli.commands[str(_group.name)]
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: an error is one line, a traceback only with ``--debug``.
 
@@ -656,8 +676,7 @@ def main(arguments: list[str] | None = None) -> None:
     debug = "--debug" in takewhile(lambda argument: argument.startswith("-"), words)
     sys.excepthook = lambda *error: click.echo(redacted_words("".join(format_exception(*error))), err=True)
     try:
-        with needs_room():
-            code = cli.main(args=words, prog_name="toolkit", standalone_mode=False)
+        code = cli.main(args=words, prog_name="toolkit", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()  # `toolkit` alone: what it says is help, in lines
         code = error.exit_code

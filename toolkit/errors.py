@@ -8,8 +8,7 @@ and forms that nothing else has are secrets: an incident with "password: hunter2
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
@@ -203,19 +202,6 @@ class InputError(ToolkitError):
         more = [f"and {len(faults) - MOST_FAULTS} more faults"] if len(faults) > MOST_FAULTS else []
         self.faults = [*faults[:MOST_FAULTS], *more]
         super().__init__("\n".join(self.faults))
-
-
-@contextmanager
-def needs_room() -> Iterator[None]:
-    """Say in one line where something needs a folder of the toolkit that is not installed: the core works alone."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        room = (error.name or "").split(".")  # text of others: the name of a module
-        if room[0] != "toolkit":
-            raise
-        folder = "/".join(room[:2])
-        raise InputError(f"{folder} is not installed, and this needs it; install the whole toolkit") from None
 
 
 class NotAnswerable(InputError):

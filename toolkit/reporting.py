@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from copy import copy
 from itertools import islice
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.analyses import QUESTIONS
 from toolkit.analyses.answers import Analysable, Analyses
-from toolkit.errors import needs_room
+from toolkit.errors import InputError
 from toolkit.report.escape import names_kept
 from toolkit.report.manifest import claim_folder
 
@@ -21,6 +22,19 @@ if TYPE_CHECKING:
     from toolkit.report.show import Files
     from toolkit.stats.result import Result
     from toolkit.thesis.findings import Findings, Statement
+
+
+@contextmanager
+def needs_room() -> Iterator[None]:
+    """Say in one line where a method needs a folder of the toolkit that is not installed: the core works alone."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        room = (error.name or "").split(".")  # text of others: the name of a module
+        if room[0] != "toolkit":
+            raise
+        folder = "/".join(room[:2])
+        raise InputError(f"{folder} is not installed, and this needs it; install the whole toolkit") from None
 
 
 class Reported(Analysable):

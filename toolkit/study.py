@@ -15,14 +15,14 @@ from toolkit.analyses import BY_KEY, LATER, NO_SCORES, ON_ANSWERS, ON_VOTES, PAI
 from toolkit.analyses.answers import Analyses
 from toolkit.analyses.dry_run import lines_without_result, scripted_plan
 from toolkit.analyses.frames import Results, without_arms
-from toolkit.errors import InputError, Stopped, ToolkitError, needs_room
+from toolkit.errors import InputError, Stopped, ToolkitError
 from toolkit.files.tables import csv_bytes
 from toolkit.files.writing import write_atomically
 from toolkit.judges.elements import DIGEST
 from toolkit.pipeline import run_plan
 from toolkit.plan import Plan, make_plan
 from toolkit.prompt_test import MeasuredTestItem, names_code, record_test, recorded_test
-from toolkit.reporting import Reported
+from toolkit.reporting import Reported, needs_room
 from toolkit.runs.decisions import decisions_of
 from toolkit.runs.estimate import estimate_frame
 from toolkit.runs.execution import run_anywhere

@@ -21,8 +21,6 @@ TEMPLATES = ("run_study", "judge_reliability", "prompt_length")
 
 def run_demo(*, limit: int | None = None, minutes: float = 5.0, progress: bool = True) -> Summary:
     """Run the planted study, then the demo study as far as the time allows, and everything that follows from both."""
-    from toolkit.batch import run_templates
-
     started = monotonic()
     templates = workspace() / "templates"
     _run_planted(templates / "planted.toml", progress, started)
@@ -40,6 +38,8 @@ def run_demo(*, limit: int | None = None, minutes: float = 5.0, progress: bool =
         if name == "run_study":  # else it would ask the runs that were left out
             parameters["limit"] = outcome.planned
         jobs.append((templates / f"{name}.ipynb", target / f"{name}.ipynb", parameters))
+    from toolkit.batch import run_templates
+
     notebooks = run_templates(jobs)
     status = study.status()
     seconds = monotonic() - started
