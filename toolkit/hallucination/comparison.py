@@ -278,7 +278,11 @@ class HallucinationComparison:
         fields = {name: plain(getattr(self, name)) for name in _FIELDS}
         fields |= {"items": items, "hallucinated": hallucinated, "prevalence": prevalence, "rows": rows}
         fields |= {"verdicts": plain(self.shares and self.shares.verdicts), "files": [*map(str, files)]}
-        words = {"deciders": (*self.deciders, *self.baselines), "contrasts": self.contrasts}
-        words |= {"verdict": self.verdict(), "table": self.shares and verdicts_text(self.shares.verdicts)}
-        text = template("hallucination", "compared.jinja").render(fields | words)
+        text = template("hallucination", "compared.jinja").render(
+            fields,
+            deciders=(*self.deciders, *self.baselines),
+            contrasts=self.contrasts,
+            verdict=self.verdict(),
+            table=self.shares and verdicts_text(self.shares.verdicts),
+        )
         return Summary(fields, text, 3 if self.budget else int(bool(self.failures)))
