@@ -8,9 +8,11 @@ import os
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape, unescape
+from contextlib import suppress
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import pandas as pd
 
@@ -113,7 +115,9 @@ def show_figure(files: Iterable[Path], name: str) -> None:
     if f"{name}.png" not in paths or f"{name}.txt" not in paths:
         names = ", ".join(sorted(path.stem for path in paths.values() if path.suffix == ".png"))
         raise InputError(f"figure {name!r}: there is none of that name; use one of {names}")
-    content, alt, caption = _picture(paths, name)
+    content = paths[f"{name}.png"].read_bytes()
+    caption = paths[f"{name}.txt"].read_text(encoding="utf-8")
+    alt = alt_text_of(paths.get(f"{name}.svg")) or caption
     pixels = int.from_bytes(content[16:20], "big")  # width in the header of every PNG
     display(Image(data=content, format="png", width=round(pixels * _SCREEN_DPI / PNG_DPI), alt=alt))
     print_text(caption)
@@ -126,14 +130,15 @@ def picture_html(content: bytes, alt: str, caption: str) -> str:
     return f'<img alt="{escape(alt)}" {look} src="data:image/png;base64,{data}"><p>{escape(plain_text(caption))}</p>'
 
 
-def _picture(paths: Mapping[str, Path], name: str) -> tuple[bytes, str, str]:
-    """Return the PNG of a figure that was written, its alt text, which is in the SVG, and its caption."""
-    caption, drawing = paths[f"{name}.txt"].read_text(encoding="utf-8"), paths.get(f"{name}.svg")
-    text = drawing.read_text(encoding="utf-8", errors="replace") if drawing and drawing.is_file() else ""
-    alt = unescape(
-        text.partition("<desc>")[2].partition("</desc>")[0]
-    )  # stands before anything that is drawn
-    return paths[f"{name}.png"].read_bytes(), alt or caption, caption
+def alt_text_of(picture: Path | None) -> str:
+    """Return the description in the SVG of a figure; nothing where there is no such file."""
+    if picture is None or not picture.is_file():
+        return ""
+    with picture.open("rb") as stream, suppress(ElementTree.ParseError):
+        for _, element in ElementTree.iterparse(stream):
+            if element.tag.endswith("desc"):  # stands before anything that is drawn
+                return element.text or ""
+    return ""
 
 
 class Files(list[Path]):
@@ -168,8 +173,10 @@ class Files(list[Path]):
         paths = {path.name: path for path in self}
         parts = [f"<p>{escape(repr(self))}</p>"]
         for name in (path.stem for path in self if path.suffix == ".png" and f"{path.stem}.txt" in paths):
+            caption = paths[f"{name}.txt"].read_text(encoding="utf-8")
+            alt = alt_text_of(paths.get(f"{name}.svg")) or caption
             parts.append(f"<p><strong>{name.replace('_', ' ')}</strong></p>")
-            parts.append(picture_html(*_picture(paths, name)))
+            parts.append(picture_html(paths[f"{name}.png"].read_bytes(), alt, caption))
         absent = (f"<p>{name} is left out: {escape(reason)}.</p>" for name, reason in self.left_out.items())
         return "".join([*parts, *absent])
 
