@@ -51,9 +51,8 @@ def test_each_part_is_that_of_its_function():
     r = clustered_pearson("r", rated["composite_strict"], rated["rating"], list(rated["base"]))
     assert [x.estimate for x in found.agreement[:2]] == pytest.approx([kappa.estimate, r.estimate])
     assert [x.low for x in found.agreement[:2]] == pytest.approx([kappa.low, r.low])
-    assert [x.name for x in found.agreement[::2]] == [
-        f"weighted kappa (quadratic) of {who} and people" for who in ("ensemble", *JUDGES)
-    ]
+    kappas = [f"weighted kappa (quadratic) of {who} and people" for who in ("ensemble", *JUDGES)]
+    assert [x.name for x in found.agreement[::2]] == [*kappas, "effective number of judges, against people"]
     assert "calibrated mean of composite_strict, all" in found.sentence()
     check_shown(found)
 
