@@ -23,7 +23,7 @@ from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.store.connection import Store
 from toolkit.store.documents import HumanRating, RatingRound, Run
 from toolkit.store.records import annotation_record, judgements_of, stored_runs
-from toolkit.store.writer import Duplicate, sealed, utc_now
+from toolkit.store.writer import Duplicate, Operation, sealed, utc_now
 
 HUMAN = "human"  # model of a human judge; its judge is this word, a colon and the rater
 UNFINISHED = "unfinished"
@@ -116,14 +116,13 @@ def keep_ratings(store: Store, ratings: Sequence[Rating]) -> None:
             _document(rating, versions[rating.rater, rating.run_id, rating.rubric_hash] + 1)
             for rating in unsaved
         ]
-        inserts = map(InsertOne, numbered)
-        writes = [store.writer.submit("human_ratings", insert, flush=True) for insert in inserts]
+        writes = [store.writer.submit("human_ratings", InsertOne(entry), flush=True) for entry in numbered]
         ended = [write.exception() for write in writes]
         for failure in ended:
             if failure and not isinstance(failure, Duplicate):
                 raise failure
         # The same rater saved this version in another notebook meanwhile: this one gets the next number.
-        unsaved = [rating for rating, failure in zip(unsaved, ended, strict=True) if failure is not None]
+        unsaved = [rating for rating, failure in zip(unsaved, ended, strict=True) if failure]
     keep_judgements(store, ratings)
 
 
@@ -200,13 +199,13 @@ def keep_order(
     document = RatingRound(round_id=round_id, run_ids=list(run_ids), **fields)
     document.validate()
     try:
-        store.writer.submit("rating_rounds", InsertOne(document.to_mongo().to_dict()), flush=True).result()
+        _write_round(store, InsertOne(document.to_mongo().to_dict()))
     except Duplicate:
         # Not $addToSet, which promises no order. What two notebooks add at once is stored twice and read once.
         order = stored_order(store, study, rater, rubric_hash, seed) or ((), None)
         further = [run_id for run_id in run_ids if run_id not in order[0]]
         change = {"$push": {"run_ids": {"$each": further}}, "$set": {"size": size}}
-        store.writer.submit("rating_rounds", UpdateOne({"_id": round_id}, change), flush=True).result()
+        _write_round(store, UpdateOne({"_id": round_id}, change))
 
 
 def end_order(
@@ -215,4 +214,8 @@ def end_order(
     """Have a round hold these runs and no more."""
     round_id = digest(study, rater, rubric_hash, str(seed))
     change = {"$set": {"run_ids": list(run_ids), "size": len(run_ids)}}
-    store.writer.submit("rating_rounds", UpdateOne({"_id": round_id}, change), flush=True).result()
+    _write_round(store, UpdateOne({"_id": round_id}, change))
+
+
+def _write_round(store: Store, operation: Operation) -> None:
+    store.writer.submit("rating_rounds", operation, flush=True).result()
