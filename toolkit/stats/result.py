@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from decimal import Decimal
-from html import escape
 from itertools import islice, pairwise
 from math import isfinite
 from typing import Any, Self
@@ -14,7 +14,7 @@ from typing import Any, Self
 import pandas as pd
 
 from toolkit.stats import WORDS
-from toolkit.words import DIMENSIONS, SCORE, counted, level_words, one_line
+from toolkit.words import DIMENSIONS, SCORE, counted, level_words, one_line, template
 
 ROUNDING = 1e-12  # what is smaller than this share of the size of the numbers is rounding, not data
 COLUMNS = (
@@ -41,12 +41,10 @@ LEVELS = ("length_bin", "model", "judge")
 """Facets that a label names beside their value."""
 ROWS = 12
 """Rows that are shown; the frame has all."""
-_WIDTH, _HEIGHT, _EDGE = 150, 14, 5  # of a drawn interval, in pixels
 CONFIDENCE = 0.95  # of every interval whose level is not said beside it
 GROUPS = "independent groups"
 """What is counted where bases share texts."""
 _GROUPED = "bases that share texts or sources count as one"
-_HEADS = ("about", "result", "estimate", "95 % interval", "", "n", "method and notes")
 
 
 def rounded(value: float) -> str:
@@ -482,19 +480,17 @@ def as_text(result: Result) -> str:
 
 def as_html(result: Result) -> str:
     """Return the same as a table, each interval drawn on the axis of the rows of its kind and unit."""
-    rows, align = _first(result), 'style="text-align:left"'
-    if rows:
-        axes: dict[tuple[str, str], list[Estimate]] = {}
-        for label, estimate in rows:
-            axes.setdefault((label, estimate.unit), []).append(estimate)
-        body = [_cells(label, estimate, *_axis(axes[label, estimate.unit])) for label, estimate in rows]
-        head = "".join(f"<th {align}>{name}</th>" for name in _HEADS)
-        lines = ("".join(f"<td {align}>{cell}</td>" for cell in row) for row in body)
-        table = f"<table><tr>{head}</tr><tr>{'</tr><tr>'.join(lines)}</tr></table>"
-    else:
-        table = result.frame().head(ROWS).to_html(index=False, border=0)
-    ends = "".join(f"<p>{escape(line)}</p>" for line in _ends(result, rows))
-    return f"<strong>{escape(_title(result))}</strong>{table}{ends}"
+    rows, axes = _first(result), defaultdict[tuple[str, str], list[float]](list)
+    for label, estimate in rows:
+        numbers = estimate.estimate, estimate.low, estimate.high
+        axes[label, estimate.unit] += [number for number in numbers if number is not None]
+    page: str = template("stats", "result.jinja").render(
+        title=_title(result),
+        rows=[(label, e, _numbers(e), axes[label, e.unit]) for label, e in rows],
+        table=result.frame().head(ROWS).to_html(index=False, border=0),
+        lines=_ends(result, rows),
+    )
+    return page
 
 
 def _first(result: Result) -> list[tuple[str, Estimate]]:
@@ -513,49 +509,9 @@ def _ends(result: Result, rows: Sequence[tuple[str, Estimate]]) -> list[str]:
     return [*lines, one_line(words, 600)]
 
 
-def _cells(label: str, result: Estimate, low: float, high: float) -> list[str]:
-    missing = f"; {result.missing} missing" if result.missing else ""
-    words = "; ".join(filter(None, (result.method, result.remarks if result.estimable else "")))
-    texts = [escape(cell) for cell in (label, result.name, *_numbers(result))]
-    texts[-1] = f"<span style='white-space:nowrap'>{texts[-1]}</span>" if result.estimable else texts[-1]
-    return [
-        *texts,
-        _picture(result, low, high),
-        escape(result.counts + missing),
-        f"<small>{escape(words)}</small>",
-    ]
-
-
 def _numbers(result: Estimate) -> tuple[str, str]:
     if result.estimate is None:
         return "not estimable", result.why_no_number
     estimate, ends = result.rounded
     level = "" if result.confidence == CONFIDENCE else f" ({level_words(result.confidence)})"
     return estimate, ends and ends + level
-
-
-def _axis(estimates: Iterable[Estimate]) -> tuple[float, float]:
-    ends = [x for result in estimates for x in (result.estimate, result.low, result.high) if x is not None]
-    return (min(ends), max(ends)) if ends else (0.0, 0.0)
-
-
-def _picture(result: Estimate, low: float, high: float) -> str:
-    """Return an estimate with its interval as a picture, and zero as a thin line where it is on the axis."""
-    if result.estimate is None or not high > low:
-        return ""
-
-    def at(x: float) -> str:
-        return f"{_EDGE + (_WIDTH - 2 * _EDGE) * (x - low) / (high - low):.1f}"
-
-    middle = _HEIGHT / 2
-    zero = f'<path d="M{at(0)} 0V{_HEIGHT}" stroke="currentColor" opacity=".35"/>' if low < 0 < high else ""
-    line = ""
-    if result.low is not None and result.high is not None:
-        ends = f"M{at(result.low)} {middle}H{at(result.high)}"
-        line = f'<path d="{ends}" stroke="currentColor" stroke-width="1.5"/>'
-    label = escape(" ".join(_numbers(result)))
-    size = f'style="max-width:none;min-width:{_WIDTH}px"'
-    return (
-        f'<svg width="{_WIDTH}" height="{_HEIGHT}" {size} role="img" aria-label="{label}">{zero}{line}'
-        f'<circle cx="{at(result.estimate)}" cy="{middle}" r="3" fill="currentColor"/></svg>'
-    )
