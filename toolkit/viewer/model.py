@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
@@ -22,6 +21,7 @@ from toolkit.scoring import Scheme
 from toolkit.stats.result import plain
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, OutputBlob
+from toolkit.store.frames import human_frame
 from toolkit.store.ratings import Rating, known_raters, newest_ratings, running_rounds
 from toolkit.store.records import reply_texts, stored_judgements, stored_runs
 
@@ -150,26 +150,14 @@ def with_people(plan: Plan, store: Store, runs: pd.DataFrame, *, blind: bool = T
     """Return a runs frame with the ratings of people; while a round runs, scores of its replies are hidden."""
     import pandas as pd
 
-    rateable = runs[~runs["excluded"] & runs["output_blob_id"].notna() & (runs["status"] == "succeeded")]
-    blobs = dict(zip(rateable["run_id"], rateable["output_blob_id"], strict=True))
-    has_raters = known_raters(store, plan.study.name)
-    ratings = ratings_by_run(plan, store, blobs) if has_raters else {}
-    running = running_rounds(plan, store) if has_raters and blind else {}
-    composites = [
-        [
-            composite
-            for rating in ratings.get(run, ())
-            if rating.finished and (composite := rating.judgement().composite) is not None
-        ]
-        for run in runs["run_id"]
-    ]
-    hidden = [", ".join(running.get(run, ())) or None for run in runs["run_id"]]
+    raters = known_raters(store, plan.study.name)
+    rated = human_frame(store, runs if raters else runs[:0], plan.rubric.digest, plan.rubric.scheme)
+    composites, run_ids = rated.groupby("run_id")["composite"], runs["run_id"]
+    running = running_rounds(plan, store) if raters and blind else {}
     columns: dict[str, Any] = {
-        "people_composite": pd.array(
-            [fmean(scores) if scores else None for scores in composites], dtype="Float64"
-        ),
-        "people_count": pd.array([len(scores) for scores in composites], dtype="Int64"),
-        HIDDEN: pd.array(hidden, dtype="string"),
+        "people_composite": run_ids.map(composites.mean()).astype("Float64"),
+        "people_count": run_ids.map(composites.count()).fillna(0).astype("Int64"),
+        HIDDEN: pd.array([", ".join(running.get(run, ())) or None for run in run_ids], dtype="string"),
     }
     frame = runs.assign(**columns)
     frame.loc[frame[HIDDEN].notna(), [*plan.rubric.names, *_SCORES]] = pd.NA
