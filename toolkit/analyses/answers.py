@@ -180,7 +180,7 @@ class Analysable:
         settings = {"margin": frames.margin, "primary": frames.primary, "omnibus": True}
         return frames.once(stats.compare_conditions, frames.runs, score=score or frames.score, **settings)
 
-    def conditions(self, factor: str, score: str | None = None) -> Result:
+    def conditions(self, factor: str = "length", score: str | None = None) -> Result:
         """Return the levels of a factor compared within the same items.
 
         Parameters
@@ -212,15 +212,12 @@ class Analysable:
         frames = self._frames_for("conditions")
         if factor not in frames.factors:
             reason = FACTORS.get(factor, {}).get("absent", f"there is no factor {factor!r}")
-            names = joined(frames.all_factors) or "none"
-            raise NotAnswerable(QUESTIONS["conditions"], f"{reason}. Factors of this study: {names}")
+            names = joined(frames.factors) or "none"
+            raise NotAnswerable(QUESTIONS["conditions"], f"{reason}. Factors here besides length: {names}")
         row = FACTORS[factor]
-        settings = {name: row[name] for name in ("within", "contrasts") if name in row}
-        settings |= {"levels": [*row["levels"]], "margin": frames.margin, "primary": ""}
-        rows = frames.rows_of(factor)
-        return frames.once(
-            stats.compare_conditions, rows, score=score or frames.score, factor=factor, **settings
-        )
+        settings = row["settings"] | {"levels": [*row["levels"]], "margin": frames.margin, "primary": ""}
+        settings |= {"factor": factor, "score": score or frames.score}
+        return frames.once(stats.compare_conditions, frames.rows_of(factor), **settings)
 
     def compare_models(self, score: str | None = None) -> Result:
         """Return the models compared in pairs within prompts, clustered by base, Holm over all pairs (Miller 2024).
@@ -381,15 +378,9 @@ class Analyses(Frames, Analysable):
         return self
 
     @property
-    def all_factors(self) -> list[str]:
-        """The factors that these frames have, prompt length first."""
-        return [*["length"] * self.answers("length"), *self.factors]
-
-    @property
     def absent(self) -> dict[str, str]:
         """Analyses of what was not done in these runs, by name, with the reason."""
         judges = self.judgements.drop_duplicates("judge")["judge_model"]
-        is_alone = self.runs["length_bin"].nunique() < 2
         lacking = {
             "no judge looked for required elements": (self.elements.empty, ("required_elements",)),
             "no judge was asked about hallucination": (
@@ -400,10 +391,12 @@ class Analyses(Frames, Analysable):
             "no judge was asked anew on a later day": (self.drift.empty, ("judge_drift",)),
             "one model": (self.runs["model"].nunique() < 2, ("compare_models", "model_power")),
             f"one judge ({''.join(judges)}): not estimable": (len(judges) < 2, BY_JUDGES),
-            "one prompt length": (is_alone, BY_LENGTH),
-            f"one prompt length, and no {joined([*FACTORS], 'or')}": (is_alone and not self.factors, ("conditions",)),
+            "one prompt length": (self.runs["length_bin"].nunique() < 2, BY_LENGTH),
         }  # fmt: skip
-        return {name: reason for reason, (lacks, names) in lacking.items() if lacks for name in names}
+        reasons = {name: reason for reason, (lacks, names) in lacking.items() if lacks for name in names}
+        if self.factors:
+            reasons.pop("conditions", None)
+        return reasons
 
     @property
     def lacking(self) -> dict[str, str]:
