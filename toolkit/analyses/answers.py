@@ -212,11 +212,16 @@ class Analysable:
         frames = self._frames_for("conditions")
         if factor not in frames.factors:
             reason = FACTORS.get(factor, {}).get("absent", f"there is no factor {factor!r}")
-            names = joined(frames.factors) or "none"
-            raise NotAnswerable(QUESTIONS["conditions"], f"{reason}. Factors here besides length: {names}")
+            others = f"Factors here besides length: {joined(frames.factors) or 'none'}"
+            raise NotAnswerable(QUESTIONS["conditions"], f"{reason}. {others}")
         row = FACTORS[factor]
-        settings = row["settings"] | {"levels": [*row["levels"]], "margin": frames.margin, "primary": ""}
-        settings |= {"factor": factor, "score": score or frames.score}
+        settings = row["settings"] | {
+            "factor": factor,
+            "levels": [*row["levels"]],
+            "score": score or frames.score,
+            "margin": frames.margin,
+            "primary": "",
+        }
         return frames.once(stats.compare_conditions, frames.rows_of(factor), **settings)
 
     def compare_models(self, score: str | None = None) -> Result:
@@ -366,8 +371,8 @@ class Analysable:
         skipped = frames.lacking
         names = [name for name, row in TABLE.items() if row.get("bundled", True) and name not in skipped]
         results = {TABLE[name].get("file", name): (QUESTIONS[name], frames.answer(name)) for name in names}
-        title = QUESTIONS["conditions"]
-        return results | {name: (title, frames.conditions(name)) for name in frames.factors}
+        more = {name: (QUESTIONS["conditions"], frames.conditions(name)) for name in frames.factors}
+        return results | more
 
 
 class Analyses(Frames, Analysable):

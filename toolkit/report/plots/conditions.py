@@ -33,8 +33,8 @@ _BETWEEN_MM = 2.2
 
 def conditions(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the differences between the levels of each factor with their intervals, and below them the means."""
-    names = [*["length"] * analyses.answers("length"), *analyses.factors]
-    compared = {name: analyses.conditions(name) for name in names}
+    lengths = ["length"] * analyses.answers("length")
+    compared = {name: analyses.conditions(name) for name in [*lengths, *analyses.factors]}
     results = compared.values()
     parts = [
         (r.title, "difference", " − ".join(map(str, pair)), e)
@@ -87,7 +87,7 @@ def _draw_conditions(
             style.forest_panel(axes, rows, f"Composite score by {factor}", at=None)
             # The axis does not begin at 0: that an effect can be seen is what the panel is for.
             values = rows[["estimate", "low", "high"]].to_numpy()
-            pad = max(0.25 * float(np.nanmax(values) - np.nanmin(values)), 0.05)
+            pad = max(0.25 * (np.nanmax(values) - np.nanmin(values)), 0.05)
             cuts[style.cut_axis(axes, scale, values, pad, which="x")] = factor
     return style.settle(figure), "; ".join(filter(None, cuts))
 

@@ -170,7 +170,7 @@ def compare_conditions(
     else:
         reason = "no primary contrast was named beforehand, so " if primary is None else ""
         notes.append(f"{reason}all contrasts are exploratory")
-    tests: list[Estimate] = []
+    tests = []
     if margin is not None and not isinstance(unit, run_table.Points):
         notes.append(f"equivalence is not tested: the margin is in score points, and {score} is not")
     elif margin is not None:
@@ -185,7 +185,7 @@ def compare_conditions(
         title=title,
         pairs=[tuple(pair[:2]) for pair in pairs],
         per_level=[_level_mean(level, rows[rows[factor] == level], unit, within[-1]) for level in levels],
-        contrasts=_tested([contrast for contrast, _ in gains], primary),
+        contrasts=_tested(gains, primary),
         of_models=of_models,
         by_model=by_model,
         effect_sizes=sizes,
@@ -198,7 +198,7 @@ def compare_conditions(
 
 def explored(rows: pd.DataFrame, score: str) -> Estimates:
     """Return the exploratory contrasts of prompt length alone, of checked rows."""
-    return _tested([contrast for contrast, _ in paired(rows, score)[1]], None)
+    return _tested(paired(rows, score)[1], None)
 
 
 def successive(levels: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -301,8 +301,9 @@ def effect_size(kind: str, difference: Estimate, values: ArrayLike) -> Estimate:
     return effect if low is not None else effect.no_interval("its ends were not found")
 
 
-def _tested(contrasts: list[Estimate], primary: str | None) -> Estimates:
-    """Return the contrasts with Holm's p values among the exploratory ones, and which of them is confirmatory."""
+def _tested(gains: Iterable[tuple[Estimate, pd.Series]], primary: str | None) -> Estimates:
+    """Return contrasts with Holm's p values among the exploratory ones, and which of them is confirmatory."""
+    contrasts = [contrast for contrast, _ in gains]
     tests = with_holm((c for c in contrasts if c.name != primary), "contrasts")
     others = {test.name: exploratory(test) for test in tests}
     return tuple(others.get(contrast.name) or exploratory(contrast, "confirmatory") for contrast in contrasts)
@@ -321,8 +322,7 @@ def _models(
     One model has neither. Only what models differ by is tested.
     """
     models = sorted(cells.index.get_level_values("model").unique(), key=str)
-    own: list[Estimate] = []
-    compared: list[Estimate] = []
+    own, compared = [], []
     for contrast, (more, less, *others) in pairs.items() if len(models) > 1 else ():
         complete = cells[[more, less, *others]].dropna()
         of_model = complete.index.get_level_values("model")
