@@ -166,7 +166,10 @@ class Study(Reported):
             with temporary_store() as store:
                 dry = Study(self.file, self.path)
                 dry.plan, dry.store = scripted_plan(self.plan, store.folder), store
-                results, skipped = dry.execute(progress=False).results, {*LATER, *dry._without_judges}
+                results, skipped = (
+                    dry.execute(progress=False).results,
+                    {*LATER, "conditions", *dry._without_judges},
+                )
                 if not dry._is_scored:  # what a test makes of replies that it cannot read is its own affair
                     return []
                 questions = dry.questions()

@@ -24,12 +24,12 @@ from toolkit.stats.agreement.drift import probe_shifts
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.comparisons.models import compare_models, paired_difference, rate_difference
 from toolkit.stats.conditions.contrasts import compare_conditions, equivalence, repeated_measures
-from toolkit.stats.conditions.reply_length import TEXTS, length_and_information, length_bias
+from toolkit.stats.conditions.reply_length import length_bias
 from toolkit.stats.inference.means import bounded_mean, clustered_mean, clustered_slope, mean_interval
 from toolkit.stats.inference.p_values import sign_flip
 from toolkit.stats.power.sample_size import detectable_effect, smallest, tost_power
 from toolkit.stats.result import Estimate
-from toolkit.words import LENGTH_ARMS
+from toolkit.words import LENGTH_ARMS, LENGTH_BINS
 
 _EFFECTS = (0.0, 0.2, 0.5)
 
@@ -81,13 +81,18 @@ def _no_length_effect(rng, made):
     }
 
 
+TEXTS = (*LENGTH_BINS, *LENGTH_ARMS)
+_PAIRS = (
+    ("neutral_m", "S", "M"), ("neutral_l", "S", "L"), ("L", "short_l", "neutral_m"), ("M", "neutral_m", "S"),
+    ("L", "neutral_l", "S"), ("short_l", "neutral_m", "L"), ("M", "S", "neutral_m"), ("L", "S", "neutral_l"),
+)  # fmt: skip
 _INFORMATION = dict(zip(TEXTS, (0.0, 0.2, 0.5, 0.0, 0.0, 0.5), strict=True))
 """What the facts of each prompt add: S, M, L, S among background in the length of M and of L, and L in that of M."""
 _LENGTH = dict(zip(TEXTS, (0.0, 0.2, 0.5, 0.2, 0.5, 0.2), strict=True))
 
 
 @check(
-    "length and information", "length_and_information",
+    "length and information", "compare_conditions",
     at(bases=(12, 30, 100), by_length=(0, 1)) + at(bases=30, by_length=0.5, missing=0.1),
     note="The rows farthest from 95 % (93.0 and 97.1) are chance: in 100,000 studies they have 95.1 and 95.0.",
 )  # fmt: skip
@@ -103,16 +108,17 @@ def _length_and_information(rng, made):
     runs = pd.DataFrame(
         {
             "base": np.repeat(np.arange(size[0]), size[1]),
-            "length_bin": [LENGTH_ARMS.get(text, text) for text in TEXTS] * size[0],
-            "length_arm": [text if text in LENGTH_ARMS else None for text in TEXTS] * size[0],
+            "text": TEXTS * size[0],
             "composite_strict": scores.ravel(),
         }
     )
     means = mean_of(model.mean + gains, math.hypot(model.base, model.residual))
     truth = dict(zip(TEXTS, means.tolist(), strict=True))
-    result = length_and_information(runs)
-    pairs = {f"{more}-{less}": truth[more] - truth[less] for more in TEXTS for less in TEXTS}
-    return {row.name: (row, pairs[row.name]) for row in (*result.length, *result.information, *result.total)}
+    result = compare_conditions(runs, factor="text", levels=TEXTS, contrasts=_PAIRS)
+    return {
+        f"{more}-{less}": (contrast, truth[more] - truth[less])
+        for (more, less), contrast in zip(result.pairs, result.contrasts, strict=True)
+    }
 
 
 def _clusters(rng, made):

@@ -148,7 +148,6 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path, capsys):
     said = [text for one in figures for text in (one.caption, one.alt_text, one.left_out)]
     assert badly_worded(*said) == []
     assert absent["quality_by_length"] == "one prompt length"
-    assert absent["conditions"].startswith("one prompt length, and no ")
     assert absent["judge_agreement"] == "one judge (model of primary): not estimable"
     assert {"icc_forest", "judges", "variance_components", "decision_study"} <= set(absent)
     assert absent["missing_data"] == "no score is missing"

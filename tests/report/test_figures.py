@@ -336,7 +336,7 @@ def test_the_first_figure_marks_what_is_confirmatory_and_says_where_its_axis_beg
     assert data["role"].to_dict() == roles | dict.fromkeys("SML", "")
     assert data.loc["M-S", "estimate"] == held.length().contrasts[0].estimate
     above, below = figure.figure.axes
-    low, high = below.get_ylim()
+    low, high = below.get_xlim()
     assert 0 < low < high < 5
     assert f"it shows {low:.2g} to {high:.2g} of the scale" in figure.caption
     assert "the one confirmatory contrast" in figure.caption

@@ -101,7 +101,7 @@ def test_a_judge_who_failed_on_one_side_is_no_effect():
     found = focus(on, off)
     assert found.contrasts[0].estimate == pytest.approx(0.1)
     assert found.contrasts[0].missing == 16
-    assert "16 of 144 pairs of length_bin, model, run and judge lack a level of focus sentences" in str(
+    assert "16 of 144 pairs of base, length_bin, model, run and judge lack a level of focus sentences" in str(
         found.notes
     )
 
@@ -135,7 +135,10 @@ def test_what_cannot_be_estimated_says_why():
     ("settings", "words"),
     [
         ({"factor": "shot"}, "lack the column shot"),
-        ({"factor": "shots", "contrasts": [("one-shot", "two-shot")]}, "no level 'two-shot'"),
+        (
+            {"factor": "shots", "contrasts": [("one-shot", "two-shot")]},
+            "no level 'two-shot' to compare among",
+        ),
         ({"factor": "shots", "primary": "L-S"}, "none is 'L-S'; .*one-shot - five-shot"),
     ],
 )

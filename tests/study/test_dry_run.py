@@ -69,9 +69,9 @@ def lines_of(folder, text, *, priced=True):
         (f'length_bins = ["M"]\n{TWO}{JUDGES}',
          ["Prompt length, compared within bases; What this study can tell apart; Prompt length, of each model by "
           "itself: one prompt length"]),
-        (f'{TWO}{JUDGES}related = "exclude"', ["m (by 1 of 2 judges); Prompt length, of each model by itself: 0"]),
+        (f'{TWO}{JUDGES}related = "exclude"', ["m (by 1 of 2 judges): 0"]),
         (f'{TWO}{JUDGES}mode = "pairs"', ["Judges, each beside the others: judges compare replies in pairs here"]),
-        (f"bases = 1\n{TWO}{JUDGES}", ["within bases; Prompt length, of each model by itself: 1 base with a score"]),
+        (f"bases = 1\n{TWO}{JUDGES}", ["within bases: 1 base with a score"]),
         ('test = "own.py:Own"\n' + TWO, ["a few items do not run to the end: test own: measure_quality failed"]),
     ],
 )  # fmt: skip

@@ -180,7 +180,7 @@ class Analysable:
         settings = {"margin": frames.margin, "primary": frames.primary, "omnibus": True}
         return frames.once(stats.compare_conditions, frames.runs, score=score or frames.score, **settings)
 
-    def conditions(self, factor: str, score: str | None = None) -> Result:
+    def conditions(self, factor: str = "length", score: str | None = None) -> Result:
         """Return the levels of a factor compared within the same items.
 
         Parameters
@@ -212,15 +212,17 @@ class Analysable:
         frames = self._frames_for("conditions")
         if factor not in frames.factors:
             reason = FACTORS.get(factor, {}).get("absent", f"there is no factor {factor!r}")
-            names = joined(frames.all_factors) or "none"
-            raise NotAnswerable(QUESTIONS["conditions"], f"{reason}. Factors of this study: {names}")
+            others = f"Factors here besides length: {joined(frames.factors) or 'none'}"
+            raise NotAnswerable(QUESTIONS["conditions"], f"{reason}. {others}")
         row = FACTORS[factor]
-        settings = {name: row[name] for name in ("within", "contrasts") if name in row}
-        settings |= {"levels": [*row["levels"]], "margin": frames.margin, "primary": ""}
-        rows = frames.rows_of(factor)
-        return frames.once(
-            stats.compare_conditions, rows, score=score or frames.score, factor=factor, **settings
-        )
+        settings = row["settings"] | {
+            "factor": factor,
+            "levels": [*row["levels"]],
+            "score": score or frames.score,
+            "margin": frames.margin,
+            "primary": "",
+        }
+        return frames.once(stats.compare_conditions, frames.rows_of(factor), **settings)
 
     def compare_models(self, score: str | None = None) -> Result:
         """Return the models compared in pairs within prompts, clustered by base, Holm over all pairs (Miller 2024).
@@ -369,8 +371,8 @@ class Analysable:
         skipped = frames.lacking
         names = [name for name, row in TABLE.items() if row.get("bundled", True) and name not in skipped]
         results = {TABLE[name].get("file", name): (QUESTIONS[name], frames.answer(name)) for name in names}
-        title = QUESTIONS["conditions"]
-        return results | {name: (title, frames.conditions(name)) for name in frames.factors}
+        more = {name: (QUESTIONS["conditions"], frames.conditions(name)) for name in frames.factors}
+        return results | more
 
 
 class Analyses(Frames, Analysable):
@@ -381,15 +383,9 @@ class Analyses(Frames, Analysable):
         return self
 
     @property
-    def all_factors(self) -> list[str]:
-        """The factors that these frames have, prompt length first."""
-        return [*["length"] * self.answers("length"), *self.factors]
-
-    @property
     def absent(self) -> dict[str, str]:
         """Analyses of what was not done in these runs, by name, with the reason."""
         judges = self.judgements.drop_duplicates("judge")["judge_model"]
-        is_alone = self.runs["length_bin"].nunique() < 2
         lacking = {
             "no judge looked for required elements": (self.elements.empty, ("required_elements",)),
             "no judge was asked about hallucination": (
@@ -400,10 +396,12 @@ class Analyses(Frames, Analysable):
             "no judge was asked anew on a later day": (self.drift.empty, ("judge_drift",)),
             "one model": (self.runs["model"].nunique() < 2, ("compare_models", "model_power")),
             f"one judge ({''.join(judges)}): not estimable": (len(judges) < 2, BY_JUDGES),
-            "one prompt length": (is_alone, BY_LENGTH),
-            f"one prompt length, and no {joined([*FACTORS], 'or')}": (is_alone and not self.factors, ("conditions",)),
+            "one prompt length": (self.runs["length_bin"].nunique() < 2, BY_LENGTH),
         }  # fmt: skip
-        return {name: reason for reason, (lacks, names) in lacking.items() if lacks for name in names}
+        reasons = {name: reason for reason, (lacks, names) in lacking.items() if lacks for name in names}
+        if self.factors:
+            reasons.pop("conditions", None)
+        return reasons
 
     @property
     def lacking(self) -> dict[str, str]:

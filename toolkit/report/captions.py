@@ -230,11 +230,11 @@ def uneven_words(numbers: Iterable[Estimate]) -> str:
     return f"{TEXTS['differences']['uneven']}: {'; '.join(parts)}" if parts else ""
 
 
-def unpaired_words(differences: Iterable[Estimate], lack: str = "at one of the two lengths") -> str:
+def unpaired_words(differences: Iterable[Estimate]) -> str:
     """Say how many bases differences within bases lack; what is missing there is bases and not answers."""
     most = max((difference.missing for difference in differences if difference.estimable), default=0)
     bases = f"up to {counted(most, 'bases')} {agreeing(most, 'have')}"
-    return f"{bases} no score {lack} and cannot be paired" if most else ""
+    return f"{bases} no score at one of two levels and cannot be paired" if most else ""
 
 
 def _by_reason(lead: str, estimates: Iterable[Estimate]) -> str:

@@ -24,7 +24,7 @@ from toolkit.words import Summary, counted, one_line, template
 
 _STUDIES_ONLY = (*TEXTS["questions"]["studies_only"], *BY_KEY, *PAIRWISE)
 _NEEDED: Mapping[str, Sequence[str]] = {
-    "length_bin": (*BY_LENGTH, "conditions"),
+    "length_bin": BY_LENGTH,
     **TEXTS["questions"]["needed"],
 }
 """Questions that a column answers."""

@@ -26,35 +26,26 @@ from toolkit.words import LENGTH_BINS, counted, joined, scale_words
 
 _BINS = tuple(LENGTH_BINS)
 _ALL = "all models"
-_ROW_MM = 5.2
-_LEAST_ROW_MM = 3.4
-_HEAD_MM = 5.5
 _MODEL_MM = 2.6  # height that the mark of one model takes in a row of the profile
 _LEAST_MODEL_MM = 1.5
 _BETWEEN_MM = 2.2
-_DIFFERENCE = "Difference of the mean composite score (points)"
 
 
 def conditions(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the differences between the levels of each factor with their intervals, and below them the means."""
-    compared = {name: analyses.conditions(name) for name in analyses.all_factors}
+    lengths = ["length"] * analyses.answers("length")
+    compared = {name: analyses.conditions(name) for name in [*lengths, *analyses.factors]}
     results = compared.values()
     parts = [
-        (r.title, part, e)
-        for r in results
-        for part, estimates in (("difference", r.contrasts), ("mean", r.per_level))
-        for e in estimates
-    ]
-    data = style.data_of(parts, ("factor", "part", "name"), ("p_value", "role", "bases"))
-    if not (data["part"] == "difference").any():
-        raise NothingToDraw("no two levels have scores of two bases")
-    labels = {
-        e.name: " − ".join(map(str, pair))
+        (r.title, "difference", " − ".join(map(str, pair)), e)
         for r in results
         for pair, e in zip(r.pairs, r.contrasts, strict=True)
-    }
+    ]
+    parts += [(r.title, "mean", e.name, e) for r in results for e in r.per_level]
+    data = style.data_of(parts, ("factor", "part", "label", "name"), ("p_value", "role", "bases"))
+    if not (data["part"] == "difference").any():
+        raise NothingToDraw("no two levels have scores of two bases")
     verdicts = {test.name: test.facets.get("verdict", "") for r in results for test in r.equivalence}
-    data["label"] = data["name"].map(labels)
     data["verdict"] = [verdicts.get(name, "") for name in data["name"]]
     figure, cut = _draw_conditions(data, analyses.margin, context.scale)
     is_named = "confirmatory" in set(data["role"])
@@ -69,46 +60,36 @@ def conditions(analyses: Analyses, context: About) -> FigureWithCaption:
             f"{e.name} {e.estimate:z,.2f}" for r in others for e in r.contrasts if e.estimable
         ),
     }
-    contrasts = [e for r in results for e in r.contrasts]
+    # Where judgements are paired, those are missing and no bases.
+    contrasts = [e for r in results for e in r.contrasts if "runs" not in e.n]
     return context.worded(
         "conditions", figure, data.drop(columns="label"), words, [cut],
         [second, "others", *(captions.notes_words(compared[name].notes) for name in analyses.factors)],
-        estimates=[estimate for *_, estimate in parts], also=[captions.unpaired_words(contrasts, "at a level")],
+        estimates=[estimate for *_, estimate in parts], also=[captions.unpaired_words(contrasts)],
     )  # fmt: skip
 
 
 def _draw_conditions(
     data: pd.DataFrame, margin: float | None, scale: tuple[float, float]
 ) -> tuple[Figure, str]:
-    groups = [rows for _, rows in data.groupby(["factor", "part"], sort=False)]
-    sizes = [8 * len(rows) if rows["part"].iloc[0] == "difference" else 38 for rows in groups]
-    figure, panels = style.stacked(sizes, 1, 8 * len(groups))
-    cuts = []
-    for rows, axes in zip(groups, panels, strict=True):
-        factor, part = rows[["factor", "part"]].iloc[0]
+    groups = list(data.groupby(["factor", "part"], sort=False))
+    figure, panels = style.stacked([len(rows) for _, rows in groups], 7, 17 * len(groups))
+    cuts = {}
+    for ((factor, part), rows), axes in zip(groups, panels, strict=True):
         if part == "difference":
-            numbers = [style.interval(row) for row in style.rows_of(rows)]
-            texts = [
-                f"{text}{verdict and ', '}{verdict}"
-                for text, verdict in zip(numbers, rows["verdict"], strict=True)
-            ]
-            style.forest_panel(
-                axes, rows.assign(text=texts, hollow=rows["role"] != "confirmatory"), _DIFFERENCE
-            )
+            texts = [f"{style.interval(row)} {row.verdict}" for row in style.rows_of(rows)]
+            rows = rows.assign(text=texts, hollow=rows["role"] != "confirmatory")
+            style.forest_panel(axes, rows, f"Difference by {factor} (points)")
             if margin:
                 axes.axvspan(-margin, margin, **style.SHADE)
                 style.threshold(axes, 0, f"counts as equal: ±{margin:g}")
-            continue
-        x = np.arange(len(rows))
-        axes.vlines(x, rows["low"], rows["high"], color=style.INK, linewidth=1.6)
-        axes.plot(x, rows["estimate"], "o-", color=style.INK, linewidth=0.8, markersize=5)
-        axes.set_xticks(x, list(rows["name"]))
-        axes.set(xlim=(-0.5, len(rows) - 0.5), xlabel=captions.capital(factor), ylabel="Composite score")
-        # The axis does not begin at 0: that an effect can be seen is what the panel is for.
-        values = rows[["estimate", "low", "high"]].to_numpy()
-        pad = max(0.25 * float(np.nanmax(values) - np.nanmin(values)), 0.05)
-        cuts.append(style.cut_axis(axes, scale, values, pad))
-    return style.settle(figure), joined([cut for cut in dict.fromkeys(cuts) if cut])
+        else:
+            style.forest_panel(axes, rows, f"Composite score by {factor}", at=None)
+            # The axis does not begin at 0: that an effect can be seen is what the panel is for.
+            values = rows[["estimate", "low", "high"]].to_numpy()
+            pad = max(0.25 * (np.nanmax(values) - np.nanmin(values)), 0.05)
+            cuts[style.cut_axis(axes, scale, values, pad, which="x")] = factor
+    return style.settle(figure), "; ".join(filter(None, cuts))
 
 
 def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -154,16 +154,15 @@ def compare_conditions(
     rows = run_table.checked_runs(table, score, labels=labels)
     levels = levels or list(LENGTH_BINS if is_length else run_table.in_order(rows[factor]))
     pairs = contrasts or successive(levels)
-    if unknown := [level for pair in pairs for level in pair if level not in levels]:
-        raise InputError(
-            f"contrasts of {factor}: no level {unknown[0]!r}; {choices(unknown[0], map(str, levels))}"
-        )
+    if unknown := {*chain(*pairs)} - {*levels}:
+        raise InputError(f"{factor}: no level {min(unknown, key=str)!r} to compare among {[*levels]}")
     cells, gains = paired(rows, score, factor, levels, pairs, within)
     by_name = {contrast.name: pair for (contrast, _), pair in zip(gains, pairs, strict=True)}
     if primary and primary not in by_name:
         raise InputError(f"contrasts of {factor}: none is {primary!r}; {choices(primary, by_name)}")
-    unit, scale = run_table.score_unit(score, table), largest(cells)
-    notes = [*_notes(rows, cells, score, factor, within)]
+    bases, unit, scale = rows["unit"].nunique(), run_table.score_unit(score, table), largest(cells)
+    title = WORDS["conditions"]["factors"].get(factor, {}).get("title", factor)
+    notes = _notes(rows, cells, score, factor, title, within)
     if primary:
         notes.append(
             f"the one confirmatory contrast, which the study file names, is {primary}; all others are exploratory"
@@ -171,41 +170,43 @@ def compare_conditions(
     else:
         reason = "no primary contrast was named beforehand, so " if primary is None else ""
         notes.append(f"{reason}all contrasts are exploratory")
+    tests = []
     if margin is not None and not isinstance(unit, run_table.Points):
         notes.append(f"equivalence is not tested: the margin is in score points, and {score} is not")
+    elif margin is not None:
+        for gain, values in gains:
+            test = equivalence(gain.name, values, margin, unit=unit, scale=scale)
+            tests.append(replace(test, missing=gain.missing, n=gain.n))
     sizes, corrected_sizes = (tuple(effect_size(kind, *gain) for gain in gains) for kind in EFFECTS)
-    of_models, by_model = _models(cells, by_name, unit, scale, within)
+    of_models, by_model = _models(cells, by_name, bases, unit, scale, within)
     return Result(
         "conditions",
         factor=factor,
-        title=title_of(factor),
+        title=title,
         pairs=[tuple(pair[:2]) for pair in pairs],
         per_level=[_level_mean(level, rows[rows[factor] == level], unit, within[-1]) for level in levels],
-        contrasts=_tested([contrast for contrast, _ in gains], primary),
+        contrasts=_tested(gains, primary),
         of_models=of_models,
         by_model=by_model,
         effect_sizes=sizes,
         corrected_effect_sizes=corrected_sizes,
-        anova=_omnibus(cells, rows["unit"].nunique(), within) if omnibus else None,
-        equivalence=equivalences(gains, margin, unit, scale),
+        anova=_omnibus(cells, bases, within) if omnibus else None,
+        equivalence=judged_equivalent(tests),
         notes=notes,
     )
 
 
 def explored(rows: pd.DataFrame, score: str) -> Estimates:
     """Return the exploratory contrasts of prompt length alone, of checked rows."""
-    return _tested([contrast for contrast, _ in paired(rows, score)[1]], None)
-
-
-def title_of(factor: str) -> str:
-    """Return what texts call a factor: its own name where they have no other."""
-    return str(WORDS["conditions"]["factors"].get(factor, {}).get("title", factor))
+    return _tested(paired(rows, score)[1], None)
 
 
 def successive(levels: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Return each level and the one before it, and the last and the first, as pairs."""
     pairs = [(later, earlier) for earlier, later in pairwise(levels)]
-    return list(dict.fromkeys([*pairs, (levels[-1], levels[0])])) if len(levels) > 1 else []
+    if len(levels) > 2:
+        pairs.append((levels[-1], levels[0]))
+    return pairs
 
 
 def paired(
@@ -244,7 +245,7 @@ def _over_bases(cells: pd.DataFrame, within: Sequence[str]) -> tuple[dict[str, i
 
 
 def on_models(
-    numbers: Sequence[Estimate], parts: Iterable[pd.DataFrame | pd.Series], models: Iterable[object]
+    numbers: Sequence[Estimate], parts: Iterable[pd.DataFrame], models: Iterable[object]
 ) -> list[Estimate]:
     """Return compared numbers with what models and bases each rests on (``parts``), where these are not alike."""
     names = sorted(set(models), key=str)
@@ -300,24 +301,28 @@ def effect_size(kind: str, difference: Estimate, values: ArrayLike) -> Estimate:
     return effect if low is not None else effect.no_interval("its ends were not found")
 
 
-def _tested(contrasts: list[Estimate], primary: str | None) -> Estimates:
-    """Return the contrasts with Holm's p values among the exploratory ones, and which of them is confirmatory."""
+def _tested(gains: Iterable[tuple[Estimate, pd.Series]], primary: str | None) -> Estimates:
+    """Return contrasts with Holm's p values among the exploratory ones, and which of them is confirmatory."""
+    contrasts = [contrast for contrast, _ in gains]
     tests = with_holm((c for c in contrasts if c.name != primary), "contrasts")
     others = {test.name: exploratory(test) for test in tests}
     return tuple(others.get(contrast.name) or exploratory(contrast, "confirmatory") for contrast in contrasts)
 
 
 def _models(
-    cells: pd.DataFrame, pairs: Mapping[str, Sequence[Any]], unit: str, scale: float, within: Sequence[str]
+    cells: pd.DataFrame,
+    pairs: Mapping[str, Sequence[Any]],
+    bases: int,
+    unit: str,
+    scale: float,
+    within: Sequence[str],
 ) -> tuple[Estimates, Estimates]:
     """Return each contrast of each model, and less the mean of the others; of two models, of the first less the second.
 
     One model has neither. Only what models differ by is tested.
     """
     models = sorted(cells.index.get_level_values("model").unique(), key=str)
-    bases = cells.index.get_level_values("unit").nunique()
-    own: list[Estimate] = []
-    compared: list[Estimate] = []
+    own, compared = [], []
     for contrast, (more, less, *others) in pairs.items() if len(models) > 1 else ():
         complete = cells[[more, less, *others]].dropna()
         of_model = complete.index.get_level_values("model")
@@ -367,15 +372,12 @@ def runs_mean(name: str, runs: pd.DataFrame, unit: str, rows: str = "answers") -
 
 
 def _notes(
-    rows: pd.DataFrame, cells: pd.DataFrame, score: str, factor: str, within: Sequence[str]
+    rows: pd.DataFrame, cells: pd.DataFrame, score: str, factor: str, title: str, within: Sequence[str]
 ) -> list[str]:
     notes = [*run_table.averaged_note(rows, factor, *within), *run_table.left_out_note(rows, score)]
-    unit = "bases"
-    if any(map(_COUNTED.get, within)):
-        unit = f"pairs of {joined([*within])}"
-    elif rows["model"].nunique() > 1:
-        unit = "pairs of base and model"
-    lack = f"lack a level of {title_of(factor)} and are left out of its contrasts"
+    is_alone = len(within) == 1 and rows["model"].nunique() == 1
+    unit = "bases" if is_alone else f"pairs of {joined(['base', *within])}"
+    lack = f"lack a level of {title} and are left out of its contrasts"
     return notes + run_table.share_note(int(cells.isna().any(axis=1).sum()), len(cells), unit, lack)
 
 
@@ -413,16 +415,6 @@ def equivalence(
     # The nearer end of the margin decides: of the two one-sided p values it has the larger.
     p_value = float(special.stdtr(mean.degrees, (abs(mean.mean) - margin) / mean.error))
     return empty.with_value(mean.mean, mean.low, mean.high, p_value=p_value)
-
-
-def equivalences(
-    gains: Iterable[tuple[Estimate, pd.Series]], margin: float | None, unit: str, scale: float
-) -> Estimates:
-    """Return the tests of differences, each with its values by base; none without a margin, or of another unit."""
-    if margin is None or not isinstance(unit, run_table.Points):
-        return ()
-    tests = ((g, equivalence(g.name, values, margin, unit=unit, scale=scale)) for g, values in gains)
-    return judged_equivalent(replace(test, missing=gain.missing, n=gain.n) for gain, test in tests)
 
 
 def judged_equivalent(tests: Iterable[Estimate]) -> Estimates:
