@@ -96,7 +96,7 @@ _LENGTH = dict(zip(TEXTS, (0.0, 0.2, 0.5, 0.2, 0.5, 0.2), strict=True))
     at(bases=(12, 30, 100), by_length=(0, 1)) + at(bases=30, by_length=0.5, missing=0.1),
     note="The rows farthest from 95 % (93.0 and 97.1) are chance: in 100,000 studies they have 95.1 and 95.0.",
 )  # fmt: skip
-def _length_and_information(rng, made):
+def _length_arms(rng, made):
     """One run of each base and of its six prompts; M adds 0.2 and L 0.5 points, by its facts or by its length (by
     length 1), before scores are rounded and cut off
     """

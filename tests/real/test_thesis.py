@@ -203,7 +203,7 @@ def test_a_narrower_thesis_with_packages_of_its_own_takes_up_everything(whole_bu
     assert "undefined" not in log
     wide = [float(points) for points in re.findall(r"Overfull \\hbox \(([0-9.]+)pt", log)]
     assert [points for points in wide if points > 15] == []
-    for name in ("ICC(C,k)", "slope per 100 tokens", "F(bins)", "compliance alignment", "detectable"):
+    for name in ("ICC(C,k)", "slope per 100 tokens", "F(levels)", "compliance alignment", "detectable"):
         assert name in text  # what stands in tables, not in captions
     tables = [*(whole_bundle / "tables").glob("*.tex"), *(whole_bundle / "statistics").glob("*.tex")]
     assert len(set(re.findall(r"Table ([0-9.]+):", text))) == len(tables)

@@ -78,7 +78,7 @@ def test_a_model_that_failed_in_one_bin_does_not_pass_for_an_effect_of_length():
     assert "pairs of base and model" in str(comparison.notes)
 
 
-def test_length_by_model_is_the_interaction_of_length_and_model():
+def test_by_model_is_the_interaction_of_length_and_model():
     """Of two models and complete data F of the interaction of statsmodels is the square of t, for each contrast."""
     from statsmodels.stats.anova import AnovaRM
 

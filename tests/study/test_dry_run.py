@@ -67,8 +67,7 @@ def lines_of(folder, text, *, priced=True):
          ["Agreement of the judges; Variance components and generalizability; Judges, each beside the others: one "
           "judge (a): not estimable"]),
         (f'length_bins = ["M"]\n{TWO}{JUDGES}',
-         ["Prompt length, compared within bases; What this study can tell apart; Prompt length, of each model by "
-          "itself: one prompt length"]),
+         ["Prompt length, compared within bases; What this study can tell apart: one prompt length"]),
         (f'{TWO}{JUDGES}related = "exclude"', ["m (by 1 of 2 judges): 0"]),
         (f'{TWO}{JUDGES}mode = "pairs"', ["Judges, each beside the others: judges compare replies in pairs here"]),
         (f"bases = 1\n{TWO}{JUDGES}", ["within bases: 1 base with a score"]),

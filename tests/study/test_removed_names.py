@@ -17,7 +17,9 @@ pyshark_records hallucination_judge refuted not_checked contrasts_table hallucin
 import_archive write_archive check_archive add_archive pack_archive write_crate differing_export write_inspect_logs
 load_frame fault_of bring_forward calls_beside BatchDesk LOCAL_LIMITS HTTP_LIMITS may_share price_changes
  two_machines UNRECORDED_RATE CallIds asked_times missing_codes read_athenabench
-prompt_file load_prompts rq1_controlled_v1 write_dataset_figures dataset_report dataset_manifest
+prompt_file load_prompts rq1_controlled_v1 write_dataset_figures dataset_report dataset_manifest compare_lengths
+compare_lengths_by_model length_by_model length_and_information focus_contrast reference_effect judge_weighting
+krippendorff_difference length_effects
 """.split()  # noqa: SIM905 - a table of words
 PHRASES = (
     "`toolkit import",

@@ -210,11 +210,11 @@ class Analysable:
         if factor == "length":
             return self.length(score)
         frames = self._frames_for("conditions")
+        row = FACTORS.get(factor, {})
         if factor not in frames.factors:
-            reason = FACTORS.get(factor, {}).get("absent", f"there is no factor {factor!r}")
+            reason = row.get("absent", f"there is no factor {factor!r}")
             others = f"Factors here besides length: {joined(frames.factors) or 'none'}"
             raise NotAnswerable(QUESTIONS["conditions"], f"{reason}. {others}")
-        row = FACTORS[factor]
         settings = row["settings"] | {
             "factor": factor,
             "levels": [*row["levels"]],
@@ -398,10 +398,12 @@ class Analyses(Frames, Analysable):
             f"one judge ({''.join(judges)}): not estimable": (len(judges) < 2, BY_JUDGES),
             "one prompt length": (self.runs["length_bin"].nunique() < 2, BY_LENGTH),
         }  # fmt: skip
-        reasons = {name: reason for reason, (lacks, names) in lacking.items() if lacks for name in names}
-        if self.factors:
-            reasons.pop("conditions", None)
-        return reasons
+        return {
+            name: reason
+            for reason, (lacks, names) in lacking.items()
+            for name in names
+            if lacks and not (name == "conditions" and self.factors)
+        }
 
     @property
     def lacking(self) -> dict[str, str]:

@@ -23,10 +23,7 @@ from toolkit.scores.readers import read_files
 from toolkit.words import Summary, counted, one_line, template
 
 _STUDIES_ONLY = (*TEXTS["questions"]["studies_only"], *BY_KEY, *PAIRWISE)
-_NEEDED: Mapping[str, Sequence[str]] = {
-    "length_bin": BY_LENGTH,
-    **TEXTS["questions"]["needed"],
-}
+_NEEDED: Mapping[str, Sequence[str]] = {"length_bin": BY_LENGTH, **TEXTS["questions"]["needed"]}
 """Questions that a column answers."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _SUFFIXES = re.compile(r"(\.(csv|tsv|xlsx|parquet|jsonl|json|eval))+$", re.IGNORECASE)
