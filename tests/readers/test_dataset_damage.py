@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from cases import cases
 from refusals import refusal
 
 from toolkit.prompts.check import KINDS, check_dataset
@@ -69,7 +70,7 @@ def everywhere(prompts):
 
 
 S, M, L = 0, 1, 2
-DAMAGE = {
+DAMAGE = {name: (kind, said(more)) for name, (kind, more) in cases(__file__).items()} | {
     "too long": ("range", text(S, lambda t: t.replace(TASK, "\n- " + "One more word, again. " * 40 + TASK))),
     "too short": ("range", text(L, lambda t: t[:1500] + t[t.index(TASK) :])),
     "no M": ("length_bins", lambda prompts: [prompts[S], *prompts[L:]]),
@@ -92,34 +93,7 @@ DAMAGE = {
         ],
     ),
     "a sentence in all bases": ("boilerplate", everywhere),
-    "filler": ("repeated_sentence", said("Nobody knows why yet. Nobody knows why yet.")),
-    "doubled word": ("doubled_token", said("Logs of the the proxy are kept.")),
-    "doubled prefix": ("doubled_token", said("The scanner names CVE-CVE-2024-1709 on it.")),
-    "list promised": ("nothing_below", said("Indicators are listed below")),
-    "attachment promised": ("nothing_below", said("For the hosts see the attached sheet.")),
-    "bracketed placeholder": ("placeholder", said("The owner is [insert name here].")),
-    "template variable": ("placeholder", said("The owner is {owner_name}.")),
-    "to do": ("placeholder", said("The owner is TBD.")),
-    "model talk": ("model_talk", said("Certainly! Here is the expanded prompt.")),
-    "zero-width space": ("hidden_character", said("The host is FS\u200b01.")),
-    "wrong encoding": ("hidden_character", said("The caf\u00c3\u00a9 network is flat.")),
-    "empty item": ("broken_text", said("")),
-    "bracket left open": ("broken_text", said("The host (a file server is down.")),
     "cut off": ("unfinished", text(L, lambda t: t[:-20])),
-    "no such day": ("date", said("It began on 31 June 2026.")),
-    "wrong weekday": ("date", said("It began on Monday 9 September 2026.")),
-    "no such time": ("date", said("It began at 24:75.")),
-    "backwards": ("date", said("It ran from 9 May 2026 to 3 May 2026.")),
-    "part above whole": ("sum", said("Of the estate, 30 of 20 hosts are patched.")),
-    "wrong share": ("sum", said("Only 5 of 20 hosts (30 %) are patched.")),
-    "parts do not add up": ("sum", said("It hit 10 hosts: 3 servers, 4 laptops and 5 phones.")),
-    "short hash": ("hash", said("The file has SHA-256 d41d8cd98f00b204e9800998ecf8427e.")),
-    "no address": ("address", said("It called 300.1.2.3 twice.")),
-    "somebody's address": ("address", said("It called 8.8.8.8 twice.")),
-    "somebody's IPv6": ("address", said("It called 2606:4700::1111 twice.")),
-    "somebody's domain": ("address", said("It called cdn.evil-updates.com twice.")),
-    "no such technique": ("identifier", said("That is T15590 of ATT&CK.")),
-    "no such CVE": ("identifier", said("It used CVE-24-17 for that.")),
     "elements missing": ("elements", about(S, elements=None)),
     "element of two claims": (
         "elements",

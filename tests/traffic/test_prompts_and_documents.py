@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from cases import cases
 
 from toolkit import Study
 from toolkit.audit.export import export_study
@@ -69,23 +70,7 @@ def test_every_prompt_meets_every_document_and_what_is_inserted_is_no_placeholde
     assert [*texts(prompts=[PLACED], documents=[RFC])] == [f"v2/rfc/{QUESTION}"]
 
 
-@pytest.mark.parametrize(("options", "lines"), [
-    ({"prompts": []}, ["at least 1 item"]), ({"documents": []}, ["at least 1 item"]),
-    ({"prompts": ["plan"]}, ["did you mean plain"]),
-    ({"prompts": ["plain", "plain"]}, ["the id 'plain' is used twice"]),
-    ({"prompts": [BARE, BARE | {"id": "v3"}]}, ["the text '{question} {csv}' is used twice"]),
-    ({"prompts": [{"id": "a", "text": "{questoin} {csv}"}]}, ["once; has {questoin}, but did you mean question"]),
-    ({"prompts": [{"id": "a", "text": "{question}"}]}, ["prompts.1.text: must hold {csv} once"]),
-    ({"documents": [NONE, RFC]}, ["need each other"]), ({"prompts": [PLACED]}, ["need each other"]),
-    ({"prompts": [PLACED, BARE], "documents": [RFC]}, ["prompt 'v1' has no {document}"]),
-    ({"prompts": [PLACED], "documents": [NONE, RFC, RFC]}, ["the id 'rfc' is used twice"]),
-    ({"prompts": [{"id": "a b", "text": "{csv}{question}"}, {"id": "b", "file": "v3.txt"}, {"id": "c"}],
-      "documents": [{"id": "d", "text": " "}, {"id": "none", "text": "x"}, {"id": "e", "text": "x", "file": "y.md"},
-                    {"id": "f", "file": "README"}]},
-     ["prompts.1.id: 'a b' must be letters", "prompts.2: v3.txt: cannot be read: there is no such file; did you mean",
-      "prompts.3: key 'text' is missing", 'documents.1: id = "none" has', "documents.2: id", "a text and a file",
-      "'README' is no name of a text file"]),
-])  # fmt: skip
+@pytest.mark.parametrize(("options", "lines"), cases(__file__))
 def test_what_cannot_be_asked_is_refused_with_all_its_faults_a_line_each(options, lines, tmp_path):
     (tmp_path / "v2.txt").touch()
     with pytest.raises(InputError) as caught:
