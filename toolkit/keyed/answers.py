@@ -1,29 +1,37 @@
 """The one reader of final answers, and what a scorer is: it asks for an answer, reads it and compares it with a key.
 
-A guess from prose would measure the reader and not the model. So a reply without a stated answer, with two that differ
-or with one that was not among those asked for is unreadable, with the reason; its score is missing and not 0.
+A reply is read as a person reads it: where it states its answer, or else where it chooses one; what it denies, puts
+in brackets or explains is no answer. A guess would measure the reader and not the model. So a reply that commits to
+two answers, to none, or to one that was not among those asked for is unreadable, with the reason.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import pairwise
+from operator import itemgetter
 from string import ascii_uppercase as LETTERS
-from typing import Any
-from unicodedata import decomposition, normalize
+from typing import Any, NamedTuple
+from unicodedata import category, decomposition, normalize
 
 from toolkit.files.reading import TooDeep
 from toolkit.judges.parse import json_objects, marked_pairs
+from toolkit.judges.rubric import shipped_words
 from toolkit.keyed.table import Items, KeyedItem
+from toolkit.models.thoughts import split_thoughts
 from toolkit.words import is_unseen, one_line
 
 SHARE = "share of items"
 _HOW = '\nEnd with one line "Answer: X", or with one JSON object {"answer": "X"}, where X is '
-_MARK = re.compile(r"[\s>#-]*(?:[*_`]+\s+)*([*_`]*)(?:final\s+)?answer([\s*_`]*)[:：]\s*", re.IGNORECASE)
 _LONGEST = 20_000
-"""Characters of an answer: a list of all techniques of ATT&CK has half as many."""
+"""Characters of an answer: a list of all techniques of ATT&CK has half as many. So much of a reply's end is read."""
+_OPENING = 20
+"""Characters before the first answer of a statement that argues before it chooses."""
+_SHORT = 60
+"""Words of a reply that names one answer and needs not to say that it chooses it."""
 _AROUND = " \t*_`\"'“”"
 _PAIRS = (*((mark, mark) for mark in ("**", "__", *"*_`\"'")), ("“", "”"), ("‘", "’"))
 _TYPED = str.maketrans("‐‑‒–—−‘’“”", "------''\"\"")
@@ -31,12 +39,18 @@ _OTHER = ("<super>", "<sub>", "<fraction>", "<circle>")
 """Kinds of characters that mean something else than their compatible ones: 10³ is not 103."""
 _EXACT = json.JSONDecoder(object_pairs_hook=marked_pairs, parse_int=str, parse_float=str, parse_constant=str)
 """Numbers are read as they are written: 1.10 may be the name of a version."""
+WORDS = shipped_words("reading", "keyed")
+_T, _DENIED, _ASIDE = _SIGNS = "\ue000\ue001\ue002"
+"""Signs that stand for an answer that a text names: as its own, as denied, and in brackets."""
 
 Options = Sequence[str]
 
 
 class Unread(Exception):
-    """Why a stated answer cannot be taken."""
+    """Why an answer cannot be taken: a kind of reason, and what was read where the reason does not say it."""
+
+    def __init__(self, reason: str, answer: Any = None) -> None:
+        super().__init__(reason if answer is None else f"{reason}: {quoted(answer)}")
 
 
 @dataclass(frozen=True)
@@ -47,70 +61,299 @@ class Read:
     reason: str | None = None
 
 
-def read_answer(text: str, parse: Callable[[Any], Any]) -> Read:
-    r"""Return the value of the one answer that a reply states; ``parse`` raises `Unread` for what is none.
+class Mention(NamedTuple):
+    """Where a text names an answer, and which."""
 
-    Where several answers are stated the last must be readable, and no other may be different.
+    start: int
+    end: int
+    value: Any
 
-    >>> read_answer("It is TCP.\n\n**Answer: 6**", float), read_answer("The answer is not 6.", float)
-    (Read(value=6.0, reason=None), Read(value=None, reason="no answer: no JSON object and no last line 'Answer: X'"))
-    """
+
+@cache
+def pattern(name: str) -> re.Pattern[str]:
+    """Return a pattern of ``data/reading.toml``, or that of any of the words of a list, whatever their capitals."""
+    text = WORDS["patterns"].get(name, rf"(?<!\w)(?:{{{name}}})(?!\w)")
+    parts = {"t": _T, "signs": _SIGNS} | WORDS["patterns"]
+    while names := set(re.findall(r"\{([a-z_]+)\}", text)):
+        for part in names:
+            text = text.replace(
+                f"{{{part}}}", parts.get(part) or "|".join(sorted(WORDS[part], key=len, reverse=True))
+            )
+    return re.compile(text, re.IGNORECASE | re.MULTILINE)
+
+
+# --- where a reply states its answer ----------------------------------------------------------------------------------
+
+
+def read_answer(text: str, asked: "Asked") -> Read:
+    """Return the value of the one answer that a reply states or, where it states none, chooses."""
+    reply = split_thoughts(text)[0]
+    if not reply.strip():
+        return Read(None, "empty")
     try:
-        *earlier, final = stated_answers(text)
-        value = parse(final)
+        statements = _statements(reply)
+        return Read(_stated(reply, statements, asked) if statements else _chosen(reply[-_LONGEST:], asked))
     except Unread as fault:
         return Read(None, str(fault))
-    for other in earlier:
-        with suppress(Unread):
-            if parse(other) != value:
-                return Read(None, f"two answers: {quoted(other)} and {quoted(final)}")
-    return Read(value)
 
 
-def stated_answers(text: str) -> list[Any]:
-    """Return the answers that a reply states, the final one last; raises `Unread` where there is none.
-
-    An answer is the ``answer`` of a JSON object, or a line "Answer: X" when such a line ends the reply.
-    """
-    if not text.strip():
-        raise Unread("empty")
+def _statements(reply: str) -> list[tuple[int, int, Any]]:
+    r"""Return what a reply states, with its ends: by a JSON object, a line "Answer: X", \boxed{X} or <answer>."""
     try:
-        answers = [parsed["answer"] for parsed in json_objects(text, _EXACT) if "answer" in parsed]
+        objects = json_objects(reply, _EXACT)
     except TooDeep as fault:
         raise Unread(f"too deep: {fault}") from None
-    marks = [(line, _MARK.match(line)) for line in text.splitlines() if line.strip(_AROUND)]
-    if marks and marks[-1][1]:
-        answers += [_after(mark, line) for line, mark in marks if mark]
-    if not answers:
-        raise Unread("no answer: no JSON object and no last line 'Answer: X'")
-    if (signs := len(str(answers[-1]))) > _LONGEST:
-        raise Unread(f"too long: an answer of {signs:,} characters")
-    return [_single(answer) for answer in answers]
+    parts = [part for parsed in objects for part in (parsed, *parsed.values()) if isinstance(part, Mapping)]
+    pairs = ((key.replace("_", " "), answer) for part in parts for key, answer in part.items())
+    ends = reply.find("{"), reply.rfind("}") + 1
+    answers = [(*ends, answer) for key, answer in pairs if pattern("statement").fullmatch(f"{key}:")]
+    end = 0
+    for match in pattern("statement").finditer(reply):
+        start, end = match.end(), _end_of(reply, "\n", match.end())
+        line = reply[start:end].strip()
+        is_empty = not line.strip(_AROUND + "|#$[\\")
+        if is_empty and (below := reply[start : start + _LONGEST].lstrip(_AROUND + "|#\n")):
+            start = len(reply[: start + _LONGEST]) - len(below)
+            end = _end_of(reply, "\n\n", start)
+            line = reply[start:end].strip()
+        elif match[1] and not match[2].strip():  # the emphasis began before the mark
+            line = line.removesuffix(match[1][::-1])
+        answers.append((match.start(), end, line))
+    return answers + [
+        (*match.span(), match[1] or match[2]) for match in pattern("boxed").finditer(reply, end)
+    ]
 
 
-def _after(mark: re.Match[str], line: str) -> str:
-    """Return what a line answers, without the emphasis that began before its mark."""
-    answer, around = line[mark.end() :].strip(), mark[1][::-1]
-    if not around or mark[2].strip():
-        return answer
-    return answer.removeprefix(around) if answer.startswith(around) else answer.removesuffix(around)
+def _end_of(text: str, mark: str, start: int) -> int:
+    end = text.find(mark, start)
+    return end if end >= 0 else len(text)
 
 
-def _single(answer: Any) -> Any:
-    """Return an answer as it is written; a list of one is that one."""
+def _stated(reply: str, statements: Sequence[tuple[int, int, Any]], asked: "Asked") -> Any:
+    """Return the final of the answers that a reply states, where nothing after it takes it back."""
+    readers = [(start, answer, value_of) for start, _, answer in statements]
+    value, end = _last(readers, reply, asked), statements[-1][1]
+    for _, sentence in _named(reply[end : end + _LONGEST], asked).sentences():
+        again = pattern("retracts").match(sentence.text.lstrip()) or pattern("besides").search(sentence.text)
+        if again and not asked.scorer.several and any(asked.join([other]) != value for other in sentence.own):
+            raise Unread("two answers", reply[statements[-1][0] :])
+    return value
+
+
+def _last(
+    answers: Sequence[tuple[int, Any, Callable[[Any, "Asked"], Any]]], text: str, asked: "Asked"
+) -> Any:
+    """Return the last of some answers, which must be readable; each other one is the same, or was taken back."""
+    place, final, read = answers[-1]
+    values = [read(final, asked)]
+    for before, answer, _ in answers[:-1]:
+        with suppress(Unread):
+            values.append(read(answer, asked))
+        if values[-1] != values[0] and not pattern("taken_back").search(text, before, place):
+            raise Unread(f"two answers: {quoted(answer)} and {quoted(final)}")
+    return values[0]
+
+
+def value_of(answer: Any, asked: "Asked") -> Any:
+    """Return the value of a stated answer: of its whole text, else of what it names and affirms."""
     while isinstance(answer, list) and len(answer) == 1:
         answer = answer[0]
-    return json.dumps(answer) if isinstance(answer, bool) else answer
+    if (signs := len(str(answer))) > _LONGEST:
+        raise Unread(f"too long: an answer of {signs:,} characters")
+    if answer == [] and asked.scorer.several:
+        return ""
+    if isinstance(answer, bool):
+        answer = json.dumps(answer)
+    elif isinstance(answer, Mapping) or (isinstance(answer, list) and asked.scorer.several and answer):
+        answer = "\n".join(map(str, answer.values() if isinstance(answer, Mapping) else answer))
+    named = _named(answer, asked) if isinstance(answer, str) else None
+    try:
+        return asked.parse(answer)
+    except Unread:
+        if named is None:
+            raise
+        with suppress(Unread):
+            return asked.parse(undecorated(answer))
+        if not named.values:
+            raise
+    *_, choosing = (None, *pattern("choosing").finditer(named.text))
+    if choosing and (named.text.find(_T) > _OPENING or pattern("told").match(named.text)):
+        named = named.part(choosing.end() - 1, len(named.text))
+    try:
+        return asked.join(named.affirmed())
+    except Unread as fault:
+        raise fault if ":" in str(fault) else Unread(str(fault), answer) from None
+
+
+# --- what a text names and affirms ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A text in which a sign stands for each answer that it names, with these answers in their order."""
+
+    text: str
+    values: list[Any]
+    asked: "Asked"
+
+    def part(self, start: int, end: int) -> "_Named":
+        """Return a part of the text with its answers."""
+        first, count = (sum(map(text.count, _SIGNS)) for text in (self.text[:start], self.text[start:end]))
+        return _Named(self.text[start:end], self.values[first : first + count], self.asked)
+
+    @property
+    def own(self) -> list[Any]:
+        """The answers that are neither denied nor in brackets."""
+        signs = (sign for sign in self.text if sign in _SIGNS)
+        return [value for sign, value in zip(signs, self.values, strict=True) if sign == _T]
+
+    def sentences(self) -> "Iterator[tuple[int, _Named]]":
+        """Yield the sentences with their places."""
+        ends = [match.end() for match in pattern("sentence").finditer(self.text)]
+        for start, end in pairwise([0, *ends, len(self.text)]):
+            if self.text[start:end].strip():
+                yield start, self.part(start, end)
+
+    def affirmed(self) -> list[Any]:
+        """Return the answers that stand before the explanation begins."""
+        text, scorer = self.text, self.asked.scorer
+        start = text.find(_T)
+        for result in () if scorer.several else pattern("gives").finditer(text):
+            start = max(start, text.find(_T, result.end()))
+        if start < 0:
+            return []
+        name = "end_of_list" if scorer.several else "end_of_word" if scorer.leads else "end"
+        match = pattern(name).search(text, start + 1)
+        end = match.start() if match else len(text)
+        values = self.part(start, end).own
+        if scorer.several and pattern("more").search(text, end):
+            raise Unread("no clear end of the answers")
+        hedged = len({*map(repr, values)}) > 1 and pattern("either").search(text, 0, text.rfind(_T, 0, end))
+        if hedged or (not scorer.several and pattern("open").search(text, 0, end)):
+            raise Unread("several answers")
+        return values
+
+
+def _named(text: str, asked: "Asked") -> _Named:
+    """Return a text with the answers that it names, and which of them it denies or has in brackets."""
+    bare, end = undecorated(text), 0
+    parts: list[str] = []
+    values: list[Any] = []
+    for mention in asked.mentions(bare):
+        between = bare[end : mention.start]
+        if values[-1:] == [mention.value] and pattern("same").fullmatch(between):  # by letter and by text
+            parts.pop()
+            values.pop()
+            between = ""
+        parts += [between, _T]
+        values.append(mention.value)
+        end = mention.end
+    signs, brackets = "".join(parts) + bare[end:], pattern("brackets")
+    if asked.scorer.several:
+        signs = pattern("lines_of_list" if asked.scorer.distinct else "lines_of_options").sub(", ", signs)
+    signs = brackets.sub(lambda match: match[0] if _T in match[0] else "", signs)
+    for name in ("denied_after", "denied_before"):
+        signs = pattern(name).sub(lambda match: match[0].replace(_T, _DENIED), signs)
+    aside = brackets.sub(lambda match: match[0].replace(_T, _ASIDE), signs)
+    return _Named(aside if _T in aside else signs, values, asked)
+
+
+# --- what a reply chooses without stating it --------------------------------------------------------------------------
+
+
+def _chosen(reply: str, asked: "Asked") -> Any:
+    """Return the one answer that a reply without a statement commits to."""
+    with suppress(Unread):
+        return asked.parse(undecorated(reply))
+    named, scorer = _named(reply, asked), asked.scorer
+    sentences = list(named.sentences())
+    unsure = pattern("asks" if scorer.leads else "question")
+    firm = [pair for pair in sentences if not unsure.search(pair[1].text)]
+    choices, verdicts = [], []
+    for start, sentence in firm:
+        if values := _choice(sentence):
+            choices.append((start, values))
+        else:
+            matches = pattern("verdict").finditer(sentence.text)
+            verdicts += [(start, sentence.part(*match.span()).own) for match in matches]
+    lone = [repr(part.own) if pattern("alone").fullmatch(part.text) else "" for _, part in sentences]
+    for number in {0, len(lone) - 1} & {*range(len(lone))}:
+        # Options that are listed are not chosen.
+        beside = {*filter(None, lone[max(0, number - 1) : number + 2])}
+        if lone[number] and len(beside) == 1 and sentences[number] in firm:
+            choices.append((sentences[number][0], sentences[number][1].affirmed()))
+    if not scorer.several:
+        choices += verdicts
+    elif verdicts and not choices:
+        choices = [(0, [value for _, values in verdicts for value in values])]
+    if not choices and firm[-1:] == sentences[-1:] and firm and pattern("giving").search(firm[-1][1].text):
+        choices = [(firm[-1][0], firm[-1][1].affirmed())]
+    if not choices and firm == sentences:
+        choices = _only(named, [(start, part.affirmed()) for start, part in firm if part.own])
+    if not choices:
+        raise Unread("no answer: the reply states none and chooses none")
+    answers = [(start, values, _joined) for start, values in sorted(choices, key=itemgetter(0))]
+    return _last(answers, named.text, asked)
+
+
+def _joined(values: list[Any], asked: "Asked") -> Any:
+    return asked.join(values)
+
+
+def _choice(sentence: _Named) -> list[Any]:
+    """Return the answers that a sentence chooses: after words that do so, as its first word, or as a result."""
+    if sentence.asked.scorer.leads and sentence.text.lstrip(' *"').startswith(_T):
+        return sentence.affirmed()
+    match = pattern("choosing").search(sentence.text)
+    return sentence.part(match.end() - 1, len(sentence.text)).affirmed() if match else []
+
+
+def _only(named: _Named, choices: list[tuple[int, list[Any]]]) -> list[tuple[int, list[Any]]]:
+    """Return the answer of a text that names no other, where that is plain without words that choose it."""
+    text, scorer = named.text, named.asked.scorer
+    is_plain = (_DENIED in text or not pattern("denies").search(text)) and not pattern("told").search(text)
+    is_short = is_plain and len(text.split()) <= _SHORT and pattern("whole").search(text)
+    own = len(named.own) if scorer.several else len({*map(repr, named.own)})
+    is_one = scorer.distinct or own == (len(choices[0][1]) if scorer.several and choices else 1)
+    is_same = len({repr(values) for _, values in choices}) == 1
+    return choices if (scorer.distinct or is_short) and is_one and is_same else []
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_SEEN = "\n✓✅✔☑✗❌✘"
+
+
+@cache
+def _decorations() -> list[tuple[re.Pattern[str], str]]:
+    flags = re.IGNORECASE | re.MULTILINE
+    return [(re.compile(row["pattern"], flags), row["bare"]) for row in WORDS["decorations"]]
+
+
+def undecorated(text: str) -> str:
+    """Return a text, line by line, without the marks of LaTeX, Markdown and HTML, emoji and signs that are not seen."""
+    text = "".join(sign for sign in text if sign in _SEEN or not (is_unseen(sign) or category(sign) == "So"))
+    text = "\n".join(map(_compatible, text.split("\n")))
+    text = re.sub("(?<=[0-9])[⁻⁰¹²³⁴-⁹]+", lambda match: "^" + match[0].translate(_RAISED), text)
+    for decoration, bare in _decorations():
+        text = decoration.sub(bare, text)
+    return text
+
+
+def _compatible(text: str) -> str:
+    """Return a text in compatible characters, its dashes and quotation marks those of a keyboard."""
+    if text.isascii():
+        return text
+    seen = (sign for sign in text if sign.isspace() or not is_unseen(sign))
+    signs = (sign if decomposition(sign).startswith(_OTHER) else normalize("NFKC", sign) for sign in seen)
+    return normalize("NFC", "".join(signs)).translate(_TYPED)
 
 
 @lru_cache(maxsize=1 << 12)
 def plain(text: str) -> str:
     """Return a text in compatible characters on one line, without emphasis, quotes and a full stop around it."""
-    if not text.isascii():
-        seen = (sign for sign in text if sign.isspace() or not is_unseen(sign))
-        signs = (sign if decomposition(sign).startswith(_OTHER) else normalize("NFKC", sign) for sign in seen)
-        text = normalize("NFC", "".join(signs)).translate(_TYPED)
-    line = " ".join(text.split())
+    line = " ".join(_compatible(text).split())
     return line.strip(_AROUND).removesuffix(".").strip(_AROUND)
 
 
@@ -148,6 +391,11 @@ class Scorer:
     measures: tuple[tuple[str, str], ...] = (("correct", SHARE),)
     wording: str
     needs_key = True
+    decoys: Sequence[str] = ()
+    """Answers that are wrong for nearly every item, beside those of other items."""
+    several = leads = distinct = False
+    """Whether a reply may have several answers, one may begin a sentence that explains it, as yes and no do, and one
+    cannot be taken for words of a sentence, as an identifier cannot."""
 
     def __init__(self, items: Items = ()) -> None:
         """Take the items that are scored: some kinds depend on all keys."""
@@ -162,6 +410,16 @@ class Scorer:
         A letter in it is that of the file's order, whatever order was displayed.
         """
         raise NotImplementedError
+
+    def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterable[Mention]:
+        """Yield the answers that a text names, in their order."""
+        raise NotImplementedError
+
+    def join(self, values: list[Any], item: KeyedItem) -> Any:
+        """Return answers that a text names as one value; raises `Unread` where that is none."""
+        if len(set(values)) != 1:
+            raise Unread("several answers" if values else "no answer")
+        return values[0]
 
     def key(self, item: KeyedItem) -> Any:
         """Return the value of the right answer; raises `Unread` where the table has none that can be used."""
@@ -183,7 +441,7 @@ class Scorer:
 
     def read(self, text: str, item: KeyedItem, displayed: Options) -> Read:
         """Return what a reply answers."""
-        return read_answer(text, lambda answer: self.parse(answer, item, displayed))
+        return read_answer(text, Asked(self, item, displayed))
 
     def check(self, item: KeyedItem) -> str | None:
         """Return a fault of the key."""
@@ -200,3 +458,23 @@ def listed(options: Options) -> str:
     """Return options with the letters they are answered by, a line each."""
     lines = (f"\n{letter}) {option}" for letter, option in zip(LETTERS, options, strict=False))
     return "".join(lines) + "\n" * bool(options)
+
+
+class Asked(NamedTuple):
+    """An item as it was shown, and the scorer that knows what its answers look like."""
+
+    scorer: Scorer
+    item: KeyedItem
+    displayed: Options
+
+    def parse(self, answer: Any) -> Any:
+        """Return the value of a text that is an answer and nothing else."""
+        return self.scorer.parse(answer, self.item, self.displayed)
+
+    def mentions(self, text: str) -> Iterable[Mention]:
+        """Return the answers that a text names."""
+        return self.scorer.mentions(text, self.item, self.displayed)
+
+    def join(self, values: list[Any]) -> Any:
+        """Return answers that a text names as one value."""
+        return self.scorer.join(values, self.item)

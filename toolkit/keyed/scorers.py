@@ -4,28 +4,30 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from inspect import signature
-from itertools import pairwise
 from pathlib import Path
 from string import ascii_uppercase as LETTERS
 from typing import Any
 from unicodedata import decimal
 
 from toolkit.errors import InputError, StudyError
-from toolkit.files.tables import number_of
 from toolkit.judges.rubric import shipped_words
 from toolkit.keyed.answers import (
     SHARE,
+    WORDS,
+    Mention,
     Options,
     Read,
     Scorer,
     Unread,
     layers,
     listed,
+    pattern,
     plain,
     plain_answer,
     quoted,
+    undecorated,
 )
 from toolkit.keyed.refusals import RefusalScorer
 from toolkit.keyed.table import Items, KeyedItem, KeyedTable
@@ -77,16 +79,26 @@ class ChoiceScorer(Scorer):
 
     def parse(self, answer: Any, item: KeyedItem, displayed: Options) -> str:
         """Return the letters of the options that are named."""
-        indexes = _options(answer, displayed) if self.several else {_option(answer, displayed)}
-        return _letters(item, [displayed[index] for index in indexes])
+        return _letters(item, displayed, _options(answer, displayed, self.several))
+
+    def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
+        """Yield options by letter or by text."""
+        for start, end, index in _named(text, tuple(displayed), letters=True):
+            yield Mention(start, end, _letters(item, displayed, [index]) if index >= 0 else text[start:end])
+
+    def join(self, values: list[str], item: KeyedItem) -> str:
+        """Return the letters of all options, or of the one."""
+        if strange := [value for value in values if value not in {*LETTERS[: len(item.options)]}]:
+            raise Unread("no option", strange[0])
+        return "".join(sorted(set(values))) if self.several and values else super().join(values, item)
 
     def key(self, item: KeyedItem) -> str:
         """Return the letters of the right options; raises `Unread` where options may be taken for others."""
         _check_options(item.options, self.several)
-        indexes = _options(item.answers if len(item.answers) > 1 else item.answers[0], item.options)
-        if len(indexes) > 1 and not self.several:
+        indexes = {index for answer in item.answers for index in _options(answer, item.options, several=True)}
+        if len({item.options[index] for index in indexes}) > 1 and not self.several:
             raise Unread(f'{len(indexes)} options; scorer = "set" takes several')
-        return _letters(item, [item.options[index] for index in indexes])
+        return _letters(item, item.options, indexes if self.several else [min(indexes)])
 
     def chance(self, item: KeyedItem) -> float:
         """Return the share of options that are right."""
@@ -136,31 +148,20 @@ def _lettered(answer: Any, options: Options) -> Iterator[tuple[int, str | None]]
             yield index, match[2]
 
 
-def _option(answer: Any, options: Options) -> int:
-    """Return the place of the option that an answer names by letter, by letter and text, or by its whole text."""
+def _options(answer: Any, options: Options, several: bool) -> set[int]:
+    """Return the places of the options that an answer is: by letter, by letter and text, by text, or by letters."""
     indexes = set(matches(answer, options))
     letters = {
         index for index, text in _lettered(answer, options) if not text or index in matches(text, options)
     }
     # With a letter, a text may be that of several.
     indexes = letters if letters & indexes else letters | indexes
-    if not indexes:
-        raise Unread(f"no option: {quoted(answer)}")
     if len({options[index] for index in indexes}) > 1:
         raise Unread(f"several options: {quoted(answer)}; the letter tells which")
-    return min(indexes)
-
-
-def _options(answer: Any, options: Options) -> set[int]:
-    """Return the places of all options that an answer names: a list, "ACD", "A, C" or "A and C"."""
-    if isinstance(answer, list):
-        return {_option(part, options) for part in answer}
-    try:
-        return {_option(answer, options)}
-    except Unread:
-        if letters := _listed(answer, options):
-            return letters
-        raise
+    indexes = {min(indexes)} if indexes else _listed(answer, options) if several else set()
+    if not indexes:
+        raise Unread("no option", answer)
+    return indexes
 
 
 def _listed(answer: Any, options: Options) -> set[int]:
@@ -172,9 +173,66 @@ def _listed(answer: Any, options: Options) -> set[int]:
     return {*map(LETTERS.index, letters)} if letters <= {*LETTERS[: len(options)]} else set()
 
 
-def _letters(item: KeyedItem, options: Iterable[str]) -> str:
-    """Return the letters that options have in the file."""
-    return "".join(sorted(LETTERS[item.options.index(option)] for option in options))
+def _named(text: str, names: Options, letters: bool = False) -> Iterator[tuple[int, int, int]]:
+    """Yield where a text has names, parts of names that no other has, or letters of names, and which."""
+    written, exact, folded = _pattern_of(tuple(names))
+    spans = [
+        (match.start(), match.end(), index)
+        for match in written.finditer(text)
+        if (index := exact.get(match[0], folded.get(_folded(match[0])))) is not None
+    ]
+    taken = {place for start, end, _ in spans for place in range(start, end)}
+    for match in pattern("letter").finditer(text) if letters else ():
+        index = LETTERS.index((match[1] or match[2] or match[3]).upper())
+        free = taken.isdisjoint(range(*match.span()))
+        if match[0] == match[1] and not pattern("letter_in_list").search(
+            text, max(0, match.start() - 9), match.start()
+        ):
+            free = free and not pattern("letter_in_sentence").match(text, match.end())
+        if index < max(8, len(names)) and free:
+            spans.append((match.start(), match.end(), index if index < len(names) else -1))
+    if not spans and re.fullmatch(r".{4,99}|\d{1,3}|[A-Z0-9]{2,3}", phrase := plain(text)):
+        word = re.compile(rf"(?<!\w){re.escape(phrase)}(?!\w|\.\d)", re.IGNORECASE)
+        holders = [index for index, name in enumerate(names) if phrase.casefold() in plain(name).casefold()]
+        spans = (
+            [(0, len(text), holders[0])]
+            if len(holders) == 1 and word.search(plain(names[holders[0]]))
+            else []
+        )
+    yield from sorted(spans)
+
+
+def _folded(text: str) -> str:
+    return re.sub(r"(?<=\w)[\s,_-]+(?=\w)", " ", plain(text).casefold())
+
+
+@lru_cache
+def _pattern_of(names: tuple[str, ...]) -> tuple[re.Pattern[str], dict[str, int], dict[str, int]]:
+    """Return the pattern of names and of parts that no other has, and the place of each, exactly and but for marks."""
+    texts = [plain(undecorated(name)) for name in names]
+    places: dict[str, set[int]] = {}
+    for index, text in enumerate(texts):
+        parts = [part for part in re.split(r"\s*[:(),;]\s*|\s+-+\s+", text) if len(part) > 2]
+        others = [other.casefold() for other in texts if other != text]
+        unique = [part for part in parts if not any(part.casefold() in other for other in others)]
+        for part in {text, *unique}:
+            places.setdefault(_folded(part), set()).add(index)
+    index_of = {
+        part: min(indexes)
+        for part, indexes in places.items()
+        if len(indexes) == 1 or len({names[index] for index in indexes}) == 1
+    }
+    longest = sorted(filter(None, {*index_of, *texts}), key=len, reverse=True)
+    words = "|".join(
+        r"[\s,_-]+".join(map(re.escape, re.split(r"(?<=\w)[\s,_-]+(?=\w)", part))) for part in longest
+    )
+    exact = {text: index for index, text in reversed(list(enumerate(texts))) if text}
+    return re.compile(rf"(?<!\w)(?:{words})(?!\w|\.\d)" if words else r"(?!)", re.IGNORECASE), exact, index_of
+
+
+def _letters(item: KeyedItem, displayed: Options, indexes: Iterable[int]) -> str:
+    """Return the letters that displayed options have in the file."""
+    return "".join(sorted(LETTERS[item.options.index(displayed[index])] for index in indexes))
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
@@ -195,28 +253,34 @@ class LabelScorer(Scorer):
             raise Unread(f"{'several labels' if indexes else 'no label'}: {quoted(answer)}")
         return [*self.labels.values()][indexes[0]]
 
+    def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
+        """Yield the labels that a text names."""
+        for start, end, index in _named(text, tuple(self.labels)):
+            yield Mention(start, end, [*self.labels.values()][index])
+
     def chance(self, item: KeyedItem) -> float | None:
         """Return the share of one label of all."""
         return 1 / len(set(self.labels.values())) if self.labels else None
 
 
 class YesNoScorer(LabelScorer):
-    """Yes or no; true and false are read as these."""
+    """Yes or no; true and false are read as these, and so are the words of other languages."""
 
     name = "yes_no"
-
     wording = "yes or no"
+    decoys = ("yes", "no")
+    leads = True
 
     def __init__(self, items: Items = ()) -> None:
-        self.labels = {"yes": "yes", "true": "yes", "no": "no", "false": "no"}
+        self.labels = {word: value for value in ("yes", "no") for word in WORDS[value]}
+
+    def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
+        """Yield the words for yes and no, unless they are part of a sentence, as in "no reason"."""
+        for match in pattern("yes_or_no").finditer(text):
+            yield Mention(*match.span(), self.labels[match[0].casefold()])
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
-
-_NUMBER = re.compile(
-    r"([+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9.]+(?:e[+-]?[0-9]+)?))(?:\s*(%|[^\W\d²³¹⁰-₉¼-¾⅐-⅟_][^\d,;]*))?",
-    re.IGNORECASE,
-)
 
 
 class NumberScorer(Scorer):
@@ -226,6 +290,7 @@ class NumberScorer(Scorer):
     """
 
     name = "number"
+    decoys = ("-987654321",)
     measures = (("correct", SHARE), ("absolute_error", "none"))
 
     def __init__(self, items: Items = (), tolerance: Mapping[str, float] | None = None) -> None:
@@ -239,14 +304,37 @@ class NumberScorer(Scorer):
 
     def wording_of(self, item: KeyedItem) -> str:
         """Name the key's unit."""
-        unit = _number(item.answers[0])[1]
+        unit = self._required(item)[1]
         return "a number with a point for decimals, " + (f"in {unit}" if unit else "without a unit")
 
     def parse(self, answer: Any, item: KeyedItem, displayed: Options) -> float:
-        """Return a number without a unit or in the key's."""
-        number, unit = _number(answer)
-        required = _number(item.answers[0])[1]
-        if unit not in ("", required):
+        """Return a number alone, without a unit or in the key's."""
+        return self.join([_number(answer)], item)
+
+    def key(self, item: KeyedItem) -> float:
+        """Return the number that is right."""
+        return self._required(item)[0]
+
+    def _required(self, item: KeyedItem) -> tuple[float, str]:
+        """Return the number that is right, with its unit."""
+        if len(numbers := list(_numbers(item.answers[0]))) != 1:
+            raise Unread("no number", item.answers[0])
+        return numbers[0].value
+
+    def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
+        """Yield the numbers of a text with their units; that of a standard or step only where the question names it."""
+        asked = item.prompt.casefold()
+        for number in _numbers(text):
+            named = pattern("number_in_name").search(text, max(0, number.start - 30), number.start)
+            if not named or re.search(rf"\b(?:which|what) {named[1].casefold()}", asked):
+                yield number
+
+    def join(self, values: list[tuple[float, str]], item: KeyedItem) -> float:
+        """Return the one number; its unit must be the key's, or one that the question speaks of."""
+        number, unit = super().join(values, item)
+        required = self._required(item)[1]
+        asked = re.findall(r"[^\W\d_]+|%", item.prompt.casefold())
+        if unit not in ("", required) and not {*_spellings(unit)} & {*asked}:
             raise Unread(f"other unit: {quoted(unit)} where {required or 'none'} was asked")
         return number
 
@@ -259,26 +347,76 @@ class NumberScorer(Scorer):
         return {"correct": float(error <= slack), "absolute_error": error}
 
 
+@cache
+def _unit_names() -> dict[str, str]:
+    """Return the unit that each spelling means, the exact spellings of units first."""
+    spellings = {text: unit for unit, texts in WORDS["units"].items() for text in (unit, *texts)}
+    plurals = {
+        f"{text}{ending}": unit
+        for text, unit in spellings.items()
+        for ending in ("s", "n", "en")
+        if len(text) > 2
+    }
+    return plurals | spellings
+
+
+def _spellings(unit: str) -> Iterator[str]:
+    return (text.casefold() for text, name in _unit_names().items() if name == unit)
+
+
+def _numbers(text: str) -> Iterator[Mention]:
+    """Yield the numbers of a text, each with its unit; where there is none, those that are written as words."""
+    text = "".join(str(decimal(sign, sign)) for sign in text)
+    matches = list(pattern("number").finditer(text))
+    for match in matches:
+        before, number, ten, power, gap, word = (part or "" for part in match.groups())
+        unit = _unit_names().get(word) or _unit_names().get(word.casefold())
+        scale = WORDS["scales"].get(word.casefold())
+        if (word and not gap and not (unit or scale)) or pattern("number_in_list").match(text, match.start()):
+            continue
+        is_known = unit or scale or len(word) > 2 or word.casefold() in WORDS["after_letters"]
+        amount = _amount(number) * (scale or 1) * 10.0 ** int(ten or 0)
+        with suppress(ArithmeticError):
+            amount = amount ** int(power or 1)
+        if not math.isfinite(amount):
+            raise Unread("no finite number", number)
+        end = match.end() if unit or scale else match.end(5) - len(gap)
+        value = amount, unit or (_unit_names().get(before.strip(), "") if is_known else word)
+        yield Mention(match.start(), _counted(text, end), value)
+    for match in () if matches else re.finditer(r"[^\W\d_]+", text):
+        if (count := WORDS["counts"].get(match[0].casefold())) is not None:
+            yield Mention(match.start(), _counted(text, match.end()), (float(count), ""))
+
+
+def _counted(text: str, end: int) -> int:
+    """Return where the words for what a number counts end, if nothing else follows in their line."""
+    match = pattern("counted").match(text, end)
+    return match.end() if match else end
+
+
+def _amount(text: str) -> float:
+    """Return a number; of point and comma the last separates decimals, a lone comma before three digits thousands."""
+    bare = text.replace(" ", "").replace("'", "")
+    if "," in bare and "." in bare:
+        thousands = min(",.", key=bare.rfind)
+    elif bare.count(",") == 1:
+        thousands = "," if bare == text and re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", bare) else ""
+    else:
+        thousands = "," if bare.count(".") < 2 else "."
+    return float(bare.replace(thousands, "").replace(",", "."))
+
+
 def _number(answer: Any) -> tuple[float, str]:
-    """Return a number and its unit, in the singular and with "%" for percent."""
-    match = _NUMBER.fullmatch("".join(str(decimal(sign, sign)) for sign in plain_answer(answer)))
-    number = number_of(match[1].replace(",", "")) if match else None
-    if match is None or number is None:
+    """Return the number and unit that a text has and nothing else."""
+    text = plain_answer(answer)
+    numbers = list(_numbers(text))
+    if len(numbers) != 1 or re.search(r"\w", text[: numbers[0].start] + text[numbers[0].end :]):
         raise Unread(f"no number: {quoted(answer)}")
-    if not math.isfinite(number):
-        raise Unread(f"no finite number: {quoted(answer)}")
-    unit = (match[2] or "").strip()
-    unit = "%" if unit.casefold() in ("percent", "per cent") else unit
-    return number, unit.removesuffix("s") if len(unit) > 3 else unit
+    return numbers[0].value
 
 
 # --- identifiers ------------------------------------------------------------------------------------------------------
 
-_IDENTIFIER = re.compile(
-    r"\b(?:T\d{4}(?:\.\d{3})?|(?:TA|DS|[MGSC])\d{4}|CWE-\d{1,5}|CVE-\d{4}-\d{4,7})\b(?!\.\d)", re.ASCII
-)
-_NAME = r"\s*(?:\([^()]*\)|[:-]\s[^;]*?)?\s*"
-_BETWEEN = re.compile(rf"{_NAME}(?:[,;&/]|,?\s?\bAND\b)\s*|\s+")
 _FORMS = {"T": "Tnnnn or Tnnnn.nnn", "CWE": "CWE-n", "CVE": "CVE-yyyy-nnnn"}
 
 
@@ -289,9 +427,11 @@ class IdentifierScorer(Scorer):
     """
 
     name = "identifier"
+    decoys = ("T9999", "CWE-99999", "CVE-1999-9999")
+    distinct = True
 
     def __init__(self, items: Items = ()) -> None:
-        keys = (_IDENTIFIER.findall(str(item.answer).upper()) for item in items)
+        keys = (pattern("identifier").findall(str(item.answer).upper()) for item in items)
         self.several = not items or any(len(key) > 1 for key in keys)
         names = ("exact", "parent", "jaccard") if self.several else ("exact", "parent")
         self.measures = tuple((name, SHARE) for name in names)
@@ -303,17 +443,33 @@ class IdentifierScorer(Scorer):
         return several if self.several else f"one identifier, {forms}"
 
     def parse(self, answer: Any, item: KeyedItem, displayed: Options) -> str:
-        """Return identifiers of the key's kinds, in their order."""
-        answered = _identifiers(answer)
-        if strange := _kinds(answered) - _kinds(self.key(item)):
-            raise Unread(f"other identifiers: {min(strange)} was not asked, {quoted(answer)}")
-        if len(answered) != 1 and not self.several:
-            raise Unread(f"{'several identifiers' if answered else 'no identifier'}: {quoted(answer)}")
-        return ", ".join(sorted(answered))
+        """Refuse every text: it is read by the identifiers that it names."""
+        raise Unread(f"no identifier: {quoted(answer)}")
+
+    def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
+        """Yield the identifiers of a text, as their publishers write them."""
+        for match in pattern("identifier").finditer(text):
+            name = match[0].upper().replace("/", ".")
+            if weakness := re.match(r"CWE[- ]?0*(?=\d)", name):
+                name = f"CWE-{name[weakness.end() :]}"
+            yield Mention(*match.span(), name)
+
+    def join(self, values: list[str], item: KeyedItem) -> str:
+        """Return identifiers of the key's kinds in their order; where one is asked, a part goes before its whole."""
+        names = set(values)
+        if not self.several:
+            names -= {name.split(".")[0] for name in names if "." in name}
+        if strange := _kinds(names) - _kinds(self.key(item)):
+            raise Unread(f"other identifiers: {min(strange)} was not asked, {quoted(', '.join(values))}")
+        return ", ".join(sorted(names)) if self.several and names else super().join(list(names), item)
 
     def key(self, item: KeyedItem) -> set[str]:
         """Return the identifiers that are right."""
-        return _identifiers(item.answer)
+        answers = [str(answer) for answer in item.answers]
+        names = {mention.value for answer in answers for mention in self.mentions(answer, item, ())}
+        if not names or any(map(pattern("either").search, answers)):
+            raise Unread("no identifier", item.answer)
+        return names
 
     def score(self, value: str, item: KeyedItem) -> Mapping[str, float]:
         """Compare identifiers, and what they are part of, as sets."""
@@ -325,18 +481,6 @@ class IdentifierScorer(Scorer):
 
 def _kinds(names: Iterable[str]) -> set[str]:
     return {re.split(r"[-\d]", name, maxsplit=1)[0] for name in names}
-
-
-def _identifiers(answer: Any) -> set[str]:
-    """Return the identifiers of an answer that has nothing else but their names; "or" between two is no answer."""
-    if isinstance(answer, list):
-        return {name for part in answer for name in _identifiers(part)}
-    text = plain_answer(answer).upper()
-    names = list(_IDENTIFIER.finditer(text))
-    clean = all(_BETWEEN.fullmatch(text[left.end() : right.start()]) for left, right in pairwise(names))
-    if not (names and clean and names[0].start() == 0 and re.fullmatch(_NAME, text[names[-1].end() :])):
-        raise Unread(f"no identifier: {quoted(answer)}")
-    return {match[0] for match in names}
 
 
 # --- CVSS -------------------------------------------------------------------------------------------------------------
@@ -353,6 +497,12 @@ class CvssScorer(Scorer):
     """
 
     name = "cvss"
+    decoys = (
+        "CVSS:3.0/AV:P/AC:H/PR:H/UI:R/S:U/C:N/I:N/A:N",
+        "CVSS:3.1/AV:P/AC:H/PR:H/UI:R/S:U/C:N/I:N/A:N",
+        "CVSS:4.0/AV:P/AC:H/AT:P/PR:H/UI:A/VC:N/VI:N/VA:N/SC:N/SI:N/SA:N",
+    )
+    distinct = True
     measures = (("exact", SHARE), ("score_error", "points"), ("metrics", "share of metrics"))
 
     def wording_of(self, item: KeyedItem) -> str:
@@ -365,13 +515,25 @@ class CvssScorer(Scorer):
 
         version, text = _version(item), plain_answer(answer).upper()
         text = f"CVSS:{version}/{text}" if text.startswith("AV:") else text
-        if version[:1] not in _BASE or text[5:6] != version[0]:
+        if version[:1] not in _BASE or not text.startswith("CVSS:"):
             raise Unread(f"no CVSS vector: {quoted(answer)}, of version {version or '3 or 4'}")
+        if text[5:8] != version:
+            raise Unread(f"CVSS {text[5:8]} where the key is {version}")
         try:
             metrics = _vector(text).metrics
         except CVSSError as error:
             raise Unread(f"no CVSS vector: {quoted(error)}") from None
         return "/".join([f"CVSS:{version}", *(f"{name}:{metrics[name]}" for name in _BASE[version[0]])])
+
+    def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
+        """Yield the vectors of a text, with the version that stands before them."""
+        for match in pattern("vector").finditer(text):
+            version, metrics = match[1] or _version(item), "/".join(re.split(r"[^A-Z:]+", match[2].upper()))
+            yield Mention(*match.span(), f"CVSS:{version}/{metrics}")
+
+    def join(self, values: list[str], item: KeyedItem) -> str:
+        """Return the one vector."""
+        return self.parse(super().join(values, item), item, ())
 
     def score(self, value: str, item: KeyedItem) -> Mapping[str, float]:
         """Compare metrics and base scores."""
