@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from statistics import mode
 from string import ascii_uppercase as LETTERS
@@ -21,6 +23,7 @@ from toolkit.keyed.scorers import SCORERS, check_table
 from toolkit.keyed.scorers import scorer as find_scorer
 from toolkit.keyed.table import KeyedItem, keeps_order, load_keyed
 from toolkit.models.base import Ask
+from toolkit.models.scripted import Question
 from toolkit.prompt_test import (
     Annotator,
     MeasuredTestItem,
@@ -44,7 +47,9 @@ from toolkit.store.frame_files import KINDS
 if TYPE_CHECKING:
     from toolkit.study_file import StudyFile
 
-UNREADABLE = "without a readable answer"
+_OTHERS = 50
+"""Items whose answers a scripted model takes for wrong ones."""
+OF_ALL, READABLE = "correct_of_all", "readable"
 _TYPES = dict(shipped_words("answers", "keyed"))
 """Columns of answers beside the scores of a scorer and what a run has."""
 
@@ -81,7 +86,7 @@ class KeyedTest(PromptResponseTest):
         if ask_judges and (scorer != "refusal" or not judges):
             raise InputError('ask_judges is for scorer = "refusal", with a judge under [judges]')
         self.asks_judges, self.judges = ask_judges, tuple(judges)
-        taken = {*_TYPES, *KINDS["runs"], UNREADABLE}
+        taken = {*_TYPES, *KINDS["runs"], READABLE}
         if clashes := [name for name, _ in self.scorer.measures if name in taken]:
             raise InputError(
                 f"scorer {scorer}: {clashes[0]!r} is a column of every answer; name its score otherwise"
@@ -108,6 +113,35 @@ class KeyedTest(PromptResponseTest):
             prompt = Prompt("\n".join(filter(None, (item.prompt, form))), name)
             prompts.append(PromptWithContext(prompt, item, repeat if self._orders > 1 else None))
         return TestItem(item.item_id, tuple(prompts), item, cluster=item.cluster, category=item.group or "")
+
+    @cached_property
+    def _by_text(self) -> Mapping[str, tuple[KeyedItem, tuple[str, ...]]]:
+        return {
+            part.text: (part.context, self.options(part.context, part.repeat or 0))
+            for item in self._items
+            for part in item.prompts
+        }
+
+    def question(self, text: str) -> Question | None:
+        """Return what a prompt asks as a scripted model is told it: cluster and options, right and wrong answers."""
+        if text not in self._by_text or self.scorer.name not in SCORERS or not self.scorer.needs_key:
+            return None
+        item, displayed = self._by_text[text]
+        letters = sorted(zip(displayed, LETTERS, strict=False))
+        answers: list[Any] = [letter for _, letter in letters]
+        if self.scorer.several and displayed:
+            key = [item.options[LETTERS.index(letter)] for letter in self.scorer.key(item)]
+            answers += [[letter for option, letter in letters if option in key], answers[:]]
+        elif not displayed:
+            others = [other.answer for other in self.table.items[:_OTHERS] if other.answer]
+            answers = [item.answer, *others, *self.scorer.decoys]
+        right: list[Any] = []
+        wrong: list[Any] = []
+        for answer in answers:
+            scores = self.scores(self.scorer.read(json.dumps({"answer": answer}), item, displayed), item)
+            if scores:
+                (right if scores[self.scorer.measures[0][0]] == 1 else wrong).append(answer)
+        return (item.cluster or item.item_id, sorted(displayed)), right, wrong
 
     @property
     def has_options(self) -> bool:
@@ -164,31 +198,34 @@ class KeyedTest(PromptResponseTest):
 
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
         """Return the scores of one answer; all are missing, with the reason, where it could not be read."""
+        (reply,), item = item_annotations.replies, item_annotations.item.context
         read = self.read(item_annotations)
-        scores = self.scores(read, item_annotations.item.context)
-        return [Measurement(name, scores.get(name), unit, read.reason) for name, unit in self.scorer.measures]
+        scores = {**self.scores(read, item), **self.of_all(read, reply, item)}
+        return [Measurement(name, scores.get(name), unit, read.reason) for name, unit in self._results]
+
+    def of_all(self, read: Read, reply: PromptReply, item: KeyedItem) -> Mapping[str, float]:
+        """Return the main score with the unreadable counted as wrong, and whether a reply could be read."""
+        if reply.text is None and read.reason:
+            return {}
+        return {
+            OF_ALL: self.scores(read, item).get(self.scorer.measures[0][0], 0.0),
+            READABLE: float(not read.reason),
+        }
+
+    @property
+    def _results(self) -> Sequence[tuple[str, str]]:
+        return (*self.scorer.measures, (OF_ALL, SHARE), (READABLE, SHARE))
 
     def result_types(self) -> tuple[ResultType, ...]:
-        """Return the mean of each score, and the share of answers that could not be read."""
-        return tuple(ResultType(name, unit) for name, unit in (*self.scorer.measures, (UNREADABLE, SHARE)))
+        """Return the mean of each score, that of the main one over all replies, and the share that could be read."""
+        return tuple(ResultType(name, unit) for name, unit in self._results)
 
     def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
         """Return the results of one model, with intervals over independent questions."""
         one_model(measured_items)
-        main = self.scorer.measures[0][0]
-        complete = [
-            replace(
-                measured,
-                measurements=(
-                    *measured.measurements,
-                    Measurement(UNREADABLE, float(measured.value(main) is None)),
-                ),
-            )
-            for measured in measured_items
-        ]
         return [
-            mean_result(name, complete, name, unit, (0.0, 1.0) if unit == SHARE else None)
-            for name, unit in (*self.scorer.measures, (UNREADABLE, SHARE))
+            mean_result(name, measured_items, name, unit, (0.0, 1.0) if unit == SHARE else None)
+            for name, unit in self._results
         ]
 
 
@@ -221,6 +258,7 @@ def answers_frame(
             "majority": None if commonest is None else float(as_text(item.answer) == commonest),
             "options": len(options),
             **test.scores(read, item),
+            OF_ALL: test.of_all(read, reply, item).get(OF_ALL),
         }
         for name, letter in (("position", key), ("chosen_position", read.value)) if is_choice else ():
             row[name] = options.index(item.options[LETTERS.index(letter)]) if letter else None

@@ -62,8 +62,14 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """0 done, 1 done but some runs failed or wait for a server, 3 budget reached."""
-        return 3 if self.budget else int(bool(self.failed or self.waiting))
+        """0 done, 1 done but some runs failed, wait for a server or cannot be read, 3 budget reached."""
+        return 3 if self.budget else int(bool(self.failed or self.waiting or self.unread))
+
+    @property
+    def unread(self) -> list[str]:
+        """Models of whose replies a test without judges could read none: their first result has no value."""
+        first = dict(reversed(self.results)) if self.judged is None else {}
+        return [model for model, result in first.items() if not result.estimable and result.missing]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain JSON types."""
@@ -109,6 +115,10 @@ class Outcome:
         lines += [f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()]
         lines += [f"shared  {line}" for line in shared_lines(self.shared, self.planned + self.not_begun)]
         lines += [f"other model  {line}" for line in others_lines(self.answered_by_others)]
+        for model in self.unread:
+            lines.append(
+                f"UNREADABLE  no reply of {model} could be read, so it has no score: read some replies"
+            )
         if self.judged == 0:
             lines.append("results none, because no reply has a score")
         else:

@@ -432,11 +432,18 @@ def _accuracy(analyses: Analyses) -> Iterator[Statement]:
     measured, texts = analyses.accuracy(), TEXTS["accuracy"]
     groups = measured.above_chance, measured.cost_per_right
     guesses, prices = ({item.facets["model"]: item for item in group} for group in groups)
+    of_all = {
+        number.facets["model"]: (number, share)
+        for number, share in zip(measured.of_all, measured.readable, strict=True)
+    }
     for number in measured.accuracies:
         model, end = number.facets["model"], ""
         guess, price = guesses.get(model), prices.get(model)
+        if model in of_all:
+            wrong, share = (_value(replace(item, n={})) for item in of_all[model])
+            end = texts["all"].format(value=wrong, readable=share)
         if price and price.estimate != 0:  # free answers have no price
-            end = texts["price"].format(unit=price.unit, amount=_price(price, 1000))
+            end += texts["price"].format(unit=price.unit, amount=_price(price, 1000))
         if guess is None or guess.estimate is None:
             yield _stated(texts["lead"].format(model=model), number, end=end)
         else:  # it rests on the same answers, so that n stands once

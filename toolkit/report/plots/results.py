@@ -84,7 +84,9 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     result = analyses.compare_models()
     keyed = analyses.is_keyed and analyses.answers("accuracy")
     costs = [e for e in analyses.accuracy().cost_per_right if e.estimate] if keyed else []
-    parts = [*(("mean", e) for _, e in result.models), *(("difference", e) for e in result.differences)]
+    of_all = analyses.accuracy().of_all if keyed and any(e.estimate != 1 for e in analyses.accuracy().readable) else []
+    parts = [*(("mean", e) for _, e in result.models), *(("all", replace(e, name=e.facets["model"])) for e in of_all)]
+    parts += [("difference", e) for e in result.differences]
     for e in costs:  # of a thousand: fractions of a cent are not read well
         ends = (end and end * 1000 for end in (e.low, e.high))
         parts.append(("cost", e.with_value(e.estimate * 1000, *ends, name=e.facets["model"])))
@@ -110,6 +112,7 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
         "count": len(sizes),
         "largest": len(sizes) > _MOST,
         "differences": compared,
+        "all": of_all,
         "cost": costs,
         "corrected": any(e.correction != "none" for e in result.differences),
         "ties": has_ties,
