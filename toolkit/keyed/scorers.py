@@ -16,16 +16,15 @@ from toolkit.judges.rubric import shipped_words
 from toolkit.keyed.answers import (
     SHARE,
     WORDS,
+    Asked,
     Mention,
     Options,
     Read,
     Scorer,
     Unread,
-    layers,
     listed,
     pattern,
     plain,
-    plain_answer,
     quoted,
     undecorated,
 )
@@ -35,29 +34,37 @@ from toolkit.prompt_test import code_of_users, module_of_users
 from toolkit.words import choices, one_line
 
 
-def matches(answer: Any, names: Options) -> list[int]:
+def matches(answer: str, names: Options) -> list[int]:
     """Return the places of the names that an answer may mean: by exact text, else but for marks, capitals or digits.
 
     >>> names = ("-p", "-P", "1,000")
     >>> matches("`-P`", names), matches("1000.0", names), matches("p", names)
     ([1], [2], [])
     """
-    texts = list(layers(answer))
-    for fold, form in [(str, text) for text in texts] + [(fold, fold(answer)) for fold in _FOLDS if texts]:
+    for fold, form in [(str, text) for text in _layers(answer)] + [(fold, fold(answer)) for fold in _FOLDS]:
         if form and (indexes := [index for index, name in enumerate(names) if fold(name) == form]):
             return indexes
     return []
 
 
-@lru_cache
-def _digits(text: str) -> object:
-    """Return the number that a short text is, with its unit; nothing where it is none."""
-    with suppress(Unread):
-        return len(text) < 16 and _number(text)
-    return None
+def _layers(answer: str) -> Iterator[str]:
+    """Yield an answer, then without a full stop or a pair of marks around it, one after the other."""
+    for _ in range(9):
+        yield (answer := answer.strip())
+        if not (match := pattern("layer").fullmatch(answer)):
+            return
+        answer = match[match.lastindex or 0]
 
 
-_FOLDS = (plain, lambda text: plain(text).casefold(), _digits)
+def _folded(text: str) -> str:
+    return pattern("between_words").sub(" ", plain(text).casefold())
+
+
+_FOLDS = (
+    plain,
+    _folded,
+    lambda text: pattern("zeros").sub(r"\1\2\3", plain(text).casefold().replace(",", "")),
+)
 
 
 def _set_scores(answered: set[str], key: set[str]) -> dict[str, float]:
@@ -67,24 +74,39 @@ def _set_scores(answered: set[str], key: set[str]) -> dict[str, float]:
 
 # --- options ----------------------------------------------------------------------------------------------------------
 
-_LETTERED = re.compile(r"\(?([A-Za-z])[).:]?(?:(?:\s+[-–—:]|(?<=[).:]))?\s+(.+))?", re.DOTALL)
-
 
 class ChoiceScorer(Scorer):
     """One option of several; the value is its letter in the file. Of two options with the same text either is right."""
 
     name = "choice"
     wording = "the letter of the one best option"
-    several = False
+    noun = "option"
 
-    def parse(self, answer: Any, item: KeyedItem, displayed: Options) -> str:
-        """Return the letters of the options that are named."""
-        return _letters(item, displayed, _options(answer, displayed, self.several))
+    def exact(self, text: str, item: KeyedItem, displayed: Options) -> str | None:
+        """Return the letter of the option that has this text."""
+        options = {displayed[index] for index in matches(text, displayed)}
+        if len(options) > 1:
+            raise Unread(f"several options: {quoted(text)}; the letter tells which")
+        return LETTERS[item.options.index(options.pop())] if options else None
 
     def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
-        """Yield options by letter or by text."""
-        for start, end, index in _named(text, tuple(displayed), letters=True):
-            yield Mention(start, end, _letters(item, displayed, [index]) if index >= 0 else text[start:end])
+        """Yield options by letter or by text; a letter that no option has is one that is none of the options."""
+        texts = list(_names(text, tuple(displayed)))
+        taken = {place for start, end, _ in texts for place in range(start, end)}
+        letters = (
+            (*match.span(), LETTERS.index(match[match.lastindex or 0].upper()))
+            for match in pattern("letter").finditer(text)
+        )
+        free = [
+            span
+            for span in letters
+            if taken.isdisjoint(range(*span[:2])) and span[2] < max(8, len(displayed))
+        ]
+        for start, end, index in sorted(texts + free):
+            known = index < len(displayed)
+            yield Mention(
+                start, end, LETTERS[item.options.index(displayed[index])] if known else text[start:end]
+            )
 
     def join(self, values: list[str], item: KeyedItem) -> str:
         """Return the letters of all options, or of the one."""
@@ -95,10 +117,14 @@ class ChoiceScorer(Scorer):
     def key(self, item: KeyedItem) -> str:
         """Return the letters of the right options; raises `Unread` where options may be taken for others."""
         _check_options(item.options, self.several)
-        indexes = {index for answer in item.answers for index in _options(answer, item.options, several=True)}
-        if len({item.options[index] for index in indexes}) > 1 and not self.several:
-            raise Unread(f'{len(indexes)} options; scorer = "set" takes several')
-        return _letters(item, item.options, indexes if self.several else [min(indexes)])
+        asked = Asked(SetScorer(), item, item.options)
+        for answer in item.answers:
+            if asked.exact(answer) is None and not pattern("alone").fullmatch(asked.marked(answer)):
+                raise Unread("no option", answer)
+        letters = sorted({*"".join(map(asked.stated, item.answers))})
+        if len({item.options[LETTERS.index(letter)] for letter in letters}) > 1 and not self.several:
+            raise Unread(f'{len(letters)} options; scorer = "set" takes several')
+        return "".join(letters) if self.several else letters[0]
 
     def chance(self, item: KeyedItem) -> float:
         """Return the share of options that are right."""
@@ -113,6 +139,24 @@ class SetScorer(ChoiceScorer):
     measures = (("exact", SHARE), ("jaccard", SHARE))
     wording = "the letters of all right options, such as A, C"
     several = True
+
+    def exact(self, text: str, item: KeyedItem, displayed: Options) -> str | None:
+        """Return the letter of the option that has this text, or the letters that it lists."""
+        letters = {
+            item.options.index(displayed[LETTERS.index(letter)]) for letter in _listed(text, displayed)
+        }
+        return super().exact(text, item, displayed) or "".join(LETTERS[n] for n in sorted(letters)) or None
+
+    def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
+        """Yield options by letter or by text, and where a text begins with words for all, these but for exceptions."""
+        mentions, end = list(super().mentions(text, item, displayed)), 0
+        if every := pattern("all").match(text):
+            end = every.end()
+            excepted = {mention.value for mention in mentions if mention.start < end}
+            for letter in LETTERS[: len(displayed)]:
+                if letter not in excepted:
+                    yield Mention(0, end, letter)
+        yield from (mention for mention in mentions if mention.start >= end)
 
     def score(self, value: str, item: KeyedItem) -> Mapping[str, float]:
         """Compare the letters as sets."""
@@ -131,108 +175,49 @@ def _check_options(options: Options, several: bool) -> None:
         label = f"option {index + 1}, {quoted(option)},"
         if several and option in options[:index]:
             raise Unread(f"{label} is there twice: change one of the two")
+        letters = _listed(option, options)
         # A letter in its own place is told by both; `keeps_order` keeps it there.
-        mistaken = (
-            matches(text, options) if text else option.upper() != LETTERS[index]
-            for _, text in _lettered(option, options)
-        )  # fmt: skip
-        if any(mistaken) or (several and len(_listed(option, options)) > 1):
+        if letters and option.upper() != LETTERS[index] and (several or len(letters) == 1):
             raise Unread(f"{label} may be letters of others: write it in more words")
 
 
-def _lettered(answer: Any, options: Options) -> Iterator[tuple[int, str | None]]:
-    """Yield the place of the option whose letter an answer begins with, and the text after it, if any."""
-    for text in (*layers(answer), plain_answer(answer)):
-        match = _LETTERED.fullmatch(text)
-        if match and (index := LETTERS.index(match[1].upper())) < len(options):
-            yield index, match[2]
+def _listed(text: str, options: Options) -> set[str]:
+    """Return the letters of options that a text lists; none where it has anything else."""
+    text = plain(text) if pattern("letters").fullmatch(plain(text)) else ""
+    letters = {letter.upper() for letter in re.findall("(?<![a-z])[a-z](?![a-z])|[A-Z]", text)}
+    return letters if letters <= {*LETTERS[: len(options)]} else set()
 
 
-def _options(answer: Any, options: Options, several: bool) -> set[int]:
-    """Return the places of the options that an answer is: by letter, by letter and text, by text, or by letters."""
-    indexes = set(matches(answer, options))
-    letters = {
-        index for index, text in _lettered(answer, options) if not text or index in matches(text, options)
-    }
-    # With a letter, a text may be that of several.
-    indexes = letters if letters & indexes else letters | indexes
-    if len({options[index] for index in indexes}) > 1:
-        raise Unread(f"several options: {quoted(answer)}; the letter tells which")
-    indexes = {min(indexes)} if indexes else _listed(answer, options) if several else set()
-    if not indexes:
-        raise Unread("no option", answer)
-    return indexes
-
-
-def _listed(answer: Any, options: Options) -> set[int]:
-    """Return the places of the options whose letters a text lists; none where it has anything else."""
-    text = plain_answer(answer)
-    together = re.fullmatch("[A-Z]{2,26}", text)
-    parts = text if together else re.split(r"\s*(?:[,;/&\s]|\band\b)\s*", text)
-    letters = {part.strip("()").upper() for part in parts if part}
-    return {*map(LETTERS.index, letters)} if letters <= {*LETTERS[: len(options)]} else set()
-
-
-def _named(text: str, names: Options, letters: bool = False) -> Iterator[tuple[int, int, int]]:
-    """Yield where a text has names, parts of names that no other has, or letters of names, and which."""
-    written, exact, folded = _pattern_of(tuple(names))
-    spans = [
-        (match.start(), match.end(), index)
-        for match in written.finditer(text)
-        if (index := exact.get(match[0], folded.get(_folded(match[0])))) is not None
-    ]
-    taken = {place for start, end, _ in spans for place in range(start, end)}
-    for match in pattern("letter").finditer(text) if letters else ():
-        index = LETTERS.index((match[1] or match[2] or match[3]).upper())
-        free = taken.isdisjoint(range(*match.span()))
-        if match[0] == match[1] and not pattern("letter_in_list").search(
-            text, max(0, match.start() - 9), match.start()
-        ):
-            free = free and not pattern("letter_in_sentence").match(text, match.end())
-        if index < max(8, len(names)) and free:
-            spans.append((match.start(), match.end(), index if index < len(names) else -1))
-    if not spans and re.fullmatch(r".{4,99}|\d{1,3}|[A-Z0-9]{2,3}", phrase := plain(text)):
-        word = re.compile(rf"(?<!\w){re.escape(phrase)}(?!\w|\.\d)", re.IGNORECASE)
-        holders = [index for index, name in enumerate(names) if phrase.casefold() in plain(name).casefold()]
-        spans = (
-            [(0, len(text), holders[0])]
-            if len(holders) == 1 and word.search(plain(names[holders[0]]))
-            else []
-        )
-    yield from sorted(spans)
-
-
-def _folded(text: str) -> str:
-    return re.sub(r"(?<=\w)[\s,_-]+(?=\w)", " ", plain(text).casefold())
+def _names(text: str, names: Options) -> Iterator[tuple[int, int, int]]:
+    """Yield where a text has names, or parts of names that no other has, and which."""
+    written, exact, folded = _spellings(names)
+    for match in written.finditer(text):
+        index = exact.get(match[0], folded.get(_folded(match[0])))
+        if index is not None:
+            yield match.start(), match.end(), index
 
 
 @lru_cache
-def _pattern_of(names: tuple[str, ...]) -> tuple[re.Pattern[str], dict[str, int], dict[str, int]]:
+def _spellings(names: Options) -> tuple[re.Pattern[str], dict[str, int], dict[str, int]]:
     """Return the pattern of names and of parts that no other has, and the place of each, exactly and but for marks."""
     texts = [plain(undecorated(name)) for name in names]
+    exact = {text: names.index(name) for text, name in zip(texts, names, strict=True)}
     places: dict[str, set[int]] = {}
-    for index, text in enumerate(texts):
-        parts = [part for part in re.split(r"\s*[:(),;]\s*|\s+-+\s+", text) if len(part) > 2]
+    for text, index in exact.items():
         others = [other.casefold() for other in texts if other != text]
-        unique = [part for part in parts if not any(part.casefold() in other for other in others)]
-        for part in {text, *unique}:
+        parts = [part for part in pattern("parts").split(text) if len(part) > 2]
+        for part in (
+            text,
+            *(part for part in parts if not any(part.casefold() in other for other in others)),
+        ):
             places.setdefault(_folded(part), set()).add(index)
-    index_of = {
-        part: min(indexes)
-        for part, indexes in places.items()
-        if len(indexes) == 1 or len({names[index] for index in indexes}) == 1
-    }
-    longest = sorted(filter(None, {*index_of, *texts}), key=len, reverse=True)
+    folded = {text: min(indexes) for text, indexes in places.items() if len(indexes) == 1}
+    longest = sorted(filter(None, {*folded, *texts}), key=len, reverse=True)
     words = "|".join(
-        r"[\s,_-]+".join(map(re.escape, re.split(r"(?<=\w)[\s,_-]+(?=\w)", part))) for part in longest
+        WORDS["patterns"]["between_words"].join(map(re.escape, pattern("between_words").split(part)))
+        for part in longest
     )
-    exact = {text: index for index, text in reversed(list(enumerate(texts))) if text}
-    return re.compile(rf"(?<!\w)(?:{words})(?!\w|\.\d)" if words else r"(?!)", re.IGNORECASE), exact, index_of
-
-
-def _letters(item: KeyedItem, displayed: Options, indexes: Iterable[int]) -> str:
-    """Return the letters that displayed options have in the file."""
-    return "".join(sorted(LETTERS[item.options.index(displayed[index])] for index in indexes))
+    return re.compile(rf"(?<!\w)(?:{words})(?!\w|\.\d)" if words else r"(?!)", re.IGNORECASE), exact, folded
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
@@ -242,20 +227,22 @@ class LabelScorer(Scorer):
     """One of the labels that the keys of the items have; exact text comes before what differs in marks alone."""
 
     name = "label"
+    noun = "label"
 
     def __init__(self, items: Items = ()) -> None:
         self.labels = {text: text for item in items for text in item.answers}
         self.wording = f"one of: {', '.join(sorted(self.labels))}"
 
-    def parse(self, answer: Any, item: KeyedItem, displayed: Options) -> str:
-        """Return the one label that is named."""
-        if len(indexes := matches(answer, tuple(self.labels))) != 1:
-            raise Unread(f"{'several labels' if indexes else 'no label'}: {quoted(answer)}")
-        return [*self.labels.values()][indexes[0]]
+    def exact(self, text: str, item: KeyedItem, displayed: Options) -> str | None:
+        """Return the label that is written so."""
+        indexes = matches(text, tuple(self.labels))
+        if len(indexes) > 1:
+            raise Unread("several labels", text)
+        return [*self.labels.values()][indexes[0]] if indexes else None
 
     def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
         """Yield the labels that a text names."""
-        for start, end, index in _named(text, tuple(self.labels)):
+        for start, end, index in _names(text, tuple(self.labels)):
             yield Mention(start, end, [*self.labels.values()][index])
 
     def chance(self, item: KeyedItem) -> float | None:
@@ -290,6 +277,7 @@ class NumberScorer(Scorer):
     """
 
     name = "number"
+    noun = "number"
     decoys = ("-987654321",)
     measures = (("correct", SHARE), ("absolute_error", "none"))
 
@@ -307,10 +295,6 @@ class NumberScorer(Scorer):
         unit = self._required(item)[1]
         return "a number with a point for decimals, " + (f"in {unit}" if unit else "without a unit")
 
-    def parse(self, answer: Any, item: KeyedItem, displayed: Options) -> float:
-        """Return a number alone, without a unit or in the key's."""
-        return self.join([_number(answer)], item)
-
     def key(self, item: KeyedItem) -> float:
         """Return the number that is right."""
         return self._required(item)[0]
@@ -320,6 +304,10 @@ class NumberScorer(Scorer):
         if len(numbers := list(_numbers(item.answers[0]))) != 1:
             raise Unread("no number", item.answers[0])
         return numbers[0].value
+
+    def read(self, text: str, item: KeyedItem, displayed: Options) -> Read:
+        """Return the number that a reply answers, whatever signs it has for thousands and decimals."""
+        return super().read(_english(text), item, displayed)
 
     def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
         """Yield the numbers of a text with their units; that of a standard or step only where the question names it."""
@@ -332,9 +320,11 @@ class NumberScorer(Scorer):
     def join(self, values: list[tuple[float, str]], item: KeyedItem) -> float:
         """Return the one number; its unit must be the key's, or one that the question speaks of."""
         number, unit = super().join(values, item)
-        required = self._required(item)[1]
-        asked = re.findall(r"[^\W\d_]+|%", item.prompt.casefold())
-        if unit not in ("", required) and not {*_spellings(unit)} & {*asked}:
+        required, seconds = self._required(item)[1], WORDS["seconds"]
+        if unit in seconds and required in seconds:
+            return number * seconds[unit] / seconds[required]
+        words = {_unit_names().get(word) for word in pattern("unit").findall(item.prompt.casefold())}
+        if unit not in ("", required) and (required or unit not in words):
             raise Unread(f"other unit: {quoted(unit)} where {required or 'none'} was asked")
         return number
 
@@ -360,59 +350,52 @@ def _unit_names() -> dict[str, str]:
     return plurals | spellings
 
 
-def _spellings(unit: str) -> Iterator[str]:
-    return (text.casefold() for text, name in _unit_names().items() if name == unit)
+def _english(text: str) -> str:
+    """Return a text with its numbers as in English: where points and commas are plain they tell the others."""
+    signs = {sign for match in pattern("decimal").finditer(text) for sign in match.groups() if sign}
+    signs |= {",."[sign == ","] for match in pattern("groups").finditer(text) for sign in match.groups()}
+    if signs == {","}:
+        return pattern("digits").sub(lambda match: match[0].translate(_SWAPPED), text)
+    if signs == {"."}:
+        return text
+    return pattern("unclear").sub(
+        lambda match: match[0].replace(".", "" if pattern("money").search(match[0]) else "·"), text
+    )
+
+
+_SWAPPED = str.maketrans(",.", ".,")
 
 
 def _numbers(text: str) -> Iterator[Mention]:
-    """Yield the numbers of a text, each with its unit; where there is none, those that are written as words."""
+    """Yield the numbers of a text, each with its unit; those that are written as words where there are no others."""
     text = "".join(str(decimal(sign, sign)) for sign in text)
-    matches = list(pattern("number").finditer(text))
-    for match in matches:
-        before, number, ten, power, gap, word = (part or "" for part in match.groups())
+    has_digits = any(map(str.isdecimal, text))
+    for match in pattern("number").finditer(text):
+        before, number, count, ten, power, gap, word = (part or "" for part in match.groups())
         unit = _unit_names().get(word) or _unit_names().get(word.casefold())
         scale = WORDS["scales"].get(word.casefold())
-        if (word and not gap and not (unit or scale)) or pattern("number_in_list").match(text, match.start()):
+        if (number and word and not gap and not (unit or scale)) or (count and has_digits and not scale):
+            continue
+        if pattern("number_in_list").match(text, match.start()):
             continue
         is_known = unit or scale or len(word) > 2 or word.casefold() in WORDS["after_letters"]
-        amount = _amount(number) * (scale or 1) * 10.0 ** int(ten or 0)
+        try:
+            amount = (
+                float(pattern("thousands").sub("", number))
+                if number
+                else sum(WORDS["counts"][part] for part in re.split("[ -]", count.casefold()))
+            )
+        except ValueError:
+            raise Unread("a point for thousands or for decimals", number) from None
+        amount *= (scale or 1) * 10.0 ** int(ten or 0)
         with suppress(ArithmeticError):
             amount = amount ** int(power or 1)
         if not math.isfinite(amount):
             raise Unread("no finite number", number)
-        end = match.end() if unit or scale else match.end(5) - len(gap)
+        end = match.end() if unit or scale else match.end("gap") - len(gap)
+        counted = pattern("counted").match(text, end)
         value = amount, unit or (_unit_names().get(before.strip(), "") if is_known else word)
-        yield Mention(match.start(), _counted(text, end), value)
-    for match in () if matches else re.finditer(r"[^\W\d_]+", text):
-        if (count := WORDS["counts"].get(match[0].casefold())) is not None:
-            yield Mention(match.start(), _counted(text, match.end()), (float(count), ""))
-
-
-def _counted(text: str, end: int) -> int:
-    """Return where the words for what a number counts end, if nothing else follows in their line."""
-    match = pattern("counted").match(text, end)
-    return match.end() if match else end
-
-
-def _amount(text: str) -> float:
-    """Return a number; of point and comma the last separates decimals, a lone comma before three digits thousands."""
-    bare = text.replace(" ", "").replace("'", "")
-    if "," in bare and "." in bare:
-        thousands = min(",.", key=bare.rfind)
-    elif bare.count(",") == 1:
-        thousands = "," if bare == text and re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", bare) else ""
-    else:
-        thousands = "," if bare.count(".") < 2 else "."
-    return float(bare.replace(thousands, "").replace(",", "."))
-
-
-def _number(answer: Any) -> tuple[float, str]:
-    """Return the number and unit that a text has and nothing else."""
-    text = plain_answer(answer)
-    numbers = list(_numbers(text))
-    if len(numbers) != 1 or re.search(r"\w", text[: numbers[0].start] + text[numbers[0].end :]):
-        raise Unread(f"no number: {quoted(answer)}")
-    return numbers[0].value
+        yield Mention(match.start(), counted.end() if counted else end, value)
 
 
 # --- identifiers ------------------------------------------------------------------------------------------------------
@@ -427,6 +410,7 @@ class IdentifierScorer(Scorer):
     """
 
     name = "identifier"
+    noun = "identifier"
     decoys = ("T9999", "CWE-99999", "CVE-1999-9999")
     distinct = True
 
@@ -441,10 +425,6 @@ class IdentifierScorer(Scorer):
         forms = " or ".join(_FORMS.get(kind, f"{kind}nnnn") for kind in sorted(_kinds(self.key(item))))
         several = f"every identifier that applies, {forms}, with commas"
         return several if self.several else f"one identifier, {forms}"
-
-    def parse(self, answer: Any, item: KeyedItem, displayed: Options) -> str:
-        """Refuse every text: it is read by the identifiers that it names."""
-        raise Unread(f"no identifier: {quoted(answer)}")
 
     def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
         """Yield the identifiers of a text, as their publishers write them."""
@@ -497,6 +477,7 @@ class CvssScorer(Scorer):
     """
 
     name = "cvss"
+    noun = "CVSS vector"
     decoys = (
         "CVSS:3.0/AV:P/AC:H/PR:H/UI:R/S:U/C:N/I:N/A:N",
         "CVSS:3.1/AV:P/AC:H/PR:H/UI:R/S:U/C:N/I:N/A:N",
@@ -509,14 +490,11 @@ class CvssScorer(Scorer):
         """Name the key's version."""
         return f"the base vector, in the form CVSS:{_version(item)}/AV:.../..."
 
-    def parse(self, answer: Any, item: KeyedItem, displayed: Options) -> str:
-        """Return the base metrics of a vector in their order, in the version of the key."""
+    def join(self, values: list[str], item: KeyedItem) -> str:
+        """Return the base metrics of the one vector in their order, in the version of the key."""
         from cvss.exceptions import CVSSError  # type: ignore[import-untyped]
 
-        version, text = _version(item), plain_answer(answer).upper()
-        text = f"CVSS:{version}/{text}" if text.startswith("AV:") else text
-        if version[:1] not in _BASE or not text.startswith("CVSS:"):
-            raise Unread(f"no CVSS vector: {quoted(answer)}, of version {version or '3 or 4'}")
+        version, text = _version(item), super().join(values, item)
         if text[5:8] != version:
             raise Unread(f"CVSS {text[5:8]} where the key is {version}")
         try:
@@ -528,12 +506,8 @@ class CvssScorer(Scorer):
     def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
         """Yield the vectors of a text, with the version that stands before them."""
         for match in pattern("vector").finditer(text):
-            version, metrics = match[1] or _version(item), "/".join(re.split(r"[^A-Z:]+", match[2].upper()))
-            yield Mention(*match.span(), f"CVSS:{version}/{metrics}")
-
-    def join(self, values: list[str], item: KeyedItem) -> str:
-        """Return the one vector."""
-        return self.parse(super().join(values, item), item, ())
+            metrics = "/".join(map(":".join, pattern("metric").findall(match[2].upper())))
+            yield Mention(*match.span(), f"CVSS:{match[1] or _version(item)}/{metrics}")
 
     def score(self, value: str, item: KeyedItem) -> Mapping[str, float]:
         """Compare metrics and base scores."""
