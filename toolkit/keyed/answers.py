@@ -6,42 +6,27 @@ two answers, to none, or to one that was not among those asked for is unreadable
 """
 
 import json
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
 from string import ascii_uppercase as LETTERS
 from typing import Any, NamedTuple
-from unicodedata import category, decomposition, normalize
 
 from toolkit.files.reading import TooDeep
 from toolkit.judges.parse import json_objects, marked_pairs
-from toolkit.judges.rubric import shipped_words
 from toolkit.keyed.table import Items, KeyedItem
+from toolkit.keyed.texts import ASIDE, FIRST, matches, names_in, pattern, quoted, undecorated
 from toolkit.models.thoughts import split_thoughts
-from toolkit.words import is_unseen, one_line
 
 SHARE = "share of items"
 _HOW = '\nEnd with one line "Answer: X", or with one JSON object {"answer": "X"}, where X is '
 _LONGEST = 20_000
 """Characters of an answer: a list of all techniques of ATT&CK has half as many. So much of a reply's end is read."""
+_NOTHING = "no answer: the reply states none and chooses none"
 _SHORT = 60
 """Words of a reply that names one answer and needs not to say that it chooses it."""
-_AROUND = " \t*_`\"'“”"
-_TYPED = str.maketrans("‐‑‒–—−‘’“”", "------''\"\"")
-_OTHER = ("<super>", "<sub>", "<fraction>", "<circle>")
-"""Kinds of characters that mean something else than their compatible ones: 10³ is not 103."""
 _EXACT = json.JSONDecoder(object_pairs_hook=marked_pairs, parse_int=str, parse_float=str, parse_constant=str)
 """Numbers are read as they are written: 1.10 may be the name of a version."""
-WORDS = shipped_words("reading", "keyed")
-_FIRST, _MOST = 0xF0000, 10_000
-_ASIDE = {sign: sign + _MOST for sign in range(_FIRST, _FIRST + _MOST)}
-"""Signs of private use that stand for the answers that a text names, and those for answers that it sets aside."""
-_SIGNS = {
-    "in_t": f"{chr(_FIRST)}-{chr(_FIRST + _MOST - 1)}",
-    "in_signs": f"{chr(_FIRST)}-{chr(_FIRST + 2 * _MOST - 1)}",
-}
 
 Options = Sequence[str]
 
@@ -69,19 +54,6 @@ class Mention(NamedTuple):
     value: Any
 
 
-@cache
-def pattern(name: str) -> re.Pattern[str]:
-    """Return a pattern of ``data/reading.toml``, or that of any of the words of a list, whatever their capitals."""
-    parts = _SIGNS | WORDS["patterns"]
-    text = parts.get(name, rf"(?<!\w)(?:{{{name}}})(?!\w)")
-    while names := set(re.findall(r"\{([a-z_]+)\}", text)):
-        for part in names:
-            text = text.replace(
-                f"{{{part}}}", parts.get(part) or "|".join(sorted(WORDS[part], key=len, reverse=True))
-            )
-    return re.compile(text, re.IGNORECASE | re.MULTILINE)
-
-
 def read_answer(text: str, asked: "Asked") -> Read:
     """Return the value of the one answer that a reply states or, where it states none, chooses."""
     reply = split_thoughts(text)[0]
@@ -103,40 +75,32 @@ def _final(reply: str, asked: "Asked") -> Any:
     statements = _statements(reply)
     if not statements:
         return _chosen(reply[-_LONGEST:], asked)
-    value, (*_, (start, end, _)) = (
-        _last([(at, answer) for at, _, answer in statements], reply, asked.stated),
-        statements,
-    )
-    for sentence in pattern("sentence").findall(asked.marked(reply[end : end + _LONGEST])):
-        others = (
-            pattern("again").search(sentence) and not asked.scorer.several and pattern("t").findall(sentence)
-        )
-        if others and any(asked.join(asked.named(other)) != value for other in others):
-            raise Unread("two answers", reply[start:])
+    value = _last(statements, reply, asked.stated)
+    start = statements[-1][0]
+    sentences = pattern("sentence").findall(asked.marked(reply[start : start + _LONGEST]))
+    others = "".join(_own(sentence) for sentence in sentences if pattern("again").search(sentence))
+    if not asked.scorer.several and any(asked.join([other]) != value for other in asked.named(others)):
+        raise Unread("two answers", reply[start:])
     return value
 
 
-def _statements(reply: str) -> list[tuple[int, int, Any]]:
-    r"""Return what a reply states, with its ends: by a JSON object, a line "Answer: X", \boxed{X} or <answer>."""
+def _statements(reply: str) -> list[tuple[int, Any]]:
+    r"""Return what a reply states, and where: by a JSON object, a line "Answer: X", \boxed{X} or <answer>."""
     try:
         objects = json_objects(reply, _EXACT)
     except TooDeep as fault:
         raise Unread(f"too deep: {fault}") from None
-    parts = [part for parsed in objects for part in (parsed, *parsed.values()) if isinstance(part, Mapping)]
-    ends, end = (reply.find("{"), reply.rfind("}") + 1), 0
-    answers = [
-        (*ends, answer)
-        for part in parts
-        for key, answer in part.items()
-        if pattern("statement").fullmatch(f"{key}:")
-    ]
+    pairs, end = [pair for parsed in objects for pair in parsed.items()], 0
+    is_stated = pattern("statement").fullmatch
+    answers = [(reply.find("{"), answer) for key, answer in pairs if is_stated(f"{key}:")]
     for match in pattern("statement").finditer(reply):
         answer, end = (match["below"] or match["line"] or "").strip(), match.end()
         if match["around"] and not match["closed"].strip():  # the emphasis began before the mark
             answer = answer.removesuffix(match["around"][::-1])
-        answers.append((match.start(), end, answer))
-    boxed = pattern("boxed").finditer(reply, end)
-    return answers + [(*match.span(), match[1] or match[2]) for match in boxed]
+        answers.append((match.start(), answer))
+    return answers + [
+        (boxed.start(), boxed[1] or boxed[2]) for boxed in pattern("boxed").finditer(reply, end)
+    ]
 
 
 def _last(answers: Sequence[tuple[int, Any]], text: str, read: Callable[[Any], Any]) -> Any:
@@ -156,47 +120,48 @@ def _last(answers: Sequence[tuple[int, Any]], text: str, read: Callable[[Any], A
 
 def _chosen(reply: str, asked: "Asked") -> Any:
     """Return the one answer that a reply without a statement commits to."""
-    if (exact := asked.exact(undecorated(reply))) is not None:
+    if (exact := asked.scorer.exact(reply, asked)) is not None:
         return exact
     marked, scorer = asked.marked(reply), asked.scorer
     unsure = pattern("asks" if scorer.leads else "question")
     sentences = [(match.start(), match[0]) for match in pattern("sentence").finditer(marked)]
-    naming = [(start, text) for start, text in sentences if pattern("t").search(text)]
-    firm = [(start, text) for start, text in naming if not unsure.search(text)]
+    naming = [pair for pair in sentences if _own(pair[1])]
+    firm = [pair for pair in naming if not unsure.search(pair[1])]
+    if not firm:
+        raise Unread(_NOTHING)
     choices, verdicts = [], []
     for start, text in firm:
-        choosing = pattern("leading" if scorer.leads else "choosing").search(text)
-        if choosing:
+        if choosing := pattern("leading" if scorer.leads else "choosing").search(text):
             choices.append((start, asked.affirmed(text[choosing.end() - 1 :])))
         else:
             verdicts += [(start, _own(match[0])) for match in pattern("verdict").finditer(text)]
     # Options that are listed are not chosen.
     is_copied = scorer.several and len({*_own(marked)}) == len(asked.displayed) and "\n" in reply.strip()
     lone = [_own(text) if pattern("alone").fullmatch(text) else "" for _, text in sentences]
-    for number in {0, len(lone) - 1} & {*range(len(lone))}:
-        beside = {*filter(None, lone[max(0, number - 1) : number + 2])}
-        if lone[number] and len(beside) == 1 and sentences[number] in firm and not is_copied:
-            choices.append((sentences[number][0], asked.affirmed(sentences[number][1])))
+    for number in {0, len(lone) - 1}:
+        beside = {*lone[max(0, number - 1) : number + 2]} - {""}
+        if sentences[number] in firm and beside == {lone[number]} and not is_copied:
+            choices.append((sentences[number][0], lone[number]))
     if not scorer.several:
         choices += verdicts
     elif verdicts and not choices:
         choices = [(0, "".join(signs for _, signs in verdicts))]
-    if not choices and firm and firm[-1] == sentences[-1] and pattern("giving").search(firm[-1][1]):
+    if not choices and firm[-1] == sentences[-1] and pattern("giving").search(firm[-1][1]):
         choices = [(firm[-1][0], asked.affirmed(firm[-1][1]))]
-    if not choices and firm == naming and not is_copied:
-        choices = _only(marked, [(start, asked.affirmed(text)) for start, text in firm], scorer)
+    if not choices and firm == naming and not is_copied and _is_plain(marked, scorer):
+        # The text names no other answer.
+        signs = asked.affirmed(firm[0][1])
+        choices = [(0, signs)] if {*signs} == {*_own(marked)} else []
     if not choices:
-        raise Unread("no answer: the reply states none and chooses none")
+        raise Unread(_NOTHING)
     return _last([(start, asked.named(signs)) for start, signs in sorted(choices)], marked, asked.join)
 
 
-def _only(text: str, choices: list[tuple[int, str]], scorer: "Scorer") -> list[tuple[int, str]]:
-    """Return the answer of a text that names no other, where that is plain without words that choose it."""
+def _is_plain(text: str, scorer: "Scorer") -> bool:
+    """Return whether a text may give the only answer that it names without words that choose it."""
     is_denied = pattern("denies").search(text) and not pattern("aside").search(text)
     is_short = len(text.split()) <= _SHORT and pattern("whole").search(text)
-    is_plain = scorer.distinct or (is_short and not is_denied and not pattern("told").search(text))
-    is_same = len({frozenset(signs) for _, signs in [*choices, (0, _own(text))]}) == 1
-    return choices if is_plain and is_same else []
+    return scorer.distinct or bool(is_short and not is_denied and not pattern("told").search(text))
 
 
 def _own(text: str) -> str:
@@ -204,47 +169,7 @@ def _own(text: str) -> str:
     return "".join(pattern("t").findall(text))
 
 
-# --- texts ------------------------------------------------------------------------------------------------------------
-
-_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
-_SEEN = "\n✓✅✔☑✗❌✘"
-
-
-@cache
-def _decorations() -> list[tuple[re.Pattern[str], str]]:
-    flags = re.IGNORECASE | re.MULTILINE
-    return [(re.compile(row["pattern"], flags), row["bare"]) for row in WORDS["decorations"]]
-
-
-def undecorated(text: str) -> str:
-    """Return a text, line by line, without the marks of LaTeX, Markdown and HTML, emoji and signs that are not seen."""
-    text = "".join(sign for sign in text if sign in _SEEN or not (is_unseen(sign) or category(sign) == "So"))
-    text = "\n".join(map(_compatible, text.split("\n")))
-    text = re.sub("(?<=[0-9])[⁻⁰¹²³⁴-⁹]+", lambda match: "^" + match[0].translate(_RAISED), text)
-    for decoration, bare in _decorations():
-        text = decoration.sub(bare, text)
-    return text
-
-
-def _compatible(text: str) -> str:
-    """Return a text in compatible characters, its dashes and quotation marks those of a keyboard."""
-    if text.isascii():
-        return text
-    seen = (sign for sign in text if sign.isspace() or not is_unseen(sign))
-    signs = (sign if decomposition(sign).startswith(_OTHER) else normalize("NFKC", sign) for sign in seen)
-    return normalize("NFC", "".join(signs)).translate(_TYPED)
-
-
-@lru_cache(maxsize=1 << 12)
-def plain(text: str) -> str:
-    """Return a text in compatible characters on one line, without emphasis, quotes and a full stop around it."""
-    line = " ".join(_compatible(text).split())
-    return line.strip(_AROUND).removesuffix(".").strip(_AROUND)
-
-
-def quoted(value: Any) -> str:
-    """Return a value as a short quotation."""
-    return repr(one_line(str(value), 40))
+# --- scorers ----------------------------------------------------------------------------------------------------------
 
 
 class Scorer:
@@ -272,16 +197,25 @@ class Scorer:
         """Return what an answer is, as the prompt of an item says it."""
         return self.wording
 
-    def exact(self, text: str, item: KeyedItem, displayed: Options) -> Any:
+    def exact(self, text: str, asked: "Asked") -> Any:
         """Return the value of a text that is an answer as it is written; raises `Unread` where it is that of several.
 
         A letter in it is that of the file's order, whatever order was displayed.
         """
-        return None
+        names = self.names(asked)
+        if len(values := {names[name] for name in matches(text, tuple(names))}) > 1:
+            raise Unread(f"several {self.noun}s", text)
+        return values.pop() if values else None
 
-    def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterable[Mention]:
+    def names(self, asked: "Asked") -> Mapping[str, str]:
+        """Return the value of each name of an answer, where these are names."""
+        return {}
+
+    def mentions(self, text: str, asked: "Asked") -> Iterator[Mention]:
         """Yield the answers that a text names, in their order."""
-        raise NotImplementedError
+        names = self.names(asked)
+        for start, end, name in names_in(text, tuple(names)):
+            yield Mention(start, end, names[name])
 
     def join(self, values: list[Any], item: KeyedItem) -> Any:
         """Return answers that a text names as one value; raises `Unread` where that is none."""
@@ -291,9 +225,7 @@ class Scorer:
 
     def key(self, item: KeyedItem) -> Any:
         """Return the value of the right answer; raises `Unread` where the table has none that can be used."""
-        if len(item.answers) > 1:
-            raise Unread(f"{len(item.answers)} answers where this scorer takes one")
-        return Asked(self, item, item.options).stated(item.answers[0])
+        return Asked(self, item, item.options).stated([*item.answers])
 
     def score(self, value: Any, item: KeyedItem) -> Mapping[str, float]:
         """Return a number for each measure."""
@@ -337,10 +269,6 @@ class Asked:
     displayed: Options
     signs: dict[Any, str] = field(default_factory=dict)
 
-    def exact(self, text: str) -> Any:
-        """Return the value of a text that is an answer as it is written, if it is one."""
-        return self.scorer.exact(text, self.item, self.displayed)
-
     def join(self, values: list[Any]) -> Any:
         """Return answers that a text names as one value."""
         return self.scorer.join(values, self.item)
@@ -348,7 +276,7 @@ class Asked:
     def named(self, signs: str) -> list[Any]:
         """Return the answers that signs stand for."""
         values = list(self.signs)
-        return [values[ord(sign) - _FIRST] for sign in dict.fromkeys(signs)]
+        return [values[ord(sign) - FIRST] for sign in dict.fromkeys(signs)]
 
     def stated(self, answer: Any) -> Any:
         """Return the value of a stated answer: of its whole text, else of what it names and affirms."""
@@ -356,15 +284,11 @@ class Asked:
             answer = answer[0]
         if answer == [] and self.scorer.several:
             return ""
-        if isinstance(answer, bool):
-            answer = json.dumps(answer)
-        parts = list(answer.values()) if isinstance(answer, Mapping) else answer
-        text = ", ".join(map(str, parts)) if isinstance(parts, list) else str(answer or "")
+        text = "" if answer is None else str(answer)
         if len(text) > _LONGEST:
             raise Unread(f"too long: an answer of {len(text):,} characters")
-        for form in (text, undecorated(text)):
-            if (value := self.exact(form)) is not None:
-                return value
+        if (value := self.scorer.exact(text, self)) is not None:
+            return value
         marked = self.marked(text)
         *_, choosing = (None, *pattern("choosing").finditer(marked))
         if choosing and (pattern("late").match(marked) or pattern("told").match(marked)):
@@ -377,8 +301,8 @@ class Asked:
     def marked(self, text: str) -> str:
         """Return a text with a sign for each answer that it names, others for those it denies or has in brackets."""
         bare, end, marked = undecorated(text), 0, ""
-        for mention in self.scorer.mentions(bare, self.item, self.displayed):
-            sign = self.signs.setdefault(mention.value, chr(_FIRST + len(self.signs)))
+        for mention in self.scorer.mentions(bare, self):
+            sign = self.signs.setdefault(mention.value, chr(FIRST + len(self.signs)))
             marked += bare[end : mention.start] + sign
             end = mention.end
         marked = pattern("same").sub(r"\1", marked + bare[end:])  # by letter and by text
@@ -386,9 +310,9 @@ class Asked:
             name = "lines_of_list" if self.scorer.distinct else "lines_of_options"
             marked = pattern(name).sub(", ", marked)
         for name in ("denied_after", "denied_before"):
-            marked = pattern(name).sub(lambda match: match[0].translate(_ASIDE), marked)
+            marked = pattern(name).sub(lambda match: match[0].translate(ASIDE), marked)
         brackets, words = pattern("brackets"), pattern("words")
-        own = brackets.sub(lambda match: words.sub("", match[0].translate(_ASIDE)), marked)
+        own = brackets.sub(lambda match: words.sub("", match[0].translate(ASIDE)), marked)
         return own if pattern("t").search(own) else marked
 
     def affirmed(self, text: str) -> str:

@@ -17,11 +17,12 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.judges.request import JudgeSpec
 from toolkit.judges.rubric import shipped_words
-from toolkit.keyed.answers import SHARE, Read, plain
+from toolkit.keyed.answers import SHARE, Read
 from toolkit.keyed.refusals import BY_PROVIDER, refusal_request
 from toolkit.keyed.scorers import SCORERS, check_table
 from toolkit.keyed.scorers import scorer as find_scorer
 from toolkit.keyed.table import KeyedItem, keeps_order, load_keyed
+from toolkit.keyed.texts import plain
 from toolkit.models.base import Ask
 from toolkit.models.scripted import Question
 from toolkit.prompt_test import (
@@ -138,9 +139,9 @@ class KeyedTest(PromptResponseTest):
         right: list[Any] = []
         wrong: list[Any] = []
         for answer in answers:
-            scores = self.scores(self.scorer.read(json.dumps({"answer": answer}), item, displayed), item)
-            if scores:
-                (right if scores[self.scorer.measures[0][0]] == 1 else wrong).append(answer)
+            read = self.scorer.read(json.dumps({"answer": answer}), item, displayed)
+            if not read.reason:
+                (right if self.scores(read, item)[OF_ALL] == 1 else wrong).append(answer)
         return (item.cluster or item.item_id, sorted(displayed)), right, wrong
 
     @property
@@ -184,33 +185,23 @@ class KeyedTest(PromptResponseTest):
             return verdict or Read(None, "not judged yet")
         return self.scorer.read(reply.text, item, self.options(item, reply.repeat))
 
-    def scores(self, read: Read, item: KeyedItem) -> Mapping[str, float]:
-        """Return the scores of what was read; nothing where it could not be read."""
+    def scores(self, read: Read, item: KeyedItem, has_reply: bool = True) -> Mapping[str, float]:
+        """Return the scores of what was read, and with the unreadable counted as wrong; no score without a reply."""
         if read.reason:
-            return {}
+            return {OF_ALL: 0.0, READABLE: 0.0} if has_reply else {}
         scores, main = self.scorer.score(read.value, item), self.scorer.measures[0][0]
         if not 0 <= scores[main] <= 1:
             raise InputError(
                 f"scorer {self.scorer.name}: gives {scores[main]:g} for item {item.item_id}, and {main}, its first "
                 "score, is a share; divide it by the most there can be"
             )
-        return scores
+        return {**scores, OF_ALL: scores[main], READABLE: 1.0}
 
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
         """Return the scores of one answer; all are missing, with the reason, where it could not be read."""
-        (reply,), item = item_annotations.replies, item_annotations.item.context
-        read = self.read(item_annotations)
-        scores = {**self.scores(read, item), **self.of_all(read, reply, item)}
+        read, (reply,) = self.read(item_annotations), item_annotations.replies
+        scores = self.scores(read, item_annotations.item.context, reply.text is not None)
         return [Measurement(name, scores.get(name), unit, read.reason) for name, unit in self._results]
-
-    def of_all(self, read: Read, reply: PromptReply, item: KeyedItem) -> Mapping[str, float]:
-        """Return the main score with the unreadable counted as wrong, and whether a reply could be read."""
-        if reply.text is None and read.reason:
-            return {}
-        return {
-            OF_ALL: self.scores(read, item).get(self.scorer.measures[0][0], 0.0),
-            READABLE: float(not read.reason),
-        }
 
     @property
     def _results(self) -> Sequence[tuple[str, str]]:
@@ -257,8 +248,7 @@ def answers_frame(
             "chance": test.scorer.chance(item),
             "majority": None if commonest is None else float(as_text(item.answer) == commonest),
             "options": len(options),
-            **test.scores(read, item),
-            OF_ALL: test.of_all(read, reply, item).get(OF_ALL),
+            **test.scores(read, item, reply.text is not None),
         }
         for name, letter in (("position", key), ("chosen_position", read.value)) if is_choice else ():
             row[name] = options.index(item.options[LETTERS.index(letter)]) if letter else None

@@ -2,9 +2,8 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache, lru_cache
 from inspect import signature
 from pathlib import Path
 from string import ascii_uppercase as LETTERS
@@ -13,58 +12,12 @@ from unicodedata import decimal
 
 from toolkit.errors import InputError, StudyError
 from toolkit.judges.rubric import shipped_words
-from toolkit.keyed.answers import (
-    SHARE,
-    WORDS,
-    Asked,
-    Mention,
-    Options,
-    Read,
-    Scorer,
-    Unread,
-    listed,
-    pattern,
-    plain,
-    quoted,
-    undecorated,
-)
+from toolkit.keyed.answers import SHARE, Asked, Mention, Options, Read, Scorer, Unread, listed
 from toolkit.keyed.refusals import RefusalScorer
 from toolkit.keyed.table import Items, KeyedItem, KeyedTable
+from toolkit.keyed.texts import WORDS, pattern, plain, quoted
 from toolkit.prompt_test import code_of_users, module_of_users
 from toolkit.words import choices, one_line
-
-
-def matches(answer: str, names: Options) -> list[int]:
-    """Return the places of the names that an answer may mean: by exact text, else but for marks, capitals or digits.
-
-    >>> names = ("-p", "-P", "1,000")
-    >>> matches("`-P`", names), matches("1000.0", names), matches("p", names)
-    ([1], [2], [])
-    """
-    for fold, form in [(str, text) for text in _layers(answer)] + [(fold, fold(answer)) for fold in _FOLDS]:
-        if form and (indexes := [index for index, name in enumerate(names) if fold(name) == form]):
-            return indexes
-    return []
-
-
-def _layers(answer: str) -> Iterator[str]:
-    """Yield an answer, then without a full stop or a pair of marks around it, one after the other."""
-    for _ in range(9):
-        yield (answer := answer.strip())
-        if not (match := pattern("layer").fullmatch(answer)):
-            return
-        answer = match[match.lastindex or 0]
-
-
-def _folded(text: str) -> str:
-    return pattern("between_words").sub(" ", plain(text).casefold())
-
-
-_FOLDS = (
-    plain,
-    _folded,
-    lambda text: pattern("zeros").sub(r"\1\2\3", plain(text).casefold().replace(",", "")),
-)
 
 
 def _set_scores(answered: set[str], key: set[str]) -> dict[str, float]:
@@ -82,31 +35,20 @@ class ChoiceScorer(Scorer):
     wording = "the letter of the one best option"
     noun = "option"
 
-    def exact(self, text: str, item: KeyedItem, displayed: Options) -> str | None:
-        """Return the letter of the option that has this text."""
-        options = {displayed[index] for index in matches(text, displayed)}
-        if len(options) > 1:
-            raise Unread(f"several options: {quoted(text)}; the letter tells which")
-        return LETTERS[item.options.index(options.pop())] if options else None
+    def names(self, asked: Asked) -> Mapping[str, str]:
+        """Return the letter of each option."""
+        return {option: LETTERS[asked.item.options.index(option)] for option in asked.displayed}
 
-    def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
+    def mentions(self, text: str, asked: Asked) -> Iterator[Mention]:
         """Yield options by letter or by text; a letter that no option has is one that is none of the options."""
-        texts = list(_names(text, tuple(displayed)))
-        taken = {place for start, end, _ in texts for place in range(start, end)}
-        letters = (
-            (*match.span(), LETTERS.index(match[match.lastindex or 0].upper()))
-            for match in pattern("letter").finditer(text)
-        )
-        free = [
-            span
-            for span in letters
-            if taken.isdisjoint(range(*span[:2])) and span[2] < max(8, len(displayed))
-        ]
-        for start, end, index in sorted(texts + free):
-            known = index < len(displayed)
-            yield Mention(
-                start, end, LETTERS[item.options.index(displayed[index])] if known else text[start:end]
-            )
+        mentions = list(super().mentions(text, asked))
+        taken = {place for start, end, _ in mentions for place in range(start, end)}
+        letters = dict(zip(LETTERS, map(self.names(asked).get, asked.displayed), strict=False))
+        for match in pattern("letter").finditer(text):
+            letter = match[match.lastindex or 0].upper()
+            if (letter in letters or letter in LETTERS[:8]) and taken.isdisjoint(range(*match.span())):
+                mentions.append(Mention(*match.span(), letters.get(letter, match[0])))
+        yield from sorted(mentions)
 
     def join(self, values: list[str], item: KeyedItem) -> str:
         """Return the letters of all options, or of the one."""
@@ -119,7 +61,9 @@ class ChoiceScorer(Scorer):
         _check_options(item.options, self.several)
         asked = Asked(SetScorer(), item, item.options)
         for answer in item.answers:
-            if asked.exact(answer) is None and not pattern("alone").fullmatch(asked.marked(answer)):
+            if asked.scorer.exact(answer, asked) is None and not pattern("alone").fullmatch(
+                asked.marked(answer)
+            ):
                 raise Unread("no option", answer)
         letters = sorted({*"".join(map(asked.stated, item.answers))})
         if len({item.options[LETTERS.index(letter)] for letter in letters}) > 1 and not self.several:
@@ -140,22 +84,18 @@ class SetScorer(ChoiceScorer):
     wording = "the letters of all right options, such as A, C"
     several = True
 
-    def exact(self, text: str, item: KeyedItem, displayed: Options) -> str | None:
+    def exact(self, text: str, asked: Asked) -> str | None:
         """Return the letter of the option that has this text, or the letters that it lists."""
-        letters = {
-            item.options.index(displayed[LETTERS.index(letter)]) for letter in _listed(text, displayed)
-        }
-        return super().exact(text, item, displayed) or "".join(LETTERS[n] for n in sorted(letters)) or None
+        letters = sorted({self.names(asked)[option] for option in _listed(text, asked.displayed)})
+        return super().exact(text, asked) or "".join(letters) or None
 
-    def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
+    def mentions(self, text: str, asked: Asked) -> Iterator[Mention]:
         """Yield options by letter or by text, and where a text begins with words for all, these but for exceptions."""
-        mentions, end = list(super().mentions(text, item, displayed)), 0
-        if every := pattern("all").match(text):
-            end = every.end()
-            excepted = {mention.value for mention in mentions if mention.start < end}
-            for letter in LETTERS[: len(displayed)]:
-                if letter not in excepted:
-                    yield Mention(0, end, letter)
+        mentions, every = list(super().mentions(text, asked)), pattern("all").match(text)
+        end = every.end() if every else 0
+        excepted = {mention.value for mention in mentions if mention.start < end}
+        for letter in {*self.names(asked).values()} - excepted if every else ():
+            yield Mention(0, end, letter)
         yield from (mention for mention in mentions if mention.start >= end)
 
     def score(self, value: str, item: KeyedItem) -> Mapping[str, float]:
@@ -175,49 +115,17 @@ def _check_options(options: Options, several: bool) -> None:
         label = f"option {index + 1}, {quoted(option)},"
         if several and option in options[:index]:
             raise Unread(f"{label} is there twice: change one of the two")
-        letters = _listed(option, options)
+        meant = _listed(option, options)
         # A letter in its own place is told by both; `keeps_order` keeps it there.
-        if letters and option.upper() != LETTERS[index] and (several or len(letters) == 1):
+        if meant and option.upper() != LETTERS[index] and (several or len(meant) == 1):
             raise Unread(f"{label} may be letters of others: write it in more words")
 
 
-def _listed(text: str, options: Options) -> set[str]:
-    """Return the letters of options that a text lists; none where it has anything else."""
+def _listed(text: str, options: Options) -> list[str]:
+    """Return the options whose letters a text lists; none where it has anything else."""
     text = plain(text) if pattern("letters").fullmatch(plain(text)) else ""
-    letters = {letter.upper() for letter in re.findall("(?<![a-z])[a-z](?![a-z])|[A-Z]", text)}
-    return letters if letters <= {*LETTERS[: len(options)]} else set()
-
-
-def _names(text: str, names: Options) -> Iterator[tuple[int, int, int]]:
-    """Yield where a text has names, or parts of names that no other has, and which."""
-    written, exact, folded = _spellings(names)
-    for match in written.finditer(text):
-        index = exact.get(match[0], folded.get(_folded(match[0])))
-        if index is not None:
-            yield match.start(), match.end(), index
-
-
-@lru_cache
-def _spellings(names: Options) -> tuple[re.Pattern[str], dict[str, int], dict[str, int]]:
-    """Return the pattern of names and of parts that no other has, and the place of each, exactly and but for marks."""
-    texts = [plain(undecorated(name)) for name in names]
-    exact = {text: names.index(name) for text, name in zip(texts, names, strict=True)}
-    places: dict[str, set[int]] = {}
-    for text, index in exact.items():
-        others = [other.casefold() for other in texts if other != text]
-        parts = [part for part in pattern("parts").split(text) if len(part) > 2]
-        for part in (
-            text,
-            *(part for part in parts if not any(part.casefold() in other for other in others)),
-        ):
-            places.setdefault(_folded(part), set()).add(index)
-    folded = {text: min(indexes) for text, indexes in places.items() if len(indexes) == 1}
-    longest = sorted(filter(None, {*folded, *texts}), key=len, reverse=True)
-    words = "|".join(
-        WORDS["patterns"]["between_words"].join(map(re.escape, pattern("between_words").split(part)))
-        for part in longest
-    )
-    return re.compile(rf"(?<!\w)(?:{words})(?!\w|\.\d)" if words else r"(?!)", re.IGNORECASE), exact, folded
+    indexes = {LETTERS.index(letter.upper()) for letter in pattern("listed").findall(text)}
+    return [options[index] for index in indexes] if max(indexes, default=99) < len(options) else []
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
@@ -233,17 +141,9 @@ class LabelScorer(Scorer):
         self.labels = {text: text for item in items for text in item.answers}
         self.wording = f"one of: {', '.join(sorted(self.labels))}"
 
-    def exact(self, text: str, item: KeyedItem, displayed: Options) -> str | None:
-        """Return the label that is written so."""
-        indexes = matches(text, tuple(self.labels))
-        if len(indexes) > 1:
-            raise Unread("several labels", text)
-        return [*self.labels.values()][indexes[0]] if indexes else None
-
-    def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
-        """Yield the labels that a text names."""
-        for start, end, index in _names(text, tuple(self.labels)):
-            yield Mention(start, end, [*self.labels.values()][index])
+    def names(self, asked: Asked) -> Mapping[str, str]:
+        """Return the labels."""
+        return self.labels
 
     def chance(self, item: KeyedItem) -> float | None:
         """Return the share of one label of all."""
@@ -261,7 +161,7 @@ class YesNoScorer(LabelScorer):
     def __init__(self, items: Items = ()) -> None:
         self.labels = {word: value for value in ("yes", "no") for word in WORDS[value]}
 
-    def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
+    def mentions(self, text: str, asked: Asked) -> Iterator[Mention]:
         """Yield the words for yes and no, unless they are part of a sentence, as in "no reason"."""
         for match in pattern("yes_or_no").finditer(text):
             yield Mention(*match.span(), self.labels[match[0].casefold()])
@@ -301,7 +201,8 @@ class NumberScorer(Scorer):
 
     def _required(self, item: KeyedItem) -> tuple[float, str]:
         """Return the number that is right, with its unit."""
-        if len(numbers := list(_numbers(item.answers[0]))) != 1:
+        numbers = list(self.mentions(item.answers[0], Asked(self, item, ())))
+        if len(numbers) != 1:
             raise Unread("no number", item.answers[0])
         return numbers[0].value
 
@@ -309,13 +210,35 @@ class NumberScorer(Scorer):
         """Return the number that a reply answers, whatever signs it has for thousands and decimals."""
         return super().read(_english(text), item, displayed)
 
-    def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
-        """Yield the numbers of a text with their units; that of a standard or step only where the question names it."""
-        asked = item.prompt.casefold()
-        for number in _numbers(text):
-            named = pattern("number_in_name").search(text, max(0, number.start - 30), number.start)
-            if not named or re.search(rf"\b(?:which|what) {named[1].casefold()}", asked):
-                yield number
+    def mentions(self, text: str, asked: Asked) -> Iterator[Mention]:
+        """Yield the numbers of a text with their units; written as words where there are no digits.
+
+        A number in the name of a standard or step is one only where the question asks for the name.
+        """
+        text = "".join(str(decimal(sign, sign)) for sign in text)
+        has_digits, prompt = re.search(r"\d", text), asked.item.prompt.casefold()
+        for match in pattern("number").finditer(text):
+            name, before, number, counts, ten, power, gap, word = (part or "" for part in match.groups())
+            unit, scale = _unit(word), WORDS["scales"].get(word.casefold(), 1)
+            if scale == 1 and not unit and ((counts and has_digits) or (number and word and not gap)):
+                continue
+            if name and not any(f"{which} {name.casefold()}" in prompt for which in WORDS["which"]):
+                continue
+            if "·" in number:
+                raise Unread("a point for thousands or for decimals", number)
+            written = float(pattern("thousands").sub("", number) or 0)
+            amount = written + sum(
+                WORDS["counts"][part] for part in pattern("unit").findall(counts.casefold())
+            )
+            amount *= scale * 10.0 ** int(ten or 0)
+            with suppress(ArithmeticError):
+                amount = amount ** int(power or 1)
+            if not math.isfinite(amount):
+                raise Unread("no finite number", number)
+            end = match.end() if unit or scale > 1 else match.start("gap")
+            counted = pattern("counted").match(text, end)
+            start = match.end(1) if name else match.start()
+            yield Mention(start, counted.end() if counted else end, (amount, unit or _unit(before.strip())))
 
     def join(self, values: list[tuple[float, str]], item: KeyedItem) -> float:
         """Return the one number; its unit must be the key's, or one that the question speaks of."""
@@ -323,7 +246,7 @@ class NumberScorer(Scorer):
         required, seconds = self._required(item)[1], WORDS["seconds"]
         if unit in seconds and required in seconds:
             return number * seconds[unit] / seconds[required]
-        words = {_unit_names().get(word) for word in pattern("unit").findall(item.prompt.casefold())}
+        words = {_unit(word) for word in pattern("unit").findall(item.prompt.casefold())}
         if unit not in ("", required) and (required or unit not in words):
             raise Unread(f"other unit: {quoted(unit)} where {required or 'none'} was asked")
         return number
@@ -337,65 +260,22 @@ class NumberScorer(Scorer):
         return {"correct": float(error <= slack), "absolute_error": error}
 
 
-@cache
-def _unit_names() -> dict[str, str]:
-    """Return the unit that each spelling means, the exact spellings of units first."""
-    spellings = {text: unit for unit, texts in WORDS["units"].items() for text in (unit, *texts)}
-    plurals = {
-        f"{text}{ending}": unit
-        for text, unit in spellings.items()
-        for ending in ("s", "n", "en")
-        if len(text) > 2
-    }
-    return plurals | spellings
+_UNITS = {text: unit for unit, texts in WORDS["units"].items() for text in (unit, *texts)}
+_SWAPPED = str.maketrans(",.", ".,")
+
+
+def _unit(word: str) -> str:
+    return _UNITS.get(word) or _UNITS.get(word.casefold(), "")
 
 
 def _english(text: str) -> str:
     """Return a text with its numbers as in English: where points and commas are plain they tell the others."""
-    signs = {sign for match in pattern("decimal").finditer(text) for sign in match.groups() if sign}
-    signs |= {",."[sign == ","] for match in pattern("groups").finditer(text) for sign in match.groups()}
-    if signs == {","}:
+    signs = {match.lastgroup for match in pattern("plain_number").finditer(text)}
+    if signs == {"comma"}:
         return pattern("digits").sub(lambda match: match[0].translate(_SWAPPED), text)
-    if signs == {"."}:
-        return text
-    return pattern("unclear").sub(
-        lambda match: match[0].replace(".", "" if pattern("money").search(match[0]) else "·"), text
+    return (
+        text if signs == {"point"} else pattern("unclear").sub(lambda match: match[0].replace(".", "·"), text)
     )
-
-
-_SWAPPED = str.maketrans(",.", ".,")
-
-
-def _numbers(text: str) -> Iterator[Mention]:
-    """Yield the numbers of a text, each with its unit; those that are written as words where there are no others."""
-    text = "".join(str(decimal(sign, sign)) for sign in text)
-    has_digits = any(map(str.isdecimal, text))
-    for match in pattern("number").finditer(text):
-        before, number, count, ten, power, gap, word = (part or "" for part in match.groups())
-        unit = _unit_names().get(word) or _unit_names().get(word.casefold())
-        scale = WORDS["scales"].get(word.casefold())
-        if (number and word and not gap and not (unit or scale)) or (count and has_digits and not scale):
-            continue
-        if pattern("number_in_list").match(text, match.start()):
-            continue
-        is_known = unit or scale or len(word) > 2 or word.casefold() in WORDS["after_letters"]
-        try:
-            amount = (
-                float(pattern("thousands").sub("", number))
-                if number
-                else sum(WORDS["counts"][part] for part in re.split("[ -]", count.casefold()))
-            )
-        except ValueError:
-            raise Unread("a point for thousands or for decimals", number) from None
-        amount *= (scale or 1) * 10.0 ** int(ten or 0)
-        with suppress(ArithmeticError):
-            amount = amount ** int(power or 1)
-        if not math.isfinite(amount):
-            raise Unread("no finite number", number)
-        end = match.end() if unit or scale else match.end("gap") - len(gap)
-        counted = pattern("counted").match(text, end)
-        value = amount, unit or (_unit_names().get(before.strip(), "") if is_known else word)
-        yield Mention(match.start(), counted.end() if counted else end, value)
 
 
 # --- identifiers ------------------------------------------------------------------------------------------------------
@@ -422,45 +302,36 @@ class IdentifierScorer(Scorer):
 
     def wording_of(self, item: KeyedItem) -> str:
         """Name the kinds that the key has."""
-        forms = " or ".join(_FORMS.get(kind, f"{kind}nnnn") for kind in sorted(_kinds(self.key(item))))
+        forms = " or ".join(_FORMS.get(kind, f"{kind}nnnn") for kind in sorted(_kinds(item.answer)))
         several = f"every identifier that applies, {forms}, with commas"
         return several if self.several else f"one identifier, {forms}"
 
-    def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
-        """Yield the identifiers of a text, as their publishers write them."""
+    def mentions(self, text: str, asked: Asked) -> Iterator[Mention]:
+        """Yield the identifiers of the key's kinds in a text, as their publishers write them."""
         for match in pattern("identifier").finditer(text):
-            name = match[0].upper().replace("/", ".")
-            if weakness := re.match(r"CWE[- ]?0*(?=\d)", name):
-                name = f"CWE-{name[weakness.end() :]}"
-            yield Mention(*match.span(), name)
+            name = re.sub(r"^CWE[- ]?0*(?=\d)", "CWE-", match[0].upper().replace("/", "."))
+            if _kinds(name) <= _kinds(asked.item.answer):
+                yield Mention(*match.span(), name)
 
     def join(self, values: list[str], item: KeyedItem) -> str:
-        """Return identifiers of the key's kinds in their order; where one is asked, a part goes before its whole."""
+        """Return identifiers in their order; where one is asked, a part goes before its whole."""
         names = set(values)
         if not self.several:
             names -= {name.split(".")[0] for name in names if "." in name}
-        if strange := _kinds(names) - _kinds(self.key(item)):
-            raise Unread(f"other identifiers: {min(strange)} was not asked, {quoted(', '.join(values))}")
         return ", ".join(sorted(names)) if self.several and names else super().join(list(names), item)
-
-    def key(self, item: KeyedItem) -> set[str]:
-        """Return the identifiers that are right."""
-        answers = [str(answer) for answer in item.answers]
-        names = {mention.value for answer in answers for mention in self.mentions(answer, item, ())}
-        if not names or any(map(pattern("either").search, answers)):
-            raise Unread("no identifier", item.answer)
-        return names
 
     def score(self, value: str, item: KeyedItem) -> Mapping[str, float]:
         """Compare identifiers, and what they are part of, as sets."""
-        answered, key = set(filter(None, value.split(", "))), self.key(item)
+        answered, key = ({*filter(None, text.split(", "))} for text in (value, self.key(item)))
         parents, key_parents = ({name.split(".")[0] for name in names} for names in (answered, key))
         scores = {**_set_scores(answered, key), "parent": float(parents == key_parents)}
         return {name: scores[name] for name, _ in self.measures}
 
 
-def _kinds(names: Iterable[str]) -> set[str]:
-    return {re.split(r"[-\d]", name, maxsplit=1)[0] for name in names}
+def _kinds(answer: Any) -> set[str]:
+    return {
+        re.split(r"[-\d]", name, maxsplit=1)[0] for name in pattern("identifier").findall(str(answer).upper())
+    }
 
 
 # --- CVSS -------------------------------------------------------------------------------------------------------------
@@ -503,11 +374,11 @@ class CvssScorer(Scorer):
             raise Unread(f"no CVSS vector: {quoted(error)}") from None
         return "/".join([f"CVSS:{version}", *(f"{name}:{metrics[name]}" for name in _BASE[version[0]])])
 
-    def mentions(self, text: str, item: KeyedItem, displayed: Options) -> Iterator[Mention]:
+    def mentions(self, text: str, asked: Asked) -> Iterator[Mention]:
         """Yield the vectors of a text, with the version that stands before them."""
         for match in pattern("vector").finditer(text):
             metrics = "/".join(map(":".join, pattern("metric").findall(match[2].upper())))
-            yield Mention(*match.span(), f"CVSS:{match[1] or _version(item)}/{metrics}")
+            yield Mention(*match.span(), f"CVSS:{match[1] or _version(asked.item)}/{metrics}")
 
     def score(self, value: str, item: KeyedItem) -> Mapping[str, float]:
         """Compare metrics and base scores."""

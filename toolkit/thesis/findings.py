@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
-from itertools import combinations, starmap
+from itertools import combinations, starmap, zip_longest
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -432,15 +432,11 @@ def _accuracy(analyses: Analyses) -> Iterator[Statement]:
     measured, texts = analyses.accuracy(), TEXTS["accuracy"]
     groups = measured.above_chance, measured.cost_per_right
     guesses, prices = ({item.facets["model"]: item for item in group} for group in groups)
-    of_all = {
-        number.facets["model"]: (number, share)
-        for number, share in zip(measured.of_all, measured.readable, strict=True)
-    }
-    for number in measured.accuracies:
+    for number, *of_all in zip_longest(measured.accuracies, measured.of_all, measured.readable):
         model, end = number.facets["model"], ""
         guess, price = guesses.get(model), prices.get(model)
-        if model in of_all:
-            wrong, share = (_value(replace(item, n={})) for item in of_all[model])
+        if all(of_all):
+            wrong, share = (_value(replace(item, n={})) for item in of_all)
             end = texts["all"].format(value=wrong, readable=share)
         if price and price.estimate != 0:  # free answers have no price
             end += texts["price"].format(unit=price.unit, amount=_price(price, 1000))
