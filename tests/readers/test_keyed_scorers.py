@@ -194,7 +194,7 @@ def test_labels_are_those_of_the_keys(tmp_path):
     assert value(labels, f"Answer: {both}", items[0]) == [f"several answers: '{both}'"]
     assert labels.chance(items[0]) == 0.5
     assert value(scorer("label", tmp_path, [item("1"), item("2")]), '{"answer": 2}', item("2")) == "2"
-    assert "several answers" in str(labels.check(item(["a", "b"])))
+    assert "no label" in str(labels.check(item(["a", "b"])))
 
 
 def test_yes_and_no():

@@ -1,6 +1,7 @@
 """Natural replies of models, labelled by what a person reads in them before any code read them: one reader for all."""
 
 import json
+import math
 from pathlib import Path
 
 from toolkit.keyed.scorers import scorer
@@ -35,7 +36,7 @@ def plain(value):
 def same(value, label, name):
     """Return whether what was read is what a person reads."""
     if name == "number":
-        return value == float(label)
+        return math.isclose(value, float(label))
     if isinstance(label, bool):
         label = "yes" if label else "no"
     if name == "set":

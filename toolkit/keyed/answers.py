@@ -137,11 +137,10 @@ def _chosen(reply: str, asked: "Asked") -> Any:
             verdicts += [(start, _own(match[0])) for match in pattern("verdict").finditer(text)]
     # Options that are listed are not chosen.
     is_copied = scorer.several and len({*_own(marked)}) == len(asked.displayed) and "\n" in reply.strip()
-    lone = [_own(text) if pattern("alone").fullmatch(text) else "" for _, text in sentences]
-    for number in {0, len(lone) - 1}:
-        beside = {*lone[max(0, number - 1) : number + 2]} - {""}
-        if sentences[number] in firm and beside == {lone[number]} and not is_copied:
-            choices.append((sentences[number][0], lone[number]))
+    for pair, *beside in (sentences[:2], sentences[:-3:-1]):
+        lone = [_own(text) for _, text in (pair, *beside) if pattern("alone").fullmatch(text)]
+        if pair in firm and len({*filter(None, lone)}) == 1 and lone[0] == _own(pair[1]) and not is_copied:
+            choices.append((pair[0], lone[0]))
     if not scorer.several:
         choices += verdicts
     elif verdicts and not choices:
@@ -291,7 +290,7 @@ class Asked:
             return value
         marked = self.marked(text)
         *_, choosing = (None, *pattern("choosing").finditer(marked))
-        if choosing and (pattern("late").match(marked) or pattern("told").match(marked)):
+        if choosing and pattern("late").match(marked):
             marked = marked[choosing.end() - 1 :]
         try:
             return self.join(self.named(self.affirmed(marked)))
@@ -328,9 +327,6 @@ class Asked:
         match = pattern(name).search(text, start + 1)
         end = match.start() if match else len(text)
         signs = _own(text[start:end])
-        if scorer.several and pattern("more").search(text, end):
-            raise Unread("no clear end of the answers")
-        hedged = len({*signs}) > 1 and pattern("either").search(text, 0, text.rindex(signs[-1], 0, end))
-        if hedged or (not scorer.several and pattern("open").search(text, 0, end)):
+        if len({*signs}) > 1 and pattern("either").search(text, 0, text.rindex(signs[-1], 0, end)):
             raise Unread("several answers")
         return signs

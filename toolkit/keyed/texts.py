@@ -82,7 +82,9 @@ def matches(answer: str, names: tuple[str, ...]) -> list[str]:
     >>> matches("`-P`", names), matches("1000.0", names), matches("p", names)
     (['-P'], ['1,000'], [])
     """
-    for fold, form in [(str, text) for text in _layers(answer)] + [(fold, fold(answer)) for fold in _FOLDS]:
+    for fold, form in [(str, text) for text in _layers(answer)] + [
+        (fold, fold(answer)) for fold in (plain, _folded)
+    ]:
         if form and (meant := [name for name in names if fold(name) == form]):
             return meant
     return []
@@ -98,14 +100,8 @@ def _layers(answer: str) -> Iterator[str]:
 
 
 def _folded(text: str) -> str:
-    return pattern("between_words").sub(" ", plain(text).casefold())
-
-
-def _digits(text: str) -> str:
-    return pattern("zeros").sub(r"\1\2\3", plain(text).casefold().replace(",", ""))
-
-
-_FOLDS = (plain, _folded, _digits)
+    bare = pattern("thousands").sub("", plain(text).casefold())
+    return pattern("between_words").sub(" ", pattern("zeros").sub(r"\1\2\3", bare))
 
 
 def names_in(text: str, names: tuple[str, ...]) -> Iterator[tuple[int, int, str]]:

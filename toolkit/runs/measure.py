@@ -67,9 +67,8 @@ class Outcome:
 
     @property
     def unread(self) -> list[str]:
-        """Models of whose replies a test without judges could read none: their first result has no value."""
-        first = dict(reversed(self.results)) if self.judged is None else {}
-        return [model for model, result in first.items() if not result.estimable and result.missing]
+        """Models of whose replies a test with a key could read none."""
+        return [model for model, result in self.results if result.name == "readable" and result.estimate == 0]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain JSON types."""
@@ -115,10 +114,9 @@ class Outcome:
         lines += [f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()]
         lines += [f"shared  {line}" for line in shared_lines(self.shared, self.planned + self.not_begun)]
         lines += [f"other model  {line}" for line in others_lines(self.answered_by_others)]
-        for model in self.unread:
-            lines.append(
-                f"UNREADABLE  no reply of {model} could be read, so it has no score: read some replies"
-            )
+        lines += [
+            f"UNREADABLE  no reply of {model} could be read: read some of them" for model in self.unread
+        ]
         if self.judged == 0:
             lines.append("results none, because no reply has a score")
         else:

@@ -224,11 +224,10 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
     """
     frame = rows.assign(length_bin=rows.get("length_bin", run_table.WHOLE))
     if "correct_of_all" in frame:  # a reply that cannot be read scores 0 here, a run without one is missing
-        replied = frame["correct_of_all"].notna()
-        frame["all"] = frame[score].fillna(0.0).where(replied)
-        frame["readable"] = frame[score].notna().astype("float64").where(replied)
+        frame["all"] = frame[score].fillna(frame["correct_of_all"])
+        frame["readable"] = frame[score].notna().astype("float64").where(frame["all"].notna())
     frame = frame if chance is None else frame.assign(chance=chance)
-    columns = ("chance", "majority", "aud_cost", "all", "readable")
+    columns = ["chance", "majority", "aud_cost", "all", "readable"]
     numbers = [n for n in columns if n in frame and frame[n].notna().any()]
     table = run_table.checked_runs(frame, score, numbers=numbers)
     for name in ("score", *(name for name in numbers if name != "aud_cost")):
