@@ -131,12 +131,12 @@ def _chosen(reply: str, asked: "Asked") -> Any:
         raise Unread(_NOTHING)
     choices, verdicts = [], []
     for start, text in firm:
-        if choosing := pattern("leading" if scorer.leads else "choosing").search(text):
-            choices.append((start, asked.affirmed(text[choosing.end() - 1 :])))
-        else:
-            verdicts += [(start, _own(match[0])) for match in pattern("verdict").finditer(text)]
+        found = [*pattern("leading" if scorer.leads else "choosing").finditer(text)]
+        choices += [(start + match.end(), asked.affirmed(text[match.end() - 1 :])) for match in found]
+        verdicts += [(start, _own(match[0])) for match in pattern("verdict").finditer(text) if not found]
     # Options that are listed are not chosen.
-    is_copied = scorer.several and len({*_own(marked)}) == len(asked.displayed) and "\n" in reply.strip()
+    listed_all = any(len({*_own(text)}) == len(asked.displayed) for _, text in firm)
+    is_copied = scorer.several and listed_all and "\n" in reply.strip()
     for pair, *beside in (sentences[:2], sentences[:-3:-1]):
         lone = [_own(text) for _, text in (pair, *beside) if pattern("alone").fullmatch(text)]
         if pair in firm and len({*filter(None, lone)}) == 1 and lone[0] == _own(pair[1]) and not is_copied:
@@ -153,12 +153,13 @@ def _chosen(reply: str, asked: "Asked") -> Any:
         choices = [(0, signs)] if {*signs} == {*_own(marked)} else []
     if not choices:
         raise Unread(_NOTHING)
-    return _last([(start, asked.named(signs)) for start, signs in sorted(choices)], marked, asked.join)
+    answers = [(start, asked.join(asked.named(signs))) for start, signs in sorted(choices)]
+    return _last(answers, marked, lambda value: value)
 
 
 def _is_plain(text: str, scorer: "Scorer") -> bool:
     """Return whether a text may give the only answer that it names without words that choose it."""
-    is_denied = pattern("denies").search(text) and not pattern("aside").search(text)
+    is_denied = pattern("negations").search(text) and not pattern("aside").search(text)
     is_short = len(text.split()) <= _SHORT and pattern("whole").search(text)
     return scorer.distinct or bool(is_short and not is_denied and not pattern("told").search(text))
 
