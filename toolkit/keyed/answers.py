@@ -6,16 +6,16 @@ two answers, to none, or to one that was not among those asked for is unreadable
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from string import ascii_uppercase as LETTERS
-from typing import Any, NamedTuple
+from typing import Any
 
 from toolkit.files.reading import TooDeep
 from toolkit.judges.parse import json_objects, marked_pairs
 from toolkit.keyed.table import Items, KeyedItem
-from toolkit.keyed.texts import ASIDE, FIRST, matches, names_in, pattern, quoted, undecorated
+from toolkit.keyed.texts import ASIDE, FIRST, Mention, matches, names_in, pattern, quoted, undecorated
 from toolkit.models.thoughts import split_thoughts
 
 SHARE = "share of items"
@@ -46,14 +46,6 @@ class Read:
     reason: str | None = None
 
 
-class Mention(NamedTuple):
-    """Where a text names an answer, and which."""
-
-    start: int
-    end: int
-    value: Any
-
-
 def read_answer(text: str, asked: "Asked") -> Read:
     """Return the value of the one answer that a reply states or, where it states none, chooses."""
     reply = split_thoughts(text)[0]
@@ -79,7 +71,7 @@ def _final(reply: str, asked: "Asked") -> Any:
     start = statements[-1][0]
     sentences = pattern("sentence").findall(asked.marked(reply[start : start + _LONGEST]))
     others = "".join(_own(sentence) for sentence in sentences if pattern("again").search(sentence))
-    if not asked.scorer.several and any(asked.join([other]) != value for other in asked.named(others)):
+    if not asked.scorer.several and any(asked.value(other) != value for other in others):
         raise Unread("two answers", reply[start:])
     return value
 
@@ -135,8 +127,8 @@ def _chosen(reply: str, asked: "Asked") -> Any:
         choices += [(start + match.end(), asked.affirmed(text[match.end() - 1 :])) for match in found]
         verdicts += [(start, _own(match[0])) for match in pattern("verdict").finditer(text) if not found]
     # Options that are listed are not chosen.
-    listed_all = any(len({*_own(text)}) == len(asked.displayed) for _, text in firm)
-    is_copied = scorer.several and listed_all and "\n" in reply.strip()
+    has_all = any(len({*_own(text)}) == len(asked.displayed) for _, text in firm)
+    is_copied = scorer.several and has_all and "\n" in reply.strip()
     for pair, *beside in (sentences[:2], sentences[:-3:-1]):
         lone = [_own(text) for _, text in (pair, *beside) if pattern("alone").fullmatch(text)]
         if pair in firm and len({*filter(None, lone)}) == 1 and lone[0] == _own(pair[1]) and not is_copied:
@@ -153,7 +145,7 @@ def _chosen(reply: str, asked: "Asked") -> Any:
         choices = [(0, signs)] if {*signs} == {*_own(marked)} else []
     if not choices:
         raise Unread(_NOTHING)
-    answers = [(start, asked.join(asked.named(signs))) for start, signs in sorted(choices)]
+    answers = [(start, asked.value(signs)) for start, signs in sorted(choices)]
     return _last(answers, marked, lambda value: value)
 
 
@@ -161,7 +153,7 @@ def _is_plain(text: str, scorer: "Scorer") -> bool:
     """Return whether a text may give the only answer that it names without words that choose it."""
     is_denied = pattern("negations").search(text) and not pattern("aside").search(text)
     is_short = len(text.split()) <= _SHORT and pattern("whole").search(text)
-    return scorer.distinct or bool(is_short and not is_denied and not pattern("told").search(text))
+    return scorer.distinct or bool(is_short and not is_denied)
 
 
 def _own(text: str) -> str:
@@ -203,7 +195,7 @@ class Scorer:
         A letter in it is that of the file's order, whatever order was displayed.
         """
         names = self.names(asked)
-        if len(values := {names[name] for name in matches(text, tuple(names))}) > 1:
+        if len(values := {names[name] for name in matches(text, names)}) > 1:
             raise Unread(f"several {self.noun}s", text)
         return values.pop() if values else None
 
@@ -211,11 +203,9 @@ class Scorer:
         """Return the value of each name of an answer, where these are names."""
         return {}
 
-    def mentions(self, text: str, asked: "Asked") -> Iterator[Mention]:
+    def mentions(self, text: str, asked: "Asked") -> Iterable[Mention]:
         """Yield the answers that a text names, in their order."""
-        names = self.names(asked)
-        for start, end, name in names_in(text, tuple(names)):
-            yield Mention(start, end, names[name])
+        return names_in(text, self.names(asked))
 
     def join(self, values: list[Any], item: KeyedItem) -> Any:
         """Return answers that a text names as one value; raises `Unread` where that is none."""
@@ -269,14 +259,10 @@ class Asked:
     displayed: Options
     signs: dict[Any, str] = field(default_factory=dict)
 
-    def join(self, values: list[Any]) -> Any:
-        """Return answers that a text names as one value."""
-        return self.scorer.join(values, self.item)
-
-    def named(self, signs: str) -> list[Any]:
-        """Return the answers that signs stand for."""
+    def value(self, signs: str) -> Any:
+        """Return the answers that signs stand for as one value."""
         values = list(self.signs)
-        return [values[ord(sign) - FIRST] for sign in dict.fromkeys(signs)]
+        return self.scorer.join([values[ord(sign) - FIRST] for sign in dict.fromkeys(signs)], self.item)
 
     def stated(self, answer: Any) -> Any:
         """Return the value of a stated answer: of its whole text, else of what it names and affirms."""
@@ -294,7 +280,7 @@ class Asked:
         if choosing and pattern("late").match(marked):
             marked = marked[choosing.end() - 1 :]
         try:
-            return self.join(self.named(self.affirmed(marked)))
+            return self.value(self.affirmed(marked))
         except Unread as fault:
             raise fault if ":" in str(fault) else Unread(str(fault), answer) from None
 
@@ -318,16 +304,13 @@ class Asked:
     def affirmed(self, text: str) -> str:
         """Return the signs of the answers that stand before the explanation begins."""
         scorer = self.scorer
-        starts = [
-            match.end() - 1 for match in pattern("first" if scorer.several else "result").finditer(text)
-        ]
-        if not starts:
+        found = [*pattern("first" if scorer.several else "result").finditer(text)]
+        if not found:
             return ""
-        start = starts[-1]
+        start = found[-1].end() - 1
         name = "end_of_list" if scorer.several else "end_of_word" if scorer.leads else "end"
-        match = pattern(name).search(text, start + 1)
-        end = match.start() if match else len(text)
-        signs = _own(text[start:end])
-        if len({*signs}) > 1 and pattern("either").search(text, 0, text.rindex(signs[-1], 0, end)):
+        head = text[start] + pattern(name).split(text[start + 1 :], maxsplit=1)[0]
+        signs = _own(head)
+        if len({*signs}) > 1 and pattern("either").search(text[:start] + head):
             raise Unread("several answers")
         return signs

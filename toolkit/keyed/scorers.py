@@ -12,10 +12,10 @@ from unicodedata import decimal
 
 from toolkit.errors import InputError, StudyError
 from toolkit.judges.rubric import shipped_words
-from toolkit.keyed.answers import SHARE, Asked, Mention, Options, Read, Scorer, Unread, listed
+from toolkit.keyed.answers import SHARE, Asked, Options, Read, Scorer, Unread, listed
 from toolkit.keyed.refusals import RefusalScorer
 from toolkit.keyed.table import Items, KeyedItem, KeyedTable
-from toolkit.keyed.texts import WORDS, pattern, plain, quoted
+from toolkit.keyed.texts import WORDS, Mention, pattern, plain, quoted
 from toolkit.prompt_test import code_of_users, module_of_users
 from toolkit.words import choices, one_line
 
@@ -46,7 +46,7 @@ class ChoiceScorer(Scorer):
         letters = dict(zip(LETTERS, map(self.names(asked).get, asked.displayed), strict=False))
         for match in pattern("letter").finditer(text):
             letter = match[match.lastindex or 0].upper()
-            if (letter in letters or letter in LETTERS[:8]) and taken.isdisjoint(range(*match.span())):
+            if (letter < "I" or letter in letters) and taken.isdisjoint(range(*match.span())):
                 mentions.append(Mention(*match.span(), letters.get(letter, match[0])))
         yield from sorted(mentions)
 
@@ -60,12 +60,12 @@ class ChoiceScorer(Scorer):
         """Return the letters of the right options; raises `Unread` where options may be taken for others."""
         _check_options(item.options, self.several)
         asked = Asked(SetScorer(), item, item.options)
+        letters = sorted({*"".join(map(asked.stated, item.answers))})
         for answer in item.answers:
             if asked.scorer.exact(answer, asked) is None and not pattern("alone").fullmatch(
                 asked.marked(answer)
             ):
                 raise Unread("no option", answer)
-        letters = sorted({*"".join(map(asked.stated, item.answers))})
         if len({item.options[LETTERS.index(letter)] for letter in letters}) > 1 and not self.several:
             raise Unread(f'{len(letters)} options; scorer = "set" takes several')
         return "".join(letters) if self.several else letters[0]
@@ -85,18 +85,12 @@ class SetScorer(ChoiceScorer):
     several = True
 
     def exact(self, text: str, asked: Asked) -> str | None:
-        """Return the letter of the option that has this text, or the letters that it lists."""
-        letters = sorted({self.names(asked)[option] for option in _listed(text, asked.displayed)})
-        return super().exact(text, asked) or "".join(letters) or None
-
-    def mentions(self, text: str, asked: Asked) -> Iterator[Mention]:
-        """Yield options by letter or by text, and where a text begins with words for all, these but for exceptions."""
-        mentions, every = list(super().mentions(text, asked)), pattern("all").match(text)
-        end = every.end() if every else 0
-        excepted = {mention.value for mention in mentions if mention.start < end}
-        for letter in {*self.names(asked).values()} - excepted if every else ():
-            yield Mention(0, end, letter)
-        yield from (mention for mention in mentions if mention.start >= end)
+        """Return the letter of the option that has this text, or the letters that it lists; all may have exceptions."""
+        names = self.names(asked)
+        letters = {names[option] for option in _listed(text, asked.displayed)}
+        if every := pattern("all").match(text):
+            letters = {*names.values()} - {mention.value for mention in self.mentions(every[0], asked)}
+        return super().exact(text, asked) or "".join(sorted(letters)) or None
 
     def score(self, value: str, item: KeyedItem) -> Mapping[str, float]:
         """Compare the letters as sets."""
