@@ -46,7 +46,7 @@ class Read:
     reason: str | None = None
 
 
-def read_answer(text: str, asked: "Asked") -> Read:
+def read_answer(text: str, reading: "Reading") -> Read:
     """Return the value of the one answer that a reply states or, where it states none, chooses."""
     reply = split_thoughts(text)[0]
     if not reply.strip():
@@ -55,23 +55,23 @@ def read_answer(text: str, asked: "Asked") -> Read:
     # A model that runs on asks itself another question; what takes an answer back is no such question.
     if next_turn and not pattern("taken_back").search(reply, next_turn.end()):
         with suppress(Unread):
-            return Read(_final(reply[: next_turn.start()], asked))
+            return Read(_final(reply[: next_turn.start()], reading))
     try:
-        return Read(_final(reply, asked))
+        return Read(_final(reply, reading))
     except Unread as fault:
         return Read(None, str(fault))
 
 
-def _final(reply: str, asked: "Asked") -> Any:
+def _final(reply: str, reading: "Reading") -> Any:
     """Return the final of the answers that a reply states, where nothing after it takes it back, or chooses."""
     statements = _statements(reply)
     if not statements:
-        return _chosen(reply[-_LONGEST:], asked)
-    value = _last(statements, reply, asked.stated)
+        return _chosen(reply[-_LONGEST:], reading)
+    value = _last(statements, reply, reading.stated)
     start = statements[-1][0]
-    sentences = pattern("sentence").findall(asked.marked(reply[start : start + _LONGEST]))
-    others = "".join(_own(sentence) for sentence in sentences if pattern("again").search(sentence))
-    if not asked.scorer.several and any(asked.value(other) != value for other in others):
+    sentences = pattern("sentence").findall(reading.marked(reply[start : start + _LONGEST]))
+    rivals = "".join(_own(sentence) for sentence in sentences if pattern("again").search(sentence))
+    if not reading.scorer.several and any(reading.value(rival) != value for rival in rivals):
         raise Unread("two answers", reply[start:])
     return value
 
@@ -82,9 +82,13 @@ def _statements(reply: str) -> list[tuple[int, Any]]:
         objects = json_objects(reply, _EXACT)
     except TooDeep as fault:
         raise Unread(f"too deep: {fault}") from None
-    pairs, end = [pair for parsed in objects for pair in parsed.items()], 0
-    is_stated = pattern("statement").fullmatch
-    answers = [(reply.find("{"), answer) for key, answer in pairs if is_stated(f"{key}:")]
+    answers = [
+        (reply.find("{"), answer)
+        for parsed in objects
+        for key, answer in parsed.items()
+        if pattern("statement").fullmatch(f"{key}:")
+    ]
+    end = 0
     for match in pattern("statement").finditer(reply):
         answer, end = (match["below"] or match["line"] or "").strip(), match.end()
         if match["around"] and not match["closed"].strip():  # the emphasis began before the mark
@@ -110,11 +114,11 @@ def _last(answers: Sequence[tuple[int, Any]], text: str, read: Callable[[Any], A
 # --- what a reply chooses without stating it --------------------------------------------------------------------------
 
 
-def _chosen(reply: str, asked: "Asked") -> Any:
+def _chosen(reply: str, reading: "Reading") -> Any:
     """Return the one answer that a reply without a statement commits to."""
-    if (exact := asked.scorer.exact(reply, asked)) is not None:
+    if (exact := reading.scorer.exact(reply, reading)) is not None:
         return exact
-    marked, scorer = asked.marked(reply), asked.scorer
+    marked, scorer = reading.marked(reply), reading.scorer
     unsure = pattern("asks" if scorer.leads else "question")
     sentences = [(match.start(), match[0]) for match in pattern("sentence").finditer(marked)]
     naming = [pair for pair in sentences if _own(pair[1])]
@@ -123,14 +127,14 @@ def _chosen(reply: str, asked: "Asked") -> Any:
         raise Unread(_NOTHING)
     choices, verdicts = [], []
     for start, text in firm:
-        found = [*pattern("leading" if scorer.leads else "choosing").finditer(text)]
-        choices += [(start + match.end(), asked.affirmed(text[match.end() - 1 :])) for match in found]
-        verdicts += [(start, _own(match[0])) for match in pattern("verdict").finditer(text) if not found]
+        choosing = [*pattern("leading" if scorer.leads else "choosing").finditer(text)]
+        choices += [(start + match.end(), reading.affirmed(text[match.end() - 1 :])) for match in choosing]
+        verdicts += [(start, _own(match[0])) for match in pattern("verdict").finditer(text) if not choosing]
     # Options that are listed are not chosen.
-    has_all = any(len({*_own(text)}) == len(asked.displayed) for _, text in firm)
-    is_copied = scorer.several and has_all and "\n" in reply.strip()
-    for pair, *beside in (sentences[:2], sentences[:-3:-1]):
-        lone = [_own(text) for _, text in (pair, *beside) if pattern("alone").fullmatch(text)]
+    lists_all = any(len({*_own(text)}) == len(reading.displayed) for _, text in firm)
+    is_copied = scorer.several and lists_all and "\n" in reply.strip()
+    for pair, *neighbours in (sentences[:2], sentences[:-3:-1]):
+        lone = [_own(text) for _, text in (pair, *neighbours) if pattern("alone").fullmatch(text)]
         if pair in firm and len({*filter(None, lone)}) == 1 and lone[0] == _own(pair[1]) and not is_copied:
             choices.append((pair[0], lone[0]))
     if not scorer.several:
@@ -138,14 +142,14 @@ def _chosen(reply: str, asked: "Asked") -> Any:
     elif verdicts and not choices:
         choices = [(0, "".join(signs for _, signs in verdicts))]
     if not choices and firm[-1] == sentences[-1] and pattern("giving").search(firm[-1][1]):
-        choices = [(firm[-1][0], asked.affirmed(firm[-1][1]))]
+        choices = [(firm[-1][0], reading.affirmed(firm[-1][1]))]
     if not choices and firm == naming and not is_copied and _is_plain(marked, scorer):
         # The text names no other answer.
-        signs = asked.affirmed(firm[0][1])
+        signs = reading.affirmed(firm[0][1])
         choices = [(0, signs)] if {*signs} == {*_own(marked)} else []
     if not choices:
         raise Unread(_NOTHING)
-    answers = [(start, asked.value(signs)) for start, signs in sorted(choices)]
+    answers = [(start, reading.value(signs)) for start, signs in sorted(choices)]
     return _last(answers, marked, lambda value: value)
 
 
@@ -189,23 +193,23 @@ class Scorer:
         """Return what an answer is, as the prompt of an item says it."""
         return self.wording
 
-    def exact(self, text: str, asked: "Asked") -> Any:
+    def exact(self, text: str, reading: "Reading") -> Any:
         """Return the value of a text that is an answer as it is written; raises `Unread` where it is that of several.
 
         A letter in it is that of the file's order, whatever order was displayed.
         """
-        names = self.names(asked)
+        names = self.names(reading)
         if len(values := {names[name] for name in matches(text, names)}) > 1:
             raise Unread(f"several {self.noun}s", text)
         return values.pop() if values else None
 
-    def names(self, asked: "Asked") -> Mapping[str, str]:
+    def names(self, reading: "Reading") -> Mapping[str, str]:
         """Return the value of each name of an answer, where these are names."""
         return {}
 
-    def mentions(self, text: str, asked: "Asked") -> Iterable[Mention]:
+    def mentions(self, text: str, reading: "Reading") -> Iterable[Mention]:
         """Yield the answers that a text names, in their order."""
-        return names_in(text, self.names(asked))
+        return names_in(text, self.names(reading))
 
     def join(self, values: list[Any], item: KeyedItem) -> Any:
         """Return answers that a text names as one value; raises `Unread` where that is none."""
@@ -215,7 +219,7 @@ class Scorer:
 
     def key(self, item: KeyedItem) -> Any:
         """Return the value of the right answer; raises `Unread` where the table has none that can be used."""
-        return Asked(self, item, item.options).stated([*item.answers])
+        return Reading(self, item, item.options).stated([*item.answers])
 
     def score(self, value: Any, item: KeyedItem) -> Mapping[str, float]:
         """Return a number for each measure."""
@@ -231,7 +235,7 @@ class Scorer:
 
     def read(self, text: str, item: KeyedItem, displayed: Options) -> Read:
         """Return what a reply answers."""
-        return read_answer(text, Asked(self, item, displayed))
+        return read_answer(text, Reading(self, item, displayed))
 
     def check(self, item: KeyedItem) -> str | None:
         """Return a fault of the key."""
@@ -251,7 +255,7 @@ def listed(options: Options) -> str:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Reading:
     """An item as it was shown, the scorer that knows what its answers look like, and the answers that a reply names."""
 
     scorer: Scorer
@@ -304,10 +308,10 @@ class Asked:
     def affirmed(self, text: str) -> str:
         """Return the signs of the answers that stand before the explanation begins."""
         scorer = self.scorer
-        found = [*pattern("first" if scorer.several else "result").finditer(text)]
-        if not found:
+        firsts = [*pattern("first" if scorer.several else "result").finditer(text)]
+        if not firsts:
             return ""
-        start = found[-1].end() - 1
+        start = firsts[-1].end() - 1
         name = "end_of_list" if scorer.several else "end_of_word" if scorer.leads else "end"
         head = text[start] + pattern(name).split(text[start + 1 :], maxsplit=1)[0]
         signs = _own(head)

@@ -104,7 +104,7 @@ class KeyedTest(PromptResponseTest):
         self.shuffles, self._seed = shuffle, study.seed
         shuffled = shuffle and any(len(item.options) > 1 and not keeps_order(item) for item in items)
         self._orders = study.repeats if shuffled else 1
-        self._asked: dict[str, tuple[KeyedItem, tuple[str, ...]]] = {}
+        self._prompts: dict[str, tuple[KeyedItem, tuple[str, ...]]] = {}
         self._items = tuple(map(self._test_item, items))
 
     def _test_item(self, item: KeyedItem) -> TestItem:
@@ -114,23 +114,23 @@ class KeyedTest(PromptResponseTest):
             form = self.scorer.form(item, displayed)
             name = f"{item.item_id}/order{repeat + 1}" if repeat else item.item_id
             prompt = Prompt("\n".join(filter(None, (item.prompt, form))), name)
-            self._asked[prompt.text] = item, displayed
+            self._prompts[prompt.text] = item, displayed
             prompts.append(PromptWithContext(prompt, item, repeat if self._orders > 1 else None))
         return TestItem(item.item_id, tuple(prompts), item, cluster=item.cluster, category=item.group or "")
 
     def question(self, text: str) -> Question | None:
         """Return what a prompt asks as a scripted model is told it: cluster and options, right and wrong answers."""
-        if text not in self._asked or self.scorer.name not in SCORERS or not self.scorer.needs_key:
+        if text not in self._prompts or self.scorer.name not in SCORERS or not self.scorer.needs_key:
             return None
-        item, displayed = self._asked[text]
+        item, displayed = self._prompts[text]
         letters = sorted(zip(displayed, LETTERS, strict=False))
         answers: list[Any] = [letter for _, letter in letters]
         if self.scorer.several and displayed:
             key = [item.options[LETTERS.index(letter)] for letter in self.scorer.key(item)]
             answers += [[letter for option, letter in letters if option in key], answers[:]]
         elif not displayed:
-            others = [other.answer for other in self.table.items[:_OTHERS] if other.answer]
-            answers = [item.answer, *others, *self.scorer.decoys]
+            keys = [row.answer for row in self.table.items[:_OTHERS] if row.answer]
+            answers = [item.answer, *keys, *self.scorer.decoys]
         right: list[Any] = []
         wrong: list[Any] = []
         for answer in answers:

@@ -89,8 +89,8 @@ def matches(answer: str, names: Iterable[str]) -> list[str]:
     for fold, form in [(str, text) for text in _layers(answer)] + [
         (fold, fold(answer)) for fold in (plain, _folded)
     ]:
-        if form and (meant := [name for name in names if fold(name) == form]):
-            return meant
+        if form and (holders := [name for name in names if fold(name) == form]):
+            return holders
     return []
 
 
@@ -112,9 +112,9 @@ def names_in(text: str, names: Mapping[str, Any]) -> Iterator[Mention]:
     """Yield where a text has names, or parts of names that no other has, and what they stand for."""
     written, exact, folded = _spellings(tuple(names))
     for match in written.finditer(text):
-        meant = {exact[match[0]]} if match[0] in exact else folded[_folded(match[0])]
-        if len(meant) == 1:
-            yield Mention(*match.span(), names[min(meant)])
+        holders = {exact[match[0]]} if match[0] in exact else folded[_folded(match[0])]
+        if len(holders) == 1:
+            yield Mention(*match.span(), names[min(holders)])
 
 
 @lru_cache
