@@ -134,9 +134,9 @@ def _chosen(reply: str, reading: "Reading") -> Any:
     lists_all = any(len({*_own(text)}) == len(reading.displayed) for _, text in firm)
     is_copied = scorer.several and lists_all and "\n" in reply.strip()
     for pair, *neighbours in (sentences[:2], sentences[:-3:-1]):
-        lone = [_own(text) for _, text in (pair, *neighbours) if pattern("alone").fullmatch(text)]
-        if pair in firm and len({*filter(None, lone)}) == 1 and lone[0] == _own(pair[1]) and not is_copied:
-            choices.append((pair[0], lone[0]))
+        lone = [text for _, text in (pair, *neighbours) if pattern("alone").fullmatch(text)]
+        if [*filter(pattern("named").search, lone)] == [pair[1]] and pair in firm and not is_copied:
+            choices.append((pair[0], _own(pair[1])))
     if not scorer.several:
         choices += verdicts
     elif verdicts and not choices:
