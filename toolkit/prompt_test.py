@@ -235,6 +235,10 @@ class PromptResponseTest(ABC):
         """Return the annotators by name; a test that reads replies itself has none."""
         return {}
 
+    def question(self, text: str) -> Any:
+        """Return the right and wrong answers to a prompt, for scripts with planted accuracy; ``None`` without a key."""
+        return None
+
     @abstractmethod
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
         """Return the measurements of one item; a missing one is ``None`` with its reason."""

@@ -18,7 +18,6 @@ from toolkit.keyed.table import KeyedItem, keeps_order
 
 CASES = cases(__file__)
 
-NOTHING = "no answer: no JSON object and no last line 'Answer: X'"
 OPTIONS = ("Audit", "Execution Prevention", "Configuration", "Account Control")
 SHOWN = ("Account Control", "Configuration", "Audit", "Execution Prevention")
 
@@ -33,6 +32,15 @@ def value(name, text, keyed, shown=()):
     return read.value if read.reason is None else [read.reason]
 
 
+HOSTILE = (
+    "not ", "A ", "A, ", "(A ", "so ", "the answer is ", "Answer: A\n", "Answer:\n", "$A", "\\boxed{", "\\text{",
+    "1 ", "1 000", "T1059, ", "AV:N/", "- A\n", "x\n- A: y\n", "A is correct. ", "not A, but ", "yes, no ", "_",
+    "* _", "<answer>", "A or ", "= 5 ", "x because A ", "final ", "the final answer ", "²", "2^", "A. A\n", "rfc ",
+    "{'answer': ", "class ", "although A ", "between A ", "[x] A\n", "1.234 ", "five ", "\n\nQ: A?", "whereas A ",
+    "at first A ", "all ", "60.000 EUR ", "AV | N\n", ", while ", "is A, yes, but ",
+)  # fmt: skip
+"""What the patterns of the reader are made of, to be repeated to 20,000 characters."""
+
 # --- what a reply states ----------------------------------------------------------------------------------------------
 
 
@@ -40,7 +48,7 @@ def value(name, text, keyed, shown=()):
     ("text", "expected"),
     CASES["stated"],
 )
-def test_only_a_stated_answer_is_read(text, expected):
+def test_answers_that_are_stated_or_chosen(text, expected):
     assert value(SCORERS["choice"], text, item("B", OPTIONS), SHOWN) == expected
 
 
@@ -65,10 +73,10 @@ def test_hostile_replies_are_read_in_time(name):
         "Answer: CVSS:3.1/" + "AV:N/" * n,
         "\n" * n + "Answer:",
         "Answer: \ud800",
+        *(part * (20_000 // len(part)) for part in HOSTILE),
     ):
-        # A request is answered or refused by whatever the reply is.
-        assert named.read(text, keyed, options).value in ((None, "no") if name == "refusal" else (None,))
-    assert time.process_time() - start < 4
+        named.read(text, keyed, options)
+    assert time.process_time() - start < 8
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -165,8 +173,10 @@ def test_sets(answer):
     ]:
         assert value(sets, text, keyed, shown) == letters
         assert sets.score(letters, keyed) == {"exact": exact, "jaccard": jaccard}
-    for text in ("Answer: A or B", "Answer: none", "Answer: A, E", "Answer: all", "Answer: AA and B"):
-        assert value(sets, text, keyed)[0].startswith("no option: ")
+    for text, reason in {
+        "A or B": "several answers: ", "none": "no option: ", "A, E": "no option: ", "all": "no option: ",
+    }.items():  # fmt: skip
+        assert value(sets, f"Answer: {text}", keyed)[0].startswith(reason), text
     assert sets.chance(keyed) == 1 / 15
 
 
@@ -181,18 +191,19 @@ def test_labels_are_those_of_the_keys(tmp_path):
     assert labels.score("Lazarus Group", items[0]) == {"correct": 1.0}
     assert labels.score("APT29", items[0]) == {"correct": 0.0}
     assert value(labels, "Answer: APT28", items[0]) == ["no label: 'APT28'"]
-    assert value(labels, "Answer: APT29 or Lazarus Group", items[0]) == ["no label: 'APT29 or Lazarus Group'"]
+    both = "APT29 or Lazarus Group"
+    assert value(labels, f"Answer: {both}", items[0]) == [f"several answers: '{both}'"]
     assert labels.chance(items[0]) == 0.5
     assert value(scorer("label", tmp_path, [item("1"), item("2")]), '{"answer": 2}', item("2")) == "2"
-    assert "2 answers where" in str(labels.check(item(["a", "b"])))
+    assert "no label" in str(labels.check(item(["a", "b"])))
 
 
 def test_yes_and_no():
     yes_no = SCORERS["yes_no"]
     for text, expected in [
-        ("Answer: YES!", ["no label: 'YES!'"]), ("Answer: **Yes.**", "yes"), ('{"answer": false}', "no"),
+        ("Answer: YES!", "yes"), ("Answer: **Yes.**", "yes"), ('{"answer": false}', "no"), ("Answer: nein", "no"),
         ("Answer: true", "yes"),
-        ("Answer: yes and no", ["no label: 'yes and no'"]), ("Answer: yes, but", ["no label: 'yes, but'"]),
+        ("Answer: yes and no", ["several answers: 'yes and no'"]), ("Answer: it depends", ["no label: 'it depends'"]),
     ]:  # fmt: skip
         assert value(yes_no, text, item("True")) == expected
     assert yes_no.score("yes", item("True")) == {"correct": 1.0}
@@ -250,7 +261,7 @@ def test_identifiers_are_scored_with_and_without_sub_technique(tmp_path):
     one = scorer("identifier", tmp_path, single)
     assert [name for name, _ in one.measures] == ["exact", "parent"]
     assert one.score("T1059.003", single[0]) == {"exact": 0.0, "parent": 1.0}
-    assert value(one, "Answer: T1059.001, T1204", single[0]) == ["several identifiers: 'T1059.001, T1204'"]
+    assert value(one, "Answer: T1059.001, T1204", single[0]) == ["several answers: 'T1059.001, T1204'"]
     assert value(one, '{"answer": []}', single[0]) == ["no identifier: '[]'"]
     assert "one identifier, Tnnnn or Tnnnn.nnn" in one.form(single[0], ())
     many = scorer("identifier", tmp_path, [*single, item("T1071, T1573.001, T1083")])
@@ -302,13 +313,14 @@ def test_cvss_scores_are_those_of_first():
     ("text", "expected"),
     [
         (
-            "Answer: `cvss:3.0/AC:L/AV:L/PR:N/UI:N/S:U/C:H/I:H/A:H`",
+            "Answer: `cvss:3.1/AC:L/AV:L/PR:N/UI:N/S:U/C:H/I:H/A:H`",
             "CVSS:3.1/AV:L/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H",
         ),
+        (f"Answer: {VECTORS[2][0]}", "CVSS 3.0 where the key is 3.1"),
         ("Answer: AV:L/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H/E:P", "CVSS:3.1/AV:L/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H"),
         ("Answer: CVSS:3.1/AV:L/AV:N/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H", "no CVSS vector: "),
-        (f"Answer: {VECTORS[4][0]}", "no CVSS vector: "),
-        ("Answer: 9.8", "no CVSS vector: '9.8', of version 3.1"),
+        (f"Answer: {VECTORS[4][0]}", "CVSS 4.0 where the key is 3.1"),
+        ("Answer: 9.8", "no CVSS vector: '9.8'"),
     ],
 )
 def test_cvss_vectors(text, expected):

@@ -119,13 +119,60 @@ def test_what_cannot_be_read_is_missing(tmp_path):
     """A reply without an answer in the form has no score and its reason; it is neither wrong nor right."""
     model = '{ name = "m", provider = "scripted", replies = ["I would think about ports."] }'
     study = small(tmp_path, CHOICE, model=model)
-    study.run(progress=False)
+    summary = study.execute(progress=False).summary()
+    assert summary.exit_code == 1
+    assert "UNREADABLE  no reply of m could be read" in summary.text
     answers = study.keyed_answers()
     assert answers["correct"].isna().all()
     assert answers["reason"].notna().all()
+    result = study.accuracy()
+    assert (result.accuracies[0].estimate, result.accuracies[0].missing) == (None, 2)
+    assert (result.of_all[0].estimate, result.readable[0].estimate) == (0.0, 0.0)
+
+
+def test_two_accuracies_side_by_side(tmp_path):
+    """What cannot be read is missing in one and wrong in the other; a run that failed is missing in both."""
+    models = (
+        '{ name = "m", provider = "scripted", replies = ["Answer: A", "Who knows."] }, '
+        '{ name = "n", provider = "scripted", planted = { accuracy = 1.0, failures = 0.5 } }'
+    )
+    rows = "".join(f"q{n},Which port has SSH {n}?,22,23,A\n" for n in range(3, 23))
+    study = small(tmp_path, CHOICE + rows, "shuffle = false", model=models)
+    study.run(progress=False)
+    answers = study.keyed_answers()
+    m, n = (answers[answers["model"] == name] for name in "mn")
+    assert m["correct_of_all"].tolist() == m["correct"].fillna(0.0).tolist()
+    assert 0 < n["correct"].isna().sum() == n["correct_of_all"].isna().sum() < 22
+    result = study.accuracy()
+    assert [e.estimate for e in result.accuracies] == [1.0, 1.0]
+    assert [e.estimate for e in result.of_all] == [m["correct_of_all"].mean(), 1.0]
+    assert [e.estimate for e in result.readable] == [m["correct"].notna().mean(), 1.0]
+    assert result.readable[0].low < result.readable[0].estimate < result.readable[0].high
+    assert "of its replies can be read, and with the others counted as wrong the share is" in " ".join(
+        study.findings().sentences()
+    )
+
+
+KEYS = {
+    "choice": "ABC", "set": ["AB", "C", "AC"], "label": ["red fox", "blue", "red"], "yes_no": ["yes", "no", "no"],
+    "number": ["5 MB", "1,200 MB", "0.5 MB"], "identifier": ["T1059.001", "T1566", "T1003"],
+    "cvss": ["CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H", "CVSS:3.1/AV:L/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H"] * 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("scorer", KEYS)
+def test_planted_accuracy_on_any_table(tmp_path, scorer):
+    """A user's own questions: every reply is read, and the planted truth lies in the interval."""
+    options = ("one", "two", "three") if scorer in ("choice", "set") else ()
+    rows = [[f"q{n}", f"Question {n}?", *options, KEYS[scorer][n % 3]] for n in range(60)]
+    heads = ["id", "question", *(f"option_{letter}" for letter in "abc"[: len(options)]), "answer"]
+    table = pd.DataFrame(rows, columns=heads).to_csv(index=False)
+    model = '{ name = "m", provider = "scripted", planted = { accuracy = 0.7 } }'
+    study = small(tmp_path, table, f'scorer = "{scorer}"', model=model)
+    study.run(progress=False)
+    assert study.keyed_answers()["reason"].isna().all()
     (estimate,) = study.accuracy().accuracies
-    assert estimate.estimate is None
-    assert estimate.missing == 2
+    assert estimate.low < 0.7 < estimate.high
 
 
 @pytest.mark.parametrize(
@@ -217,7 +264,7 @@ def test_the_function_of_the_page_scores_a_study(tmp_path):
     assert study.compare_models().differences == ()
 
 
-@pytest.mark.parametrize("name", ["cluster", "aud_cost", "model", "composite", "without a readable answer"])
+@pytest.mark.parametrize("name", ["cluster", "aud_cost", "model", "composite", "readable"])
 def test_a_score_is_not_called_like_a_column(tmp_path, name):
     """It would take the place of what a run has."""
     (tmp_path / "mine.py").write_text(f"def f(text, item):\n    return 1\nf.measures = {{{name!r}: 'x'}}\n")

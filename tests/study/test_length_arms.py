@@ -50,7 +50,7 @@ equivalence_margin = 0.3
 answer = scripted.planted_answer
 
 
-def by_facts_or_words(truth, request, example):
+def by_facts_or_words(truth, request, example, question=None):
     """Answer as a model that gains 1.5 points by all facts, or by 800 tokens, and by nothing else."""
     if example is not None:
         return answer(truth, request, example)

@@ -1,34 +1,30 @@
 """The one reader of final answers, and what a scorer is: it asks for an answer, reads it and compares it with a key.
 
-A guess from prose would measure the reader and not the model. So a reply without a stated answer, with two that differ
-or with one that was not among those asked for is unreadable, with the reason; its score is missing and not 0.
+A reply is read as a person reads it: where it states its answer, or else where it chooses one; what it denies, puts
+in brackets or explains is no answer. A guess would measure the reader and not the model. So a reply that commits to
+two answers, to none, or to one that was not among those asked for is unreadable, with the reason.
 """
 
 import json
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 from string import ascii_uppercase as LETTERS
 from typing import Any
-from unicodedata import decomposition, normalize
 
 from toolkit.files.reading import TooDeep
 from toolkit.judges.parse import json_objects, marked_pairs
 from toolkit.keyed.table import Items, KeyedItem
-from toolkit.words import is_unseen, one_line
+from toolkit.keyed.texts import ASIDE, FIRST, Mention, matches, names_in, pattern, quoted, undecorated
+from toolkit.models.thoughts import split_thoughts
 
 SHARE = "share of items"
 _HOW = '\nEnd with one line "Answer: X", or with one JSON object {"answer": "X"}, where X is '
-_MARK = re.compile(r"[\s>#-]*(?:[*_`]+\s+)*([*_`]*)(?:final\s+)?answer([\s*_`]*)[:：]\s*", re.IGNORECASE)
 _LONGEST = 20_000
-"""Characters of an answer: a list of all techniques of ATT&CK has half as many."""
-_AROUND = " \t*_`\"'“”"
-_PAIRS = (*((mark, mark) for mark in ("**", "__", *"*_`\"'")), ("“", "”"), ("‘", "’"))
-_TYPED = str.maketrans("‐‑‒–—−‘’“”", "------''\"\"")
-_OTHER = ("<super>", "<sub>", "<fraction>", "<circle>")
-"""Kinds of characters that mean something else than their compatible ones: 10³ is not 103."""
+"""Characters of an answer: a list of all techniques of ATT&CK has half as many. So much of a reply's end is read."""
+_NOTHING = "no answer: the reply states none and chooses none"
+_SHORT = 60
+"""Words of a reply that names one answer and needs not to say that it chooses it."""
 _EXACT = json.JSONDecoder(object_pairs_hook=marked_pairs, parse_int=str, parse_float=str, parse_constant=str)
 """Numbers are read as they are written: 1.10 may be the name of a version."""
 
@@ -36,7 +32,10 @@ Options = Sequence[str]
 
 
 class Unread(Exception):
-    """Why a stated answer cannot be taken."""
+    """Why an answer cannot be taken: a kind of reason, and what was read where the reason does not say it."""
+
+    def __init__(self, reason: str, answer: Any = None) -> None:
+        super().__init__(reason if answer is None else f"{reason}: {quoted(answer)}")
 
 
 @dataclass(frozen=True)
@@ -47,94 +46,126 @@ class Read:
     reason: str | None = None
 
 
-def read_answer(text: str, parse: Callable[[Any], Any]) -> Read:
-    r"""Return the value of the one answer that a reply states; ``parse`` raises `Unread` for what is none.
-
-    Where several answers are stated the last must be readable, and no other may be different.
-
-    >>> read_answer("It is TCP.\n\n**Answer: 6**", float), read_answer("The answer is not 6.", float)
-    (Read(value=6.0, reason=None), Read(value=None, reason="no answer: no JSON object and no last line 'Answer: X'"))
-    """
+def read_answer(text: str, reading: "Reading") -> Read:
+    """Return the value of the one answer that a reply states or, where it states none, chooses."""
+    reply = split_thoughts(text)[0]
+    if not reply.strip():
+        return Read(None, "empty")
+    next_turn = pattern("turn").search(reply)
+    # A model that runs on asks itself another question; what takes an answer back is no such question.
+    if next_turn and not pattern("taken_back").search(reply, next_turn.end()):
+        with suppress(Unread):
+            return Read(_final(reply[: next_turn.start()], reading))
     try:
-        *earlier, final = stated_answers(text)
-        value = parse(final)
+        return Read(_final(reply, reading))
     except Unread as fault:
         return Read(None, str(fault))
-    for other in earlier:
-        with suppress(Unread):
-            if parse(other) != value:
-                return Read(None, f"two answers: {quoted(other)} and {quoted(final)}")
-    return Read(value)
 
 
-def stated_answers(text: str) -> list[Any]:
-    """Return the answers that a reply states, the final one last; raises `Unread` where there is none.
+def _final(reply: str, reading: "Reading") -> Any:
+    """Return the final of the answers that a reply states, where nothing after it takes it back, or chooses."""
+    statements = _statements(reply)
+    if not statements:
+        return _chosen(reply[-_LONGEST:], reading)
+    value = _last(statements, reply, reading.stated)
+    start = statements[-1][0]
+    sentences = pattern("sentence").findall(reading.marked(reply[start : start + _LONGEST]))
+    rivals = "".join(_own(sentence) for sentence in sentences if pattern("again").search(sentence))
+    if not reading.scorer.several and any(reading.value(rival) != value for rival in rivals):
+        raise Unread("two answers", reply[start:])
+    return value
 
-    An answer is the ``answer`` of a JSON object, or a line "Answer: X" when such a line ends the reply.
-    """
-    if not text.strip():
-        raise Unread("empty")
+
+def _statements(reply: str) -> list[tuple[int, Any]]:
+    r"""Return what a reply states, and where: by a JSON object, a line "Answer: X", \boxed{X} or <answer>."""
     try:
-        answers = [parsed["answer"] for parsed in json_objects(text, _EXACT) if "answer" in parsed]
+        objects = json_objects(reply, _EXACT)
     except TooDeep as fault:
         raise Unread(f"too deep: {fault}") from None
-    marks = [(line, _MARK.match(line)) for line in text.splitlines() if line.strip(_AROUND)]
-    if marks and marks[-1][1]:
-        answers += [_after(mark, line) for line, mark in marks if mark]
-    if not answers:
-        raise Unread("no answer: no JSON object and no last line 'Answer: X'")
-    if (signs := len(str(answers[-1]))) > _LONGEST:
-        raise Unread(f"too long: an answer of {signs:,} characters")
-    return [_single(answer) for answer in answers]
+    answers = [
+        (reply.find("{"), answer)
+        for parsed in objects
+        for key, answer in parsed.items()
+        if pattern("statement").fullmatch(f"{key}:")
+    ]
+    end = 0
+    for match in pattern("statement").finditer(reply):
+        answer, end = (match["below"] or match["line"] or "").strip(), match.end()
+        if match["around"] and not match["closed"].strip():  # the emphasis began before the mark
+            answer = answer.removesuffix(match["around"][::-1])
+        answers.append((match.start(), answer))
+    return answers + [
+        (boxed.start(), boxed[1] or boxed[2]) for boxed in pattern("boxed").finditer(reply, end)
+    ]
 
 
-def _after(mark: re.Match[str], line: str) -> str:
-    """Return what a line answers, without the emphasis that began before its mark."""
-    answer, around = line[mark.end() :].strip(), mark[1][::-1]
-    if not around or mark[2].strip():
-        return answer
-    return answer.removeprefix(around) if answer.startswith(around) else answer.removesuffix(around)
+def _last(answers: Sequence[tuple[int, Any]], text: str, read: Callable[[Any], Any]) -> Any:
+    """Return the last of some answers, which must be readable; each other one is the same, or was taken back."""
+    place, final = answers[-1]
+    values = [read(final)]
+    for before, answer in answers[:-1]:
+        with suppress(Unread):
+            values.append(read(answer))
+        if values[-1] != values[0] and not pattern("taken_back").search(text, before, place):
+            raise Unread(f"two answers: {quoted(answer)} and {quoted(final)}")
+    return values[0]
 
 
-def _single(answer: Any) -> Any:
-    """Return an answer as it is written; a list of one is that one."""
-    while isinstance(answer, list) and len(answer) == 1:
-        answer = answer[0]
-    return json.dumps(answer) if isinstance(answer, bool) else answer
+# --- what a reply chooses without stating it --------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1 << 12)
-def plain(text: str) -> str:
-    """Return a text in compatible characters on one line, without emphasis, quotes and a full stop around it."""
-    if not text.isascii():
-        seen = (sign for sign in text if sign.isspace() or not is_unseen(sign))
-        signs = (sign if decomposition(sign).startswith(_OTHER) else normalize("NFKC", sign) for sign in seen)
-        text = normalize("NFC", "".join(signs)).translate(_TYPED)
-    line = " ".join(text.split())
-    return line.strip(_AROUND).removesuffix(".").strip(_AROUND)
+def _chosen(reply: str, reading: "Reading") -> Any:
+    """Return the one answer that a reply without a statement commits to."""
+    if (exact := reading.scorer.exact(reply, reading)) is not None:
+        return exact
+    marked, scorer = reading.marked(reply), reading.scorer
+    unsure = pattern("asks" if scorer.leads else "question")
+    sentences = [(match.start(), match[0]) for match in pattern("sentence").finditer(marked)]
+    naming = [pair for pair in sentences if _own(pair[1])]
+    firm = [pair for pair in naming if not unsure.search(pair[1])]
+    if not firm:
+        raise Unread(_NOTHING)
+    choices, verdicts = [], []
+    for start, text in firm:
+        choosing = [*pattern("leading" if scorer.leads else "choosing").finditer(text)]
+        choices += [(start + match.end(), reading.affirmed(text[match.end() - 1 :])) for match in choosing]
+        verdicts += [(start, _own(match[0])) for match in pattern("verdict").finditer(text) if not choosing]
+    # Options that are listed are not chosen.
+    lists_all = any(len({*_own(text)}) == len(reading.displayed) for _, text in firm)
+    is_copied = scorer.several and lists_all and "\n" in reply.strip()
+    for pair, *neighbours in (sentences[:2], sentences[:-3:-1]):
+        lone = [text for _, text in (pair, *neighbours) if pattern("alone").fullmatch(text)]
+        if [*filter(pattern("named").search, lone)] == [pair[1]] and pair in firm and not is_copied:
+            choices.append((pair[0], _own(pair[1])))
+    if not scorer.several:
+        choices += verdicts
+    elif verdicts and not choices:
+        choices = [(0, "".join(signs for _, signs in verdicts))]
+    if not choices and firm[-1] == sentences[-1] and pattern("giving").search(firm[-1][1]):
+        choices = [(firm[-1][0], reading.affirmed(firm[-1][1]))]
+    if not choices and firm == naming and not is_copied and _is_plain(marked, scorer):
+        # The text names no other answer.
+        signs = reading.affirmed(firm[0][1])
+        choices = [(0, signs)] if {*signs} == {*_own(marked)} else []
+    if not choices:
+        raise Unread(_NOTHING)
+    answers = [(start, reading.value(signs)) for start, signs in sorted(choices)]
+    return _last(answers, marked, lambda value: value)
 
 
-def plain_answer(answer: Any) -> str:
-    """Return an answer that is a text as it is read; nothing where it is none."""
-    return plain(answer) if isinstance(answer, str) else ""
+def _is_plain(text: str, scorer: "Scorer") -> bool:
+    """Return whether a text may give the only answer that it names without words that choose it."""
+    is_denied = pattern("negations").search(text) and not pattern("aside").search(text)
+    is_short = len(text.split()) <= _SHORT and pattern("whole").search(text)
+    return scorer.distinct or bool(is_short and not is_denied)
 
 
-def layers(answer: Any) -> Iterator[str]:
-    """Yield an answer that is a text, then without a full stop or a pair of marks around it, one after the other."""
-    for _ in range(9 if isinstance(answer, str) else 0):
-        yield (answer := answer.strip())
-        pairs = (
-            (a, b)
-            for a, b in _PAIRS
-            if answer.startswith(a) and answer.endswith(b) and len(answer) > len(a + b)
-        )
-        first, last = next(pairs, ("", "."))
-        answer = answer.removeprefix(first).removesuffix(last)
+def _own(text: str) -> str:
+    """Return the signs of the answers that a text names and does not set aside."""
+    return "".join(pattern("t").findall(text))
 
 
-def quoted(value: Any) -> str:
-    """Return a value as a short quotation."""
-    return repr(one_line(str(value), 40))
+# --- scorers ----------------------------------------------------------------------------------------------------------
 
 
 class Scorer:
@@ -147,7 +178,13 @@ class Scorer:
     name: str
     measures: tuple[tuple[str, str], ...] = (("correct", SHARE),)
     wording: str
+    noun = "answer"
     needs_key = True
+    decoys: Sequence[str] = ()
+    """Answers that are wrong for nearly every item, beside those of other items."""
+    several = leads = distinct = False
+    """Whether a reply may have several answers, one may begin a sentence that explains it, as yes and no do, and one
+    cannot be taken for words of a sentence, as an identifier cannot."""
 
     def __init__(self, items: Items = ()) -> None:
         """Take the items that are scored: some kinds depend on all keys."""
@@ -156,18 +193,33 @@ class Scorer:
         """Return what an answer is, as the prompt of an item says it."""
         return self.wording
 
-    def parse(self, answer: Any, item: KeyedItem, displayed: Options) -> Any:
-        """Return the value of a stated answer, a text or a number; raises `Unread` for what has none.
+    def exact(self, text: str, reading: "Reading") -> Any:
+        """Return the value of a text that is an answer as it is written; raises `Unread` where it is that of several.
 
         A letter in it is that of the file's order, whatever order was displayed.
         """
-        raise NotImplementedError
+        names = self.names(reading)
+        if len(values := {names[name] for name in matches(text, names)}) > 1:
+            raise Unread(f"several {self.noun}s", text)
+        return values.pop() if values else None
+
+    def names(self, reading: "Reading") -> Mapping[str, str]:
+        """Return the value of each name of an answer, where these are names."""
+        return {}
+
+    def mentions(self, text: str, reading: "Reading") -> Iterable[Mention]:
+        """Yield the answers that a text names, in their order."""
+        return names_in(text, self.names(reading))
+
+    def join(self, values: list[Any], item: KeyedItem) -> Any:
+        """Return answers that a text names as one value; raises `Unread` where that is none."""
+        if len(set(values)) != 1:
+            raise Unread("several answers" if values else f"no {self.noun}")
+        return values[0]
 
     def key(self, item: KeyedItem) -> Any:
         """Return the value of the right answer; raises `Unread` where the table has none that can be used."""
-        if len(item.answers) > 1:
-            raise Unread(f"{len(item.answers)} answers where this scorer takes one")
-        return self.parse(item.answers[0], item, item.options)
+        return Reading(self, item, item.options).stated([*item.answers])
 
     def score(self, value: Any, item: KeyedItem) -> Mapping[str, float]:
         """Return a number for each measure."""
@@ -183,7 +235,7 @@ class Scorer:
 
     def read(self, text: str, item: KeyedItem, displayed: Options) -> Read:
         """Return what a reply answers."""
-        return read_answer(text, lambda answer: self.parse(answer, item, displayed))
+        return read_answer(text, Reading(self, item, displayed))
 
     def check(self, item: KeyedItem) -> str | None:
         """Return a fault of the key."""
@@ -200,3 +252,69 @@ def listed(options: Options) -> str:
     """Return options with the letters they are answered by, a line each."""
     lines = (f"\n{letter}) {option}" for letter, option in zip(LETTERS, options, strict=False))
     return "".join(lines) + "\n" * bool(options)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """An item as it was shown, the scorer that knows what its answers look like, and the answers that a reply names."""
+
+    scorer: Scorer
+    item: KeyedItem
+    displayed: Options
+    signs: dict[Any, str] = field(default_factory=dict)
+
+    def value(self, signs: str) -> Any:
+        """Return the answers that signs stand for as one value."""
+        values = list(self.signs)
+        return self.scorer.join([values[ord(sign) - FIRST] for sign in dict.fromkeys(signs)], self.item)
+
+    def stated(self, answer: Any) -> Any:
+        """Return the value of a stated answer: of its whole text, else of what it names and affirms."""
+        while isinstance(answer, list) and len(answer) == 1:
+            answer = answer[0]
+        if answer == [] and self.scorer.several:
+            return ""
+        text = "" if answer is None else str(answer)
+        if len(text) > _LONGEST:
+            raise Unread(f"too long: an answer of {len(text):,} characters")
+        if (value := self.scorer.exact(text, self)) is not None:
+            return value
+        marked = self.marked(text)
+        *_, choosing = (None, *pattern("choosing").finditer(marked))
+        if choosing and pattern("late").match(marked):
+            marked = marked[choosing.end() - 1 :]
+        try:
+            return self.value(self.affirmed(marked))
+        except Unread as fault:
+            raise fault if ":" in str(fault) else Unread(str(fault), answer) from None
+
+    def marked(self, text: str) -> str:
+        """Return a text with a sign for each answer that it names, others for those it denies or has in brackets."""
+        bare, end, marked = undecorated(text), 0, ""
+        for mention in self.scorer.mentions(bare, self):
+            sign = self.signs.setdefault(mention.value, chr(FIRST + len(self.signs)))
+            marked += bare[end : mention.start] + sign
+            end = mention.end
+        marked = pattern("same").sub(r"\1", marked + bare[end:])  # by letter and by text
+        if self.scorer.several:
+            name = "lines_of_list" if self.scorer.distinct else "lines_of_options"
+            marked = pattern(name).sub(", ", marked)
+        for name in ("denied_after", "denied_before"):
+            marked = pattern(name).sub(lambda match: match[0].translate(ASIDE), marked)
+        brackets, words = pattern("brackets"), pattern("words")
+        own = brackets.sub(lambda match: words.sub("", match[0].translate(ASIDE)), marked)
+        return own if pattern("t").search(own) else marked
+
+    def affirmed(self, text: str) -> str:
+        """Return the signs of the answers that stand before the explanation begins."""
+        scorer = self.scorer
+        firsts = [*pattern("first" if scorer.several else "result").finditer(text)]
+        if not firsts:
+            return ""
+        start = firsts[-1].end() - 1
+        name = "end_of_list" if scorer.several else "end_of_word" if scorer.leads else "end"
+        head = text[start] + pattern(name).split(text[start + 1 :], maxsplit=1)[0]
+        signs = _own(head)
+        if len({*signs}) > 1 and pattern("either").search(text[:start] + head):
+            raise Unread("several answers")
+        return signs

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import starmap
 from pathlib import Path
 from statistics import mode
 from string import ascii_uppercase as LETTERS
@@ -15,12 +17,14 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.judges.request import JudgeSpec
 from toolkit.judges.rubric import shipped_words
-from toolkit.keyed.answers import SHARE, Read, plain
+from toolkit.keyed.answers import SHARE, Read
 from toolkit.keyed.refusals import BY_PROVIDER, refusal_request
 from toolkit.keyed.scorers import SCORERS, check_table
 from toolkit.keyed.scorers import scorer as find_scorer
 from toolkit.keyed.table import KeyedItem, keeps_order, load_keyed
+from toolkit.keyed.texts import plain
 from toolkit.models.base import Ask
+from toolkit.models.scripted import Question
 from toolkit.prompt_test import (
     Annotator,
     MeasuredTestItem,
@@ -44,7 +48,9 @@ from toolkit.store.frame_files import KINDS
 if TYPE_CHECKING:
     from toolkit.study_file import StudyFile
 
-UNREADABLE = "without a readable answer"
+_OTHERS = 50
+"""Items whose answers a scripted model takes for wrong ones."""
+OF_ALL, READABLE = "correct_of_all", "readable"
 _TYPES = dict(shipped_words("answers", "keyed"))
 """Columns of answers beside the scores of a scorer and what a run has."""
 
@@ -81,7 +87,7 @@ class KeyedTest(PromptResponseTest):
         if ask_judges and (scorer != "refusal" or not judges):
             raise InputError('ask_judges is for scorer = "refusal", with a judge under [judges]')
         self.asks_judges, self.judges = ask_judges, tuple(judges)
-        taken = {*_TYPES, *KINDS["runs"], UNREADABLE}
+        taken = {*_TYPES, *KINDS["runs"], READABLE}
         if clashes := [name for name, _ in self.scorer.measures if name in taken]:
             raise InputError(
                 f"scorer {scorer}: {clashes[0]!r} is a column of every answer; name its score otherwise"
@@ -98,16 +104,40 @@ class KeyedTest(PromptResponseTest):
         self.shuffles, self._seed = shuffle, study.seed
         shuffled = shuffle and any(len(item.options) > 1 and not keeps_order(item) for item in items)
         self._orders = study.repeats if shuffled else 1
+        self._prompts: dict[str, tuple[KeyedItem, tuple[str, ...]]] = {}
         self._items = tuple(map(self._test_item, items))
 
     def _test_item(self, item: KeyedItem) -> TestItem:
         prompts = []
         for repeat in range(self._orders):
-            form = self.scorer.form(item, self.options(item, repeat))
+            displayed = self.options(item, repeat)
+            form = self.scorer.form(item, displayed)
             name = f"{item.item_id}/order{repeat + 1}" if repeat else item.item_id
             prompt = Prompt("\n".join(filter(None, (item.prompt, form))), name)
+            self._prompts[prompt.text] = item, displayed
             prompts.append(PromptWithContext(prompt, item, repeat if self._orders > 1 else None))
         return TestItem(item.item_id, tuple(prompts), item, cluster=item.cluster, category=item.group or "")
+
+    def question(self, text: str) -> Question | None:
+        """Return what a prompt asks as a scripted model is told it: cluster and options, right and wrong answers."""
+        if text not in self._prompts or self.scorer.name not in SCORERS or not self.scorer.needs_key:
+            return None
+        item, displayed = self._prompts[text]
+        letters = sorted(zip(displayed, LETTERS, strict=False))
+        answers: list[Any] = [letter for _, letter in letters]
+        if self.scorer.several and displayed:
+            key = [item.options[LETTERS.index(letter)] for letter in self.scorer.key(item)]
+            answers += [[letter for option, letter in letters if option in key], answers[:]]
+        elif not displayed:
+            keys = [row.answer for row in self.table.items[:_OTHERS] if row.answer]
+            answers = [item.answer, *keys, *self.scorer.decoys]
+        right: list[Any] = []
+        wrong: list[Any] = []
+        for answer in answers:
+            read = self.scorer.read(json.dumps({"answer": answer}), item, displayed)
+            if not read.reason:
+                (right if self.scores(read, item)[OF_ALL] == 1 else wrong).append(answer)
+        return (item.cluster or item.item_id, sorted(displayed)), right, wrong
 
     @property
     def has_options(self) -> bool:
@@ -150,45 +180,37 @@ class KeyedTest(PromptResponseTest):
             return verdict or Read(None, "not judged yet")
         return self.scorer.read(reply.text, item, self.options(item, reply.repeat))
 
-    def scores(self, read: Read, item: KeyedItem) -> Mapping[str, float]:
-        """Return the scores of what was read; nothing where it could not be read."""
+    def scores(self, read: Read, item: KeyedItem, has_reply: bool = True) -> Mapping[str, float]:
+        """Return the scores of what was read, and with the unreadable counted as wrong; no score without a reply."""
         if read.reason:
-            return {}
+            return {OF_ALL: 0.0, READABLE: 0.0} if has_reply else {}
         scores, main = self.scorer.score(read.value, item), self.scorer.measures[0][0]
         if not 0 <= scores[main] <= 1:
             raise InputError(
                 f"scorer {self.scorer.name}: gives {scores[main]:g} for item {item.item_id}, and {main}, its first "
                 "score, is a share; divide it by the most there can be"
             )
-        return scores
+        return {**scores, OF_ALL: scores[main], READABLE: 1.0}
 
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
         """Return the scores of one answer; all are missing, with the reason, where it could not be read."""
-        read = self.read(item_annotations)
-        scores = self.scores(read, item_annotations.item.context)
-        return [Measurement(name, scores.get(name), unit, read.reason) for name, unit in self.scorer.measures]
+        read, (reply,) = self.read(item_annotations), item_annotations.replies
+        scores = self.scores(read, item_annotations.item.context, reply.text is not None)
+        types = self.result_types()
+        return [Measurement(kind.name, scores.get(kind.name), kind.unit, read.reason) for kind in types]
 
     def result_types(self) -> tuple[ResultType, ...]:
-        """Return the mean of each score, and the share of answers that could not be read."""
-        return tuple(ResultType(name, unit) for name, unit in (*self.scorer.measures, (UNREADABLE, SHARE)))
+        """Return the mean of each score, that of the main one over all replies, and the share that could be read."""
+        return tuple(starmap(ResultType, (*self.scorer.measures, (OF_ALL, SHARE), (READABLE, SHARE))))
 
     def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
         """Return the results of one model, with intervals over independent questions."""
         one_model(measured_items)
-        main = self.scorer.measures[0][0]
-        complete = [
-            replace(
-                measured,
-                measurements=(
-                    *measured.measurements,
-                    Measurement(UNREADABLE, float(measured.value(main) is None)),
-                ),
-            )
-            for measured in measured_items
-        ]
         return [
-            mean_result(name, complete, name, unit, (0.0, 1.0) if unit == SHARE else None)
-            for name, unit in (*self.scorer.measures, (UNREADABLE, SHARE))
+            mean_result(
+                kind.name, measured_items, kind.name, kind.unit, (0.0, 1.0) if kind.unit == SHARE else None
+            )
+            for kind in self.result_types()
         ]
 
 
@@ -220,7 +242,7 @@ def answers_frame(
             "chance": test.scorer.chance(item),
             "majority": None if commonest is None else float(as_text(item.answer) == commonest),
             "options": len(options),
-            **test.scores(read, item),
+            **test.scores(read, item, reply.text is not None),
         }
         for name, letter in (("position", key), ("chosen_position", read.value)) if is_choice else ():
             row[name] = options.index(item.options[LETTERS.index(letter)]) if letter else None

@@ -2,60 +2,22 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
 from inspect import signature
-from itertools import pairwise
 from pathlib import Path
 from string import ascii_uppercase as LETTERS
 from typing import Any
 from unicodedata import decimal
 
 from toolkit.errors import InputError, StudyError
-from toolkit.files.tables import number_of
 from toolkit.judges.rubric import shipped_words
-from toolkit.keyed.answers import (
-    SHARE,
-    Options,
-    Read,
-    Scorer,
-    Unread,
-    layers,
-    listed,
-    plain,
-    plain_answer,
-    quoted,
-)
+from toolkit.keyed.answers import SHARE, Options, Read, Reading, Scorer, Unread, listed
 from toolkit.keyed.refusals import RefusalScorer
 from toolkit.keyed.table import Items, KeyedItem, KeyedTable
+from toolkit.keyed.texts import WORDS, Mention, pattern, plain, quoted
 from toolkit.prompt_test import code_of_users, module_of_users
 from toolkit.words import choices, one_line
-
-
-def matches(answer: Any, names: Options) -> list[int]:
-    """Return the places of the names that an answer may mean: by exact text, else but for marks, capitals or digits.
-
-    >>> names = ("-p", "-P", "1,000")
-    >>> matches("`-P`", names), matches("1000.0", names), matches("p", names)
-    ([1], [2], [])
-    """
-    texts = list(layers(answer))
-    for fold, form in [(str, text) for text in texts] + [(fold, fold(answer)) for fold in _FOLDS if texts]:
-        if form and (indexes := [index for index, name in enumerate(names) if fold(name) == form]):
-            return indexes
-    return []
-
-
-@lru_cache
-def _digits(text: str) -> object:
-    """Return the number that a short text is, with its unit; nothing where it is none."""
-    with suppress(Unread):
-        return len(text) < 16 and _number(text)
-    return None
-
-
-_FOLDS = (plain, lambda text: plain(text).casefold(), _digits)
 
 
 def _set_scores(answered: set[str], key: set[str]) -> dict[str, float]:
@@ -65,28 +27,48 @@ def _set_scores(answered: set[str], key: set[str]) -> dict[str, float]:
 
 # --- options ----------------------------------------------------------------------------------------------------------
 
-_LETTERED = re.compile(r"\(?([A-Za-z])[).:]?(?:(?:\s+[-–—:]|(?<=[).:]))?\s+(.+))?", re.DOTALL)
-
 
 class ChoiceScorer(Scorer):
     """One option of several; the value is its letter in the file. Of two options with the same text either is right."""
 
     name = "choice"
     wording = "the letter of the one best option"
-    several = False
+    noun = "option"
 
-    def parse(self, answer: Any, item: KeyedItem, displayed: Options) -> str:
-        """Return the letters of the options that are named."""
-        indexes = _options(answer, displayed) if self.several else {_option(answer, displayed)}
-        return _letters(item, [displayed[index] for index in indexes])
+    def names(self, reading: Reading) -> Mapping[str, str]:
+        """Return the letter of each option."""
+        return {option: LETTERS[reading.item.options.index(option)] for option in reading.displayed}
+
+    def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
+        """Yield options by letter or by text; a letter that no option has is one that is none of the options."""
+        mentions = list(super().mentions(text, reading))
+        taken = {place for start, end, _ in mentions for place in range(start, end)}
+        letters = dict(zip(LETTERS, map(self.names(reading).get, reading.displayed), strict=False))
+        for match in pattern("letter").finditer(text):
+            letter = match[match.lastindex or 0].upper()
+            if (letter < "I" or letter in letters) and taken.isdisjoint(range(*match.span())):
+                mentions.append(Mention(*match.span(), letters.get(letter, match[0])))
+        yield from sorted(mentions)
+
+    def join(self, values: list[str], item: KeyedItem) -> str:
+        """Return the letters of all options, or of the one."""
+        if strange := [value for value in values if value not in {*LETTERS[: len(item.options)]}]:
+            raise Unread("no option", strange[0])
+        return "".join(sorted(set(values))) if self.several and values else super().join(values, item)
 
     def key(self, item: KeyedItem) -> str:
         """Return the letters of the right options; raises `Unread` where options may be taken for others."""
         _check_options(item.options, self.several)
-        indexes = _options(item.answers if len(item.answers) > 1 else item.answers[0], item.options)
-        if len(indexes) > 1 and not self.several:
-            raise Unread(f'{len(indexes)} options; scorer = "set" takes several')
-        return _letters(item, [item.options[index] for index in indexes])
+        reading = Reading(SetScorer(), item, item.options)
+        letters = sorted({*"".join(map(reading.stated, item.answers))})
+        for answer in item.answers:
+            if reading.scorer.exact(answer, reading) is None and not pattern("alone").fullmatch(
+                reading.marked(answer)
+            ):
+                raise Unread("no option", answer)
+        if len({item.options[LETTERS.index(letter)] for letter in letters}) > 1 and not self.several:
+            raise Unread(f'{len(letters)} options; scorer = "set" takes several')
+        return "".join(letters) if self.several else letters[0]
 
     def chance(self, item: KeyedItem) -> float:
         """Return the share of options that are right."""
@@ -101,6 +83,14 @@ class SetScorer(ChoiceScorer):
     measures = (("exact", SHARE), ("jaccard", SHARE))
     wording = "the letters of all right options, such as A, C"
     several = True
+
+    def exact(self, text: str, reading: Reading) -> str | None:
+        """Return the letter of the option that has this text, or the letters that it lists; all may have exceptions."""
+        names = self.names(reading)
+        letters = {names[option] for option in _listed(text, reading.displayed)}
+        if every := pattern("all").match(text):
+            letters = {*names.values()} - {mention.value for mention in self.mentions(every[0], reading)}
+        return super().exact(text, reading) or "".join(sorted(letters)) or None
 
     def score(self, value: str, item: KeyedItem) -> Mapping[str, float]:
         """Compare the letters as sets."""
@@ -119,62 +109,17 @@ def _check_options(options: Options, several: bool) -> None:
         label = f"option {index + 1}, {quoted(option)},"
         if several and option in options[:index]:
             raise Unread(f"{label} is there twice: change one of the two")
+        holders = _listed(option, options)
         # A letter in its own place is told by both; `keeps_order` keeps it there.
-        mistaken = (
-            matches(text, options) if text else option.upper() != LETTERS[index]
-            for _, text in _lettered(option, options)
-        )  # fmt: skip
-        if any(mistaken) or (several and len(_listed(option, options)) > 1):
+        if holders and option.upper() != LETTERS[index] and (several or len(holders) == 1):
             raise Unread(f"{label} may be letters of others: write it in more words")
 
 
-def _lettered(answer: Any, options: Options) -> Iterator[tuple[int, str | None]]:
-    """Yield the place of the option whose letter an answer begins with, and the text after it, if any."""
-    for text in (*layers(answer), plain_answer(answer)):
-        match = _LETTERED.fullmatch(text)
-        if match and (index := LETTERS.index(match[1].upper())) < len(options):
-            yield index, match[2]
-
-
-def _option(answer: Any, options: Options) -> int:
-    """Return the place of the option that an answer names by letter, by letter and text, or by its whole text."""
-    indexes = set(matches(answer, options))
-    letters = {
-        index for index, text in _lettered(answer, options) if not text or index in matches(text, options)
-    }
-    # With a letter, a text may be that of several.
-    indexes = letters if letters & indexes else letters | indexes
-    if not indexes:
-        raise Unread(f"no option: {quoted(answer)}")
-    if len({options[index] for index in indexes}) > 1:
-        raise Unread(f"several options: {quoted(answer)}; the letter tells which")
-    return min(indexes)
-
-
-def _options(answer: Any, options: Options) -> set[int]:
-    """Return the places of all options that an answer names: a list, "ACD", "A, C" or "A and C"."""
-    if isinstance(answer, list):
-        return {_option(part, options) for part in answer}
-    try:
-        return {_option(answer, options)}
-    except Unread:
-        if letters := _listed(answer, options):
-            return letters
-        raise
-
-
-def _listed(answer: Any, options: Options) -> set[int]:
-    """Return the places of the options whose letters a text lists; none where it has anything else."""
-    text = plain_answer(answer)
-    together = re.fullmatch("[A-Z]{2,26}", text)
-    parts = text if together else re.split(r"\s*(?:[,;/&\s]|\band\b)\s*", text)
-    letters = {part.strip("()").upper() for part in parts if part}
-    return {*map(LETTERS.index, letters)} if letters <= {*LETTERS[: len(options)]} else set()
-
-
-def _letters(item: KeyedItem, options: Iterable[str]) -> str:
-    """Return the letters that options have in the file."""
-    return "".join(sorted(LETTERS[item.options.index(option)] for option in options))
+def _listed(text: str, options: Options) -> list[str]:
+    """Return the options whose letters a text lists; none where it has anything else."""
+    text = plain(text) if pattern("letters").fullmatch(plain(text)) else ""
+    indexes = {LETTERS.index(letter.upper()) for letter in pattern("listed").findall(text)}
+    return [options[index] for index in indexes] if max(indexes, default=99) < len(options) else []
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
@@ -184,16 +129,15 @@ class LabelScorer(Scorer):
     """One of the labels that the keys of the items have; exact text comes before what differs in marks alone."""
 
     name = "label"
+    noun = "label"
 
     def __init__(self, items: Items = ()) -> None:
         self.labels = {text: text for item in items for text in item.answers}
         self.wording = f"one of: {', '.join(sorted(self.labels))}"
 
-    def parse(self, answer: Any, item: KeyedItem, displayed: Options) -> str:
-        """Return the one label that is named."""
-        if len(indexes := matches(answer, tuple(self.labels))) != 1:
-            raise Unread(f"{'several labels' if indexes else 'no label'}: {quoted(answer)}")
-        return [*self.labels.values()][indexes[0]]
+    def names(self, reading: Reading) -> Mapping[str, str]:
+        """Return the labels."""
+        return self.labels
 
     def chance(self, item: KeyedItem) -> float | None:
         """Return the share of one label of all."""
@@ -201,31 +145,34 @@ class LabelScorer(Scorer):
 
 
 class YesNoScorer(LabelScorer):
-    """Yes or no; true and false are read as these."""
+    """Yes or no; true and false are read as these, and so are the words of other languages."""
 
     name = "yes_no"
-
     wording = "yes or no"
+    decoys = ("yes", "no")
+    leads = True
 
     def __init__(self, items: Items = ()) -> None:
-        self.labels = {"yes": "yes", "true": "yes", "no": "no", "false": "no"}
+        self.labels = {word: value for value in ("yes", "no") for word in WORDS[value]}
+
+    def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
+        """Yield the words for yes and no, unless they are part of a sentence, as in "no reason"."""
+        for match in pattern("yes_or_no").finditer(text):
+            yield Mention(*match.span(), self.labels[match[0].casefold()])
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
-
-_NUMBER = re.compile(
-    r"([+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9.]+(?:e[+-]?[0-9]+)?))(?:\s*(%|[^\W\d²³¹⁰-₉¼-¾⅐-⅟_][^\d,;]*))?",
-    re.IGNORECASE,
-)
 
 
 class NumberScorer(Scorer):
     """A number, right within a tolerance that is ``absolute`` or ``relative`` to the key.
 
-    A comma separates thousands, before three digits: 1,5 is unreadable, and so is another unit than the key's.
+    A comma separates thousands, before three digits: 1,5 is one and a half; another unit than the key's is unreadable.
     """
 
     name = "number"
+    noun = "number"
+    decoys = ("-987654321",)
     measures = (("correct", SHARE), ("absolute_error", "none"))
 
     def __init__(self, items: Items = (), tolerance: Mapping[str, float] | None = None) -> None:
@@ -239,14 +186,62 @@ class NumberScorer(Scorer):
 
     def wording_of(self, item: KeyedItem) -> str:
         """Name the key's unit."""
-        unit = _number(item.answers[0])[1]
+        unit = self._required(item)[1]
         return "a number with a point for decimals, " + (f"in {unit}" if unit else "without a unit")
 
-    def parse(self, answer: Any, item: KeyedItem, displayed: Options) -> float:
-        """Return a number without a unit or in the key's."""
-        number, unit = _number(answer)
-        required = _number(item.answers[0])[1]
-        if unit not in ("", required):
+    def key(self, item: KeyedItem) -> float:
+        """Return the number that is right."""
+        return self._required(item)[0]
+
+    def _required(self, item: KeyedItem) -> tuple[float, str]:
+        """Return the number that is right, with its unit."""
+        numbers = list(self.mentions(item.answers[0], Reading(self, item, ())))
+        if len(numbers) != 1:
+            raise Unread("no number", item.answers[0])
+        return numbers[0].value
+
+    def read(self, text: str, item: KeyedItem, displayed: Options) -> Read:
+        """Return the number that a reply answers, whatever signs it has for thousands and decimals."""
+        return super().read(_english(text), item, displayed)
+
+    def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
+        """Yield the numbers of a text with their units; written as words where there are no digits.
+
+        A number in the name of a standard or step is one only where the question asks for the name.
+        """
+        text = "".join(str(decimal(sign, sign)) for sign in text)
+        has_digits, prompt = re.search(r"\d", text), reading.item.prompt.casefold()
+        for match in pattern("number").finditer(text):
+            name, before, number, counts, ten, power, gap, word = (part or "" for part in match.groups())
+            unit, scale = _unit(word), WORDS["scales"].get(word.casefold(), 1)
+            if scale == 1 and not unit and ((counts and has_digits) or (number and word and not gap)):
+                continue
+            if name and not any(f"{which} {name.casefold()}" in prompt for which in WORDS["which"]):
+                continue
+            if "·" in number:
+                raise Unread("a point for thousands or for decimals", number)
+            written = float(pattern("thousands").sub("", number) or 0)
+            amount = written + sum(
+                WORDS["counts"][part] for part in pattern("unit").findall(counts.casefold())
+            )
+            amount *= scale * 10.0 ** int(ten or 0)
+            with suppress(ArithmeticError):
+                amount = amount ** int(power or 1)
+            if not math.isfinite(amount):
+                raise Unread("no finite number", number)
+            end = match.end() if unit or scale > 1 else match.start("gap")
+            counted = pattern("counted").match(text, end)
+            start = match.end(1) if name else match.start()
+            yield Mention(start, counted.end() if counted else end, (amount, unit or _unit(before.strip())))
+
+    def join(self, values: list[tuple[float, str]], item: KeyedItem) -> float:
+        """Return the one number; its unit must be the key's, or one that the question speaks of."""
+        number, unit = super().join(values, item)
+        required, seconds = self._required(item)[1], WORDS["seconds"]
+        if unit in seconds and required in seconds:
+            return number * seconds[unit] / seconds[required]
+        words = {_unit(word) for word in pattern("unit").findall(item.prompt.casefold())}
+        if unit not in ("", required) and (required or unit not in words):
             raise Unread(f"other unit: {quoted(unit)} where {required or 'none'} was asked")
         return number
 
@@ -259,26 +254,26 @@ class NumberScorer(Scorer):
         return {"correct": float(error <= slack), "absolute_error": error}
 
 
-def _number(answer: Any) -> tuple[float, str]:
-    """Return a number and its unit, in the singular and with "%" for percent."""
-    match = _NUMBER.fullmatch("".join(str(decimal(sign, sign)) for sign in plain_answer(answer)))
-    number = number_of(match[1].replace(",", "")) if match else None
-    if match is None or number is None:
-        raise Unread(f"no number: {quoted(answer)}")
-    if not math.isfinite(number):
-        raise Unread(f"no finite number: {quoted(answer)}")
-    unit = (match[2] or "").strip()
-    unit = "%" if unit.casefold() in ("percent", "per cent") else unit
-    return number, unit.removesuffix("s") if len(unit) > 3 else unit
+_UNITS = {text: unit for unit, texts in WORDS["units"].items() for text in (unit, *texts)}
+_SWAPPED = str.maketrans(",.", ".,")
+
+
+def _unit(word: str) -> str:
+    return _UNITS.get(word) or _UNITS.get(word.casefold(), "")
+
+
+def _english(text: str) -> str:
+    """Return a text with its numbers as in English: where points and commas are plain they tell the others."""
+    signs = {match.lastgroup for match in pattern("plain_number").finditer(text)}
+    if signs == {"comma"}:
+        return pattern("digits").sub(lambda match: match[0].translate(_SWAPPED), text)
+    return (
+        text if signs == {"point"} else pattern("unclear").sub(lambda match: match[0].replace(".", "·"), text)
+    )
 
 
 # --- identifiers ------------------------------------------------------------------------------------------------------
 
-_IDENTIFIER = re.compile(
-    r"\b(?:T\d{4}(?:\.\d{3})?|(?:TA|DS|[MGSC])\d{4}|CWE-\d{1,5}|CVE-\d{4}-\d{4,7})\b(?!\.\d)", re.ASCII
-)
-_NAME = r"\s*(?:\([^()]*\)|[:-]\s[^;]*?)?\s*"
-_BETWEEN = re.compile(rf"{_NAME}(?:[,;&/]|,?\s?\bAND\b)\s*|\s+")
 _FORMS = {"T": "Tnnnn or Tnnnn.nnn", "CWE": "CWE-n", "CVE": "CVE-yyyy-nnnn"}
 
 
@@ -289,54 +284,48 @@ class IdentifierScorer(Scorer):
     """
 
     name = "identifier"
+    noun = "identifier"
+    decoys = ("T9999", "CWE-99999", "CVE-1999-9999")
+    distinct = True
 
     def __init__(self, items: Items = ()) -> None:
-        keys = (_IDENTIFIER.findall(str(item.answer).upper()) for item in items)
+        keys = (pattern("identifier").findall(str(item.answer).upper()) for item in items)
         self.several = not items or any(len(key) > 1 for key in keys)
         names = ("exact", "parent", "jaccard") if self.several else ("exact", "parent")
         self.measures = tuple((name, SHARE) for name in names)
 
     def wording_of(self, item: KeyedItem) -> str:
         """Name the kinds that the key has."""
-        forms = " or ".join(_FORMS.get(kind, f"{kind}nnnn") for kind in sorted(_kinds(self.key(item))))
+        forms = " or ".join(_FORMS.get(kind, f"{kind}nnnn") for kind in sorted(_kinds(item.answer)))
         several = f"every identifier that applies, {forms}, with commas"
         return several if self.several else f"one identifier, {forms}"
 
-    def parse(self, answer: Any, item: KeyedItem, displayed: Options) -> str:
-        """Return identifiers of the key's kinds, in their order."""
-        answered = _identifiers(answer)
-        if strange := _kinds(answered) - _kinds(self.key(item)):
-            raise Unread(f"other identifiers: {min(strange)} was not asked, {quoted(answer)}")
-        if len(answered) != 1 and not self.several:
-            raise Unread(f"{'several identifiers' if answered else 'no identifier'}: {quoted(answer)}")
-        return ", ".join(sorted(answered))
+    def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
+        """Yield the identifiers of the key's kinds in a text, as their publishers write them."""
+        for match in pattern("identifier").finditer(text):
+            name = re.sub(r"^CWE[- ]?0*(?=\d)", "CWE-", match[0].upper().replace("/", "."))
+            if _kinds(name) <= _kinds(reading.item.answer):
+                yield Mention(*match.span(), name)
 
-    def key(self, item: KeyedItem) -> set[str]:
-        """Return the identifiers that are right."""
-        return _identifiers(item.answer)
+    def join(self, values: list[str], item: KeyedItem) -> str:
+        """Return identifiers in their order; where one is reading, a part goes before its whole."""
+        names = set(values)
+        if not self.several:
+            names -= {name.split(".")[0] for name in names if "." in name}
+        return ", ".join(sorted(names)) if self.several and names else super().join(list(names), item)
 
     def score(self, value: str, item: KeyedItem) -> Mapping[str, float]:
         """Compare identifiers, and what they are part of, as sets."""
-        answered, key = set(filter(None, value.split(", "))), self.key(item)
+        answered, key = ({*filter(None, text.split(", "))} for text in (value, self.key(item)))
         parents, key_parents = ({name.split(".")[0] for name in names} for names in (answered, key))
         scores = {**_set_scores(answered, key), "parent": float(parents == key_parents)}
         return {name: scores[name] for name, _ in self.measures}
 
 
-def _kinds(names: Iterable[str]) -> set[str]:
-    return {re.split(r"[-\d]", name, maxsplit=1)[0] for name in names}
-
-
-def _identifiers(answer: Any) -> set[str]:
-    """Return the identifiers of an answer that has nothing else but their names; "or" between two is no answer."""
-    if isinstance(answer, list):
-        return {name for part in answer for name in _identifiers(part)}
-    text = plain_answer(answer).upper()
-    names = list(_IDENTIFIER.finditer(text))
-    clean = all(_BETWEEN.fullmatch(text[left.end() : right.start()]) for left, right in pairwise(names))
-    if not (names and clean and names[0].start() == 0 and re.fullmatch(_NAME, text[names[-1].end() :])):
-        raise Unread(f"no identifier: {quoted(answer)}")
-    return {match[0] for match in names}
+def _kinds(answer: Any) -> set[str]:
+    return {
+        re.split(r"[-\d]", name, maxsplit=1)[0] for name in pattern("identifier").findall(str(answer).upper())
+    }
 
 
 # --- CVSS -------------------------------------------------------------------------------------------------------------
@@ -353,25 +342,37 @@ class CvssScorer(Scorer):
     """
 
     name = "cvss"
+    noun = "CVSS vector"
+    decoys = (
+        "CVSS:3.0/AV:P/AC:H/PR:H/UI:R/S:U/C:N/I:N/A:N",
+        "CVSS:3.1/AV:P/AC:H/PR:H/UI:R/S:U/C:N/I:N/A:N",
+        "CVSS:4.0/AV:P/AC:H/AT:P/PR:H/UI:A/VC:N/VI:N/VA:N/SC:N/SI:N/SA:N",
+    )
+    distinct = True
     measures = (("exact", SHARE), ("score_error", "points"), ("metrics", "share of metrics"))
 
     def wording_of(self, item: KeyedItem) -> str:
         """Name the key's version."""
         return f"the base vector, in the form CVSS:{_version(item)}/AV:.../..."
 
-    def parse(self, answer: Any, item: KeyedItem, displayed: Options) -> str:
-        """Return the base metrics of a vector in their order, in the version of the key."""
+    def join(self, values: list[str], item: KeyedItem) -> str:
+        """Return the base metrics of the one vector in their order, in the version of the key."""
         from cvss.exceptions import CVSSError  # type: ignore[import-untyped]
 
-        version, text = _version(item), plain_answer(answer).upper()
-        text = f"CVSS:{version}/{text}" if text.startswith("AV:") else text
-        if version[:1] not in _BASE or text[5:6] != version[0]:
-            raise Unread(f"no CVSS vector: {quoted(answer)}, of version {version or '3 or 4'}")
+        version, text = _version(item), super().join(values, item)
+        if text[5:8] != version:
+            raise Unread(f"CVSS {text[5:8]} where the key is {version}")
         try:
             metrics = _vector(text).metrics
         except CVSSError as error:
             raise Unread(f"no CVSS vector: {quoted(error)}") from None
         return "/".join([f"CVSS:{version}", *(f"{name}:{metrics[name]}" for name in _BASE[version[0]])])
+
+    def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
+        """Yield the vectors of a text, with the version that stands before them."""
+        for match in pattern("vector").finditer(text):
+            metrics = "/".join(map(":".join, pattern("metric").findall(match[2].upper())))
+            yield Mention(*match.span(), f"CVSS:{match[1] or _version(reading.item)}/{metrics}")
 
     def score(self, value: str, item: KeyedItem) -> Mapping[str, float]:
         """Compare metrics and base scores."""

@@ -55,7 +55,7 @@ class Planted(Table):
     failures: float = Field(0.0, ge=0, le=1)
     """Share of requests that fail on purpose."""
     accuracy: float | None = Field(None, ge=0, le=1)
-    """Share of the questions of templates/planted_keyed.csv that are answered rightly."""
+    """Share of the questions of a table with a key that are answered rightly."""
     first_bonus: float | None = None
     """What a scripted judge of pairs adds to the reply that it is shown first."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError, remember
 from toolkit.models.base import Model
@@ -21,11 +21,17 @@ def open_model(
     env: Mapping[str, str] | None = None,
     folder: Path | None = None,
     seconds: float | None = None,
+    question: Callable[[str], Any] | None = None,
 ) -> Model:
-    """Return a model that can be asked; nothing is sent, and no server is started, before the first request."""
+    """Return a model that can be asked; nothing is sent, and no server is started, before the first request.
+
+    ``question`` tells a script with planted accuracy what a prompt asks (`toolkit.models.scripted.Question`).
+    """
     client = class_of(spec.provider, "client")
     if spec.provider == "scripted":
-        return client(spec.replies or None, spec=spec)  # a planted truth stands in the spec
+        return client(
+            spec.replies or None, spec=spec, question=question
+        )  # a planted truth stands in the spec
 
     limit = {} if seconds is None else {"seconds": seconds}
     if spec.provider == "local":

@@ -9,7 +9,6 @@ import json
 import random
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from ipaddress import IPv4Network, ip_address
 from statistics import NormalDist
 from typing import Any
 
@@ -23,13 +22,13 @@ from toolkit.words import DIMENSIONS, LENGTH_BINS, SCALE
 
 Answer = str | ModelReply
 Script = Callable[[ModelRequest], Answer | Awaitable[Answer]]
+Question = tuple[tuple[str, Sequence[str]], Sequence[Any], Sequence[Any]]
+"""Cluster and options of a question, its right answers, and wrong ones."""
 BASE_SD = 0.35  # of how hard bases are, the same for every model and length
 OWN_SD = 0.25  # of a reply about what its model, base and length make of it
 JUDGE_SD = 0.3  # of one judge's score of one dimension, on a scale as long as 0-5
 SHARED = (0.3, 0.2)
-"""Shares of what makes a question hard: what its network has in common, and what the question has for all models."""
-_NETWORK = re.compile(r"\b(\d+\.\d+\.\d+\.\d+/\d+)\b")
-_OPTION = re.compile(r"^([A-Z])\) (\d+\.\d+\.\d+\.\d+)$", re.MULTILINE)
+"""Shares of what makes a question hard: what its cluster has in common, and what the question has for all models."""
 TIE = 0.1  # replies that seem less apart to a judge are equally good
 _SEGMENT = re.compile(r"^Segment (\d+) of (\d+) of the reply:$", re.MULTILINE)
 _TOLD = re.compile(r"case ([0-9a-f]{12}), planted quality (-?\d+\.\d+)")
@@ -39,9 +38,13 @@ class ScriptedModel:
     """A model whose replies are decided by a function, by a list of texts, or by the request alone."""
 
     def __init__(
-        self, script: Script | Sequence[str] | None = None, *, spec: ModelSpec | None = None
+        self,
+        script: Script | Sequence[str] | None = None,
+        *,
+        spec: ModelSpec | None = None,
+        question: Callable[[str], Question | None] | None = None,
     ) -> None:
-        self._script = script
+        self._script, self._question = script, question
         self._spec = spec or model_spec("scripted")
 
     async def ask(self, request: ModelRequest) -> ModelReply:
@@ -76,7 +79,9 @@ class ScriptedModel:
         schema = request.response_schema
         example = None if schema is None else example_of(json.loads(schema), rng)
         if self._spec.planted:
-            return planted_answer(dict(self._spec.planted), request, example)
+            truth, text = dict(self._spec.planted), request.messages[-1].content
+            question = self._question(text) if self._question and "accuracy" in truth else None
+            return planted_answer(truth, request, example, question)
         if example is not None:
             return json.dumps(example)
         return f"Scripted reply {request.identity()[:12]}."
@@ -106,10 +111,13 @@ def example_of(schema: Mapping[str, Any], rng: random.Random) -> Any:
             return f"scripted {rng.randrange(10_000)}"[: schema.get("maxLength")]
 
 
-def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: Any) -> str:
+def planted_answer(
+    truth: Mapping[str, float], request: ModelRequest, example: Any, question: Question | None = None
+) -> str:
     """Return the reply of a model, or the scores of a judge: ``example``, which follows its schema, with scores set.
 
-    ``truth`` is a `toolkit.models.entries.Planted`. For the share of requests that fail a ``ModelError`` is raised.
+    With a ``question`` of a test with a key it is an answer to that. ``truth`` is a `toolkit.models.entries.Planted`.
+    For the share of requests that fail a ``ModelError`` is raised.
     """
     if example is not None:
         return _planted_judgement(truth, request, example)
@@ -120,8 +128,8 @@ def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: A
     # What is drawn depends on who is asked, the repeat, and the opening and length of the prompt: a fact that is worded
     # otherwise changes no truth.
     case, rng = _drawn(truth, request, f"{opening} {length_bin}")
-    if "accuracy" in truth and (network := _NETWORK.search(text)):
-        return _planted_choice(truth["accuracy"], IPv4Network(network[1]), text, request)
+    if question:
+        return _planted_choice(truth["accuracy"], question, request)
     added = {"S": 0.0, "M": truth["m_minus_s"], "L": truth["m_minus_s"] + truth["l_minus_m"]}[length_bin]
     level = truth["level"] + added + random.Random(opening).gauss(0, BASE_SD) + rng.gauss(0, OWN_SD)
     facts = [line for line in text.splitlines() if line.startswith("- ")]
@@ -172,20 +180,18 @@ def _planted_judgement(truth: Mapping[str, float], request: ModelRequest, exampl
     return json.dumps({name: scores.get(name, f"Scripted: weakest in {low}.") for name in example})
 
 
-def _planted_choice(accuracy: float, network: IPv4Network, text: str, request: ModelRequest) -> str:
-    """Return which address lies in a network, or another one: right with the planted probability.
+def _planted_choice(accuracy: float, question: Question, request: ModelRequest) -> str:
+    """Return an answer that is right by the key of a question, or a wrong one: right with the planted probability.
 
-    What makes a question hard is normal and shared in part, within networks and between models, as in real sets.
+    What makes a question hard is normal and shared in part, within clusters and between models, as in real sets.
     """
-    letters = {address: letter for letter, address in _OPTION.findall(text)}
-    subject, identity = (str(network), sorted(letters)), (request.model, request.endpoint, request.repeat)
+    subject, right, wrong = question
+    identity = (request.model, request.endpoint, request.repeat)
     draws = [random.Random(repr(part)).gauss() for part in (subject[0], subject, (subject, identity))]
     weights = (*SHARED, 1 - sum(SHARED))
     hardness = sum(weight**0.5 * draw for weight, draw in zip(weights, draws, strict=True))
-    inside = {address: ip_address(address) in network for address in sorted(letters)}
-    answers_right = NormalDist().cdf(hardness) < accuracy
-    options = [letters[address] for address, right in inside.items() if right == answers_right]
-    return json.dumps({"answer": random.Random(repr((subject, identity))).choice(options)})
+    answers = right if NormalDist().cdf(hardness) < accuracy or not wrong else wrong
+    return json.dumps({"answer": random.Random(repr((subject, identity))).choice(answers)})
 
 
 def _planted_vote(

@@ -584,7 +584,13 @@ def endpoints_of(plan: Plan) -> list[Endpoint]:
             Endpoint(
                 spec=spec,
                 price=price_of(spec),
-                open=partial(open_model, spec, folder=plan.folder, seconds=plan.study.timeout_seconds),
+                open=partial(
+                    open_model,
+                    spec,
+                    folder=plan.folder,
+                    seconds=plan.study.timeout_seconds,
+                    question=plan.test.question,
+                ),
                 concurrency=int(at_once) if own_limit or spec.provider != "scripted" else AT_HAND,
                 batch=plan.study.mode == "batch" and has_batches(spec.provider),
                 **rates,

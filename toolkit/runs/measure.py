@@ -61,8 +61,13 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """0 done, 1 done but some runs failed or wait for a server, 3 budget reached."""
-        return 3 if self.budget else int(bool(self.failed or self.waiting))
+        """0 done, 1 done but some runs failed, wait for a server or cannot be read, 3 budget reached."""
+        return 3 if self.budget else int(bool(self.failed or self.waiting or self.unread))
+
+    @property
+    def unread(self) -> list[str]:
+        """Models of whose replies a test with a key could read none."""
+        return [model for model, result in self.results if result.name == "readable" and result.estimate == 0]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain JSON types."""

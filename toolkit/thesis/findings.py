@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
-from itertools import combinations, starmap
+from itertools import combinations, starmap, zip_longest
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -432,11 +432,14 @@ def _accuracy(analyses: Analyses) -> Iterator[Statement]:
     measured, texts = analyses.accuracy(), TEXTS["accuracy"]
     groups = measured.above_chance, measured.cost_per_right
     guesses, prices = ({item.facets["model"]: item for item in group} for group in groups)
-    for number in measured.accuracies:
+    for number, *of_all in zip_longest(measured.accuracies, measured.of_all, measured.readable):
         model, end = number.facets["model"], ""
         guess, price = guesses.get(model), prices.get(model)
+        if all(of_all):
+            wrong, share = (_value(replace(item, n={})) for item in of_all)
+            end = texts["all"].format(value=wrong, readable=share)
         if price and price.estimate != 0:  # free answers have no price
-            end = texts["price"].format(unit=price.unit, amount=_price(price, 1000))
+            end += texts["price"].format(unit=price.unit, amount=_price(price, 1000))
         if guess is None or guess.estimate is None:
             yield _stated(texts["lead"].format(model=model), number, end=end)
         else:  # it rests on the same answers, so that n stands once

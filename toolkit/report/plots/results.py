@@ -84,7 +84,10 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     result = analyses.compare_models()
     keyed = analyses.is_keyed and analyses.answers("accuracy")
     costs = [e for e in analyses.accuracy().cost_per_right if e.estimate] if keyed else []
-    parts = [*(("mean", e) for _, e in result.models), *(("difference", e) for e in result.differences)]
+    shares = zip(analyses.accuracy().of_all, analyses.accuracy().readable, strict=True) if keyed else ()
+    of_all = [replace(e, name=e.facets["model"]) for e, readable in shares if readable.estimate != 1]
+    parts = [*(("mean", e) for _, e in result.models), *(("all", e) for e in of_all)]
+    parts += [("difference", e) for e in result.differences]
     for e in costs:  # of a thousand: fractions of a cent are not read well
         ends = (end and end * 1000 for end in (e.low, e.high))
         parts.append(("cost", e.with_value(e.estimate * 1000, *ends, name=e.facets["model"])))
@@ -110,6 +113,7 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
         "count": len(sizes),
         "largest": len(sizes) > _MOST,
         "differences": compared,
+        "all": of_all,
         "cost": costs,
         "corrected": any(e.correction != "none" for e in result.differences),
         "ties": has_ties,

@@ -178,8 +178,9 @@ def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str) -> tuple[str,
 def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None = None) -> Result:
     r"""Return how many items each model answers rightly, with intervals clustered by base or cluster.
 
-    Accuracy is the mean over items of the mean score of the answers that have one: an answer without a score is
-    missing and counted by its reason, never wrong. The interval is that of
+    Accuracy is the mean over items of the mean score of the answers that have one. It stands beside the accuracy with
+    the unreadable counted as wrong, which published tables print, and beside the share of replies that can be read;
+    a run without a reply is missing in all three, and counted by its reason. The interval is that of
     `toolkit.stats.inference.proportions.rate_mean`. The distance from chance puts together the ends of accuracy and of
     the mean chance of the items (Zou & Donner 2008), and its P value inverts them; that from the majority's answer is
     the paired difference of two rates (`rate_difference`). P values of both are Holm's over the models. The cost of a
@@ -189,9 +190,10 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
     Parameters
     ----------
     rows : DataFrame
-        One row an answer: model, base (the item) and the score. Optional are cluster (items that share a text or a
-        source), chance and majority (what a guess, and the majority's answer, scores on the item), aud_cost, and
-        reason, failure or defect (why there is no score).
+        One row an answer: model, base (the item) and the score. Optional are correct_of_all (0 where a reply cannot be
+        read, empty where there is none), cluster (items that share a text or a source), chance and majority (what a
+        guess, and the majority's answer, scores on the item), aud_cost, and reason, failure or defect (why there is no
+        score).
     score : str
         The column of scores, 0 to 1, empty where an answer has none.
     chance : float, optional
@@ -221,8 +223,12 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
     (0.8, 0.38, 0.96, 1)
     """
     frame = rows.assign(length_bin=rows.get("length_bin", run_table.WHOLE))
+    if "correct_of_all" in frame:  # a reply that cannot be read scores 0 here, a run without one is missing
+        frame["all"] = frame[score].fillna(frame["correct_of_all"])
+        frame["readable"] = frame[score].notna().astype("float64").where(frame["all"].notna())
     frame = frame if chance is None else frame.assign(chance=chance)
-    numbers = [n for n in ("chance", "majority", "aud_cost") if n in frame and frame[n].notna().any()]
+    columns = ["chance", "majority", "aud_cost", "all", "readable"]
+    numbers = [n for n in columns if n in frame and frame[n].notna().any()]
     table = run_table.checked_runs(frame, score, numbers=numbers)
     for name in ("score", *(name for name in numbers if name != "aud_cost")):
         outside = table[name].notna() & ~table[name].between(0, 1)
@@ -240,7 +246,9 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
     return Result(
         "accuracy",
         text=_sentence,
-        accuracies=[_accuracy(model, part, intracluster) for model, part in groups],
+        accuracies=[_share("accuracy", "score", *group, intracluster) for group in groups],
+        of_all=[_share("accuracy of all replies", "all", *group) for group in groups if "all" in table],
+        readable=[_share("share readable", "readable", *group) for group in groups if "all" in table],
         above_chance=above_chance,
         above_majority=above_majority,
         cost_per_right=[_cost_per_right(model, part) for model, part in groups if "aud_cost" in part],
@@ -266,11 +274,13 @@ def _of_model(
     return complete_rows(f"{statistic} of {model}", rows, columns, statistic=statistic, facets=facets, **more)
 
 
-def _accuracy(model: str, rows: pd.DataFrame, intracluster: float | None) -> Estimate:
-    empty, scored = _of_model("accuracy", model, rows, ["score"], unit=RATE_UNIT)
+def _share(
+    statistic: str, column: str, model: str, rows: pd.DataFrame, intracluster: float | None = None
+) -> Estimate:
+    empty, scored = _of_model(statistic, model, rows, [column], unit=RATE_UNIT)
     items = run_table.item_means(scored)
     return proportions.rate_mean(
-        empty, items["score"], list(items.index.get_level_values("unit")), intracluster
+        empty, items[column], list(items.index.get_level_values("unit")), intracluster
     )
 
 
