@@ -211,17 +211,13 @@ class Plan:
         accepted = [f"{kind} ({self.flaws[kind]})" for kind in self.study.accept_flaws if kind in self.flaws]
         sentence = f"Flaws of the dataset accepted in the study file: {', '.join(accepted)}."
         weights = "Judges count twice on the dimensions of their specialization."
-        return " ".join(
-            filter(
-                None,
-                (
-                    self.warning,
-                    self.study.note,
-                    sentence if accepted else "",
-                    weights if self.weighted else "",
-                ),
-            )
-        )
+        notes = [
+            self.warning,
+            self.study.note,
+            sentence if accepted else "",
+            weights if self.weighted else "",
+        ]
+        return " ".join(filter(None, notes))
 
     @property
     def output(self) -> Path:

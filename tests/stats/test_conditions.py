@@ -58,20 +58,6 @@ def test_levels_of_any_factor_have_their_planted_effects():
     check_shown(found, numbers)
 
 
-def test_an_effect_within_one_model_only_is_found_by_model():
-    """The contrast of all hides it; each model's own contrast stands beside the test."""
-    found = compare_conditions(shots(30, "xyz", y=0.0, z=0.0), factor="shots", levels=list(SHOTS))
-    tests = {(test.facets["contrast"], test.facets["model"]): test for test in found.by_model}
-    own = {(mean.statistic, mean.facets["model"]): mean for mean in found.of_models}
-    last = "five-shot - zero-shot"
-    assert tests[last, "x"].low < 0.5 < tests[last, "x"].high
-    assert tests[last, "x"].p_value < 0.001
-    assert tests[last, "x"].correction == "Holm over 9 differences between models"
-    assert own[last, "x"].low < 0.5 < own[last, "x"].high
-    assert own[last, "y"].low < 0 < own[last, "y"].high
-    assert own[last, "x"].p_value is None
-
-
 def test_judgements_are_paired_t_tests_over_bases():
     """Estimate, interval and P value of scipy on base means; d_z and g_z from the same."""
     on, off = judgements(seed=2, gain=0.3), judgements(seed=3)
