@@ -61,7 +61,7 @@ def read_answer(text: str, asked: "Asked") -> Read:
         return Read(None, "empty")
     next_turn = pattern("turn").search(reply)
     # A model that runs on asks itself another question; what takes an answer back is no such question.
-    if next_turn and not pattern("taken_back").search(reply, next_turn.end()):
+    if next_turn and not pattern("again").search(reply, next_turn.start()):
         with suppress(Unread):
             return Read(_final(reply[: next_turn.start()], asked))
     try:
@@ -97,9 +97,9 @@ def _statements(reply: str) -> list[tuple[int, Any]]:
         answer, end = (match["below"] or match["line"] or "").strip(), match.end()
         if match["around"] and not match["closed"].strip():  # the emphasis began before the mark
             answer = answer.removesuffix(match["around"][::-1])
-        answers.append((match.start(), answer))
+        answers.append((match.end("closed"), answer))
     return answers + [
-        (boxed.start(), boxed[1] or boxed[2]) for boxed in pattern("boxed").finditer(reply, end)
+        (boxed.start(), boxed[boxed.lastindex or 0]) for boxed in pattern("boxed").finditer(reply, end)
     ]
 
 
@@ -137,8 +137,9 @@ def _chosen(reply: str, asked: "Asked") -> Any:
             verdicts += [(start, _own(match[0])) for match in pattern("verdict").finditer(text)]
     # Options that are listed are not chosen.
     is_copied = scorer.several and len({*_own(marked)}) == len(asked.displayed) and "\n" in reply.strip()
+    alone = "alone_in_list" if scorer.several else "alone"
     for pair, *beside in (sentences[:2], sentences[:-3:-1]):
-        lone = [_own(text) for _, text in (pair, *beside) if pattern("alone").fullmatch(text)]
+        lone = [_own(text) for _, text in (pair, *beside) if pattern(alone).fullmatch(text)]
         if pair in firm and len({*filter(None, lone)}) == 1 and lone[0] == _own(pair[1]) and not is_copied:
             choices.append((pair[0], lone[0]))
     if not scorer.several:
@@ -183,6 +184,8 @@ class Scorer:
     wording: str
     noun = "answer"
     needs_key = True
+    either = "either"
+    """The pattern of a choice that is left open."""
     decoys: Sequence[str] = ()
     """Answers that are wrong for nearly every item, beside those of other items."""
     several = leads = distinct = False
@@ -327,6 +330,6 @@ class Asked:
         match = pattern(name).search(text, start + 1)
         end = match.start() if match else len(text)
         signs = _own(text[start:end])
-        if len({*signs}) > 1 and pattern("either").search(text, 0, text.rindex(signs[-1], 0, end)):
+        if len({*signs}) > 1 and pattern(scorer.either).search(text, 0, text.rindex(signs[-1], 0, end) + 1):
             raise Unread("several answers")
         return signs

@@ -178,6 +178,7 @@ class NumberScorer(Scorer):
 
     name = "number"
     noun = "number"
+    either = "either_of_numbers"
     decoys = ("-987654321",)
     measures = (("correct", SHARE), ("absolute_error", "none"))
 
@@ -192,19 +193,22 @@ class NumberScorer(Scorer):
 
     def wording_of(self, item: KeyedItem) -> str:
         """Name the key's unit."""
-        unit = self._required(item)[1]
+        unit = " ".join(filter(None, self._required(item)[:0:-1]))
         return "a number with a point for decimals, " + (f"in {unit}" if unit else "without a unit")
 
     def key(self, item: KeyedItem) -> float:
         """Return the number that is right."""
         return self._required(item)[0]
 
-    def _required(self, item: KeyedItem) -> tuple[float, str]:
-        """Return the number that is right, with its unit."""
-        numbers = list(self.mentions(item.answers[0], Asked(self, item, ())))
+    def _required(self, item: KeyedItem) -> tuple[float, str, str]:
+        """Return the number that is right, its unit, and the word that multiplies this, as in thousand USD."""
+        text = item.answers[0]
+        numbers = list(self.mentions(text, Asked(self, item, ())))
         if len(numbers) != 1:
-            raise Unread("no number", item.answers[0])
-        return numbers[0].value
+            raise Unread("no number", text)
+        (amount, unit), word = numbers[0].value, pattern("scales").search(text)
+        scale = word[0].casefold() if word else ""
+        return amount / _SCALES.get(scale, 1), unit.strip(_COUNTED), scale
 
     def read(self, text: str, item: KeyedItem, displayed: Options) -> Read:
         """Return the number that a reply answers, whatever signs it has for thousands and decimals."""
@@ -217,10 +221,17 @@ class NumberScorer(Scorer):
         """
         text = "".join(str(decimal(sign, sign)) for sign in text)
         has_digits, prompt = re.search(r"\d", text), asked.item.prompt.casefold()
+        nouns = {*" ".join(map("".join, pattern("counted_nouns").findall(prompt))).split()}
         for match in pattern("number").finditer(text):
-            name, before, number, counts, ten, power, gap, word = (part or "" for part in match.groups())
-            unit, scale = _unit(word), WORDS["scales"].get(word.casefold(), 1)
-            if scale == 1 and not unit and ((counts and has_digits) or (number and word and not gap)):
+            parts = (part or "" for part in match.groups())
+            name, before, number, counts, ten, power, _, by, word = parts
+            unit, scale = _unit(word), _SCALES.get(by.casefold(), 1)
+            end = match.end() if unit else match.end("scale" if by else "plain")
+            unit = unit or _unit(before.strip())
+            words = pattern("following").match(text, end)
+            if not unit and (by or nouns.intersection(words[0].casefold().split())):
+                unit = _COUNTED
+            if not unit and ((counts and has_digits) or (number and text[end : end + 1].isalpha())):
                 continue
             if name and not any(f"{which} {name.casefold()}" in prompt for which in WORDS["which"]):
                 continue
@@ -228,26 +239,31 @@ class NumberScorer(Scorer):
                 raise Unread("a point for thousands or for decimals", number)
             written = float(pattern("thousands").sub("", number) or 0)
             amount = written + sum(
-                WORDS["counts"][part] for part in pattern("unit").findall(counts.casefold())
+                WORDS["counts"][part] for part in pattern("count").findall(counts.casefold())
             )
             amount *= scale * 10.0 ** int(ten or 0)
             with suppress(ArithmeticError):
                 amount = amount ** int(power or 1)
             if not math.isfinite(amount):
                 raise Unread("no finite number", number)
-            end = match.end() if unit or scale > 1 else match.start("gap")
             counted = pattern("counted").match(text, end)
             start = match.end(1) if name else match.start()
-            yield Mention(start, counted.end() if counted else end, (amount, unit or _unit(before.strip())))
+            yield Mention(start, counted.end() if counted else end, (amount, unit))
 
     def join(self, values: list[tuple[float, str]], item: KeyedItem) -> float:
-        """Return the one number; its unit must be the key's, or one that the question speaks of."""
-        number, unit = super().join(values, item)
-        required, seconds = self._required(item)[1], WORDS["seconds"]
-        if unit in seconds and required in seconds:
-            return number * seconds[unit] / seconds[required]
+        """Return the one number, or the only one that has a unit of the key's kind; another unit is one that was asked."""
+        _, required, scale = self._required(item)
+        sizes = {required: 1.0, _COUNTED: 1.0}
+        for kind in WORDS["sizes"].values():
+            if required in kind:
+                sizes |= {unit: size / kind[required] for unit, size in kind.items()}
+        if not required and pattern("share").search(item.prompt):
+            sizes["%"] = 0.01
+        by = _SCALES.get(scale, 1)
+        sized = {amount * sizes[unit] / by for amount, unit in values if unit and unit in sizes}
+        number, unit = (sized.pop(), "") if len(sized) == 1 else super().join(values, item)
         words = {_unit(word) for word in pattern("unit").findall(item.prompt.casefold())}
-        if unit not in ("", required) and (required or unit not in words):
+        if unit and (required or unit not in words):
             raise Unread(f"other unit: {quoted(unit)} where {required or 'none'} was asked")
         return number
 
@@ -260,6 +276,9 @@ class NumberScorer(Scorer):
         return {"correct": float(error <= slack), "absolute_error": error}
 
 
+_COUNTED = "#"
+"""The unit of a number that has none: of what the question counts, or of thousands."""
+_SCALES: Mapping[str, float] = WORDS["scales"]
 _UNITS = {text: unit for unit, texts in WORDS["units"].items() for text in (unit, *texts)}
 _SWAPPED = str.maketrans(",.", ".,")
 
@@ -309,7 +328,7 @@ class IdentifierScorer(Scorer):
     def mentions(self, text: str, asked: Asked) -> Iterator[Mention]:
         """Yield the identifiers of the key's kinds in a text, as their publishers write them."""
         for match in pattern("identifier").finditer(text):
-            name = re.sub(r"^CWE[- ]?0*(?=\d)", "CWE-", match[0].upper().replace("/", "."))
+            name = re.sub(r"^(?:CWE[- ]?)?0*(?=\d)", "CWE-", match[0].upper().replace("/", "."))
             if _kinds(name) <= _kinds(asked.item.answer):
                 yield Mention(*match.span(), name)
 
