@@ -151,7 +151,9 @@ def _chosen(reply: str, asked: "Asked") -> Any:
     if not choices and firm == naming and not is_copied and _is_plain(marked, scorer):
         # The text names no other answer.
         signs = asked.affirmed(firm[0][1])
-        choices = [(0, signs)] if {*signs} == {*_own(marked)} else []
+        with suppress(Unread):
+            is_all = asked.join(asked.named(signs)) == asked.join(asked.named(_own(marked)))
+            choices = [(0, signs)] if is_all else []
     if not choices:
         raise Unread(_NOTHING)
     return _last([(start, asked.named(signs)) for start, signs in sorted(choices)], marked, asked.join)

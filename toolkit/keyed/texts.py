@@ -101,7 +101,8 @@ def _layers(answer: str) -> Iterator[str]:
 
 def _folded(text: str) -> str:
     bare = pattern("thousands").sub("", plain(text).casefold()).replace("&", "and")
-    return pattern("between_words").sub(" ", pattern("zeros").sub(r"\1\2\3", bare))
+    form = pattern("between_words").sub(" ", pattern("zeros").sub(r"\1\2\3", bare))
+    return pattern("ending").sub("", WORDS["acronyms"].get(form, form))
 
 
 def names_in(text: str, names: tuple[str, ...]) -> Iterator[tuple[int, int, str]]:
@@ -127,4 +128,8 @@ def _spellings(names: tuple[str, ...]) -> tuple[re.Pattern[str], dict[str, str],
     longest = sorted(filter(None, {*folded, *exact}), key=len, reverse=True)
     words = "|".join(between.join(map(re.escape, re.split(between, part))) for part in longest) or "(?!)"
     words = re.sub(r"\band\b|\\&", "(?:and|&)", words)
-    return re.compile(rf"(?<!\w)(?:{words})(?!\w|\.\d)", re.IGNORECASE), exact, folded
+    return (
+        re.compile(rf"(?<!\w)(?:{words})(?:(?<=\w{{4}})[aeos]{{1,2}})?(?!\w|\.\d)", re.IGNORECASE),
+        exact,
+        folded,
+    )
