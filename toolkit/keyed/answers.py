@@ -59,6 +59,8 @@ def read_answer(text: str, asked: "Asked") -> Read:
     reply = split_thoughts(text)[0]
     if not reply.strip():
         return Read(None, "empty")
+    if asked.scorer.several and pattern("cut").search(reply):
+        return Read(None, "cut off")
     next_turn = pattern("turn").search(reply)
     # A model that runs on asks itself another question; what takes an answer back is no such question.
     if next_turn and not pattern("again").search(reply, next_turn.start()):
@@ -141,7 +143,7 @@ def _chosen(reply: str, asked: "Asked") -> Any:
     for pair, *beside in (sentences[:2], sentences[:-3:-1]):
         lone = [_own(text) for _, text in (pair, *beside) if pattern(alone).fullmatch(text)]
         if pair in firm and len({*filter(None, lone)}) == 1 and lone[0] == _own(pair[1]) and not is_copied:
-            choices.append((pair[0], lone[0]))
+            choices.append((pair[0], asked.affirmed(pair[1])))
     if not scorer.several:
         choices += verdicts
     elif verdicts and not choices:
@@ -149,14 +151,26 @@ def _chosen(reply: str, asked: "Asked") -> Any:
     if not choices and firm[-1] == sentences[-1] and pattern("giving").search(firm[-1][1]):
         choices = [(firm[-1][0], asked.affirmed(firm[-1][1]))]
     if not choices and firm == naming and not is_copied and _is_plain(marked, scorer):
-        # The text names no other answer.
-        signs = asked.affirmed(firm[0][1])
-        with suppress(Unread):
-            is_all = asked.join(asked.named(signs)) == asked.join(asked.named(_own(marked)))
-            choices = [(0, signs)] if is_all else []
+        signs, every = asked.affirmed(firm[0][1]), _own(marked)
+        if scorer.several:
+            choices = [(0, signs if {*signs} == {*every} else _set_apart(marked, asked.item.prompt))]
+        elif signs:
+            choices = [(0, every)]
     if not choices:
         raise Unread(_NOTHING)
     return _last([(start, asked.named(signs)) for start, signs in sorted(choices)], marked, asked.join)
+
+
+def _set_apart(text: str, prompt: str) -> str:
+    """Return the signs of the part of a text that has most words of the question, where others are set apart."""
+    words = {*pattern("long_word").findall(prompt.casefold())}
+    parts = [
+        (len(words.intersection(pattern("long_word").findall(part.casefold()))), _own(part))
+        for part in pattern("clause").split(text)
+        if _own(part)
+    ]
+    (most, signs), (second, others), *_ = [*sorted(parts, reverse=True), (0, "")]
+    return "" if most == second or pattern("denies").search(prompt) or {*signs} & {*others} else signs
 
 
 def _is_plain(text: str, scorer: "Scorer") -> bool:
