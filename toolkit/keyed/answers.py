@@ -137,12 +137,17 @@ def _chosen(reply: str, asked: "Asked") -> Any:
             choices.append((start, asked.affirmed(text[choosing.end() - 1 :])))
         else:
             verdicts += [(start, _own(match[0])) for match in pattern("verdict").finditer(text)]
-    # Options that are listed are not chosen.
-    is_copied = scorer.several and len({*_own(marked)}) == len(asked.displayed) and "\n" in reply.strip()
+    # Options that are all listed are not chosen.
+    listed = len(asked.displayed) if scorer.several and "\n" in reply.strip() else 0
     alone = "alone_in_list" if scorer.several else "alone"
     for pair, *beside in (sentences[:2], sentences[:-3:-1]):
         lone = [_own(text) for _, text in (pair, *beside) if pattern(alone).fullmatch(text)]
-        if pair in firm and len({*filter(None, lone)}) == 1 and lone[0] == _own(pair[1]) and not is_copied:
+        if (
+            pair in firm
+            and len({*filter(None, lone)}) == 1
+            and lone[0] == _own(pair[1])
+            and len({*lone[0]}) != listed
+        ):
             choices.append((pair[0], asked.affirmed(pair[1])))
     if not scorer.several:
         choices += verdicts
@@ -150,27 +155,27 @@ def _chosen(reply: str, asked: "Asked") -> Any:
         choices = [(0, "".join(signs for _, signs in verdicts))]
     if not choices and firm[-1] == sentences[-1] and pattern("giving").search(firm[-1][1]):
         choices = [(firm[-1][0], asked.affirmed(firm[-1][1]))]
-    if not choices and firm == naming and not is_copied and _is_plain(marked, scorer):
+    if not choices and firm == naming and _is_plain(marked, scorer):
         signs, every = asked.affirmed(firm[0][1]), _own(marked)
-        if scorer.several:
-            choices = [(0, signs if {*signs} == {*every} else _set_apart(marked, asked.item.prompt))]
-        elif signs:
-            choices = [(0, every)]
+        if scorer.several and {*signs} != {*every}:
+            signs = _set_apart(marked, asked.item.prompt)
+        elif not scorer.distinct or pattern("told").search(firm[0][1]):
+            signs = every
+        choices = [(0, signs)] if signs and len({*signs}) != listed else []
     if not choices:
         raise Unread(_NOTHING)
     return _last([(start, asked.named(signs)) for start, signs in sorted(choices)], marked, asked.join)
 
 
 def _set_apart(text: str, prompt: str) -> str:
-    """Return the signs of the part of a text that has most words of the question, where others are set apart."""
+    """Return the signs of the part of a text that has more words of the question than any other."""
     words = {*pattern("long_word").findall(prompt.casefold())}
     parts = [
-        (len(words.intersection(pattern("long_word").findall(part.casefold()))), _own(part))
+        (len(words.intersection(part.casefold().split())), _own(part))
         for part in pattern("clause").split(text)
-        if _own(part)
     ]
-    (most, signs), (second, others), *_ = [*sorted(parts, reverse=True), (0, "")]
-    return "" if most == second or pattern("denies").search(prompt) or {*signs} & {*others} else signs
+    (second, _), (most, signs) = sorted([(0, ""), *parts])[-2:]
+    return signs if most > second and not pattern("denies").search(prompt) else ""
 
 
 def _is_plain(text: str, scorer: "Scorer") -> bool:

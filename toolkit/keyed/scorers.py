@@ -231,7 +231,7 @@ class NumberScorer(Scorer):
             words = pattern("following").match(text, end)
             if not unit and (by or nouns.intersection(words[0].casefold().split())):
                 unit = _COUNTED
-            if not unit and ((counts and has_digits) or (number and text[end : end + 1].isalpha())):
+            if not unit and ((counts and has_digits) or (number and text[end : end + 1].isalnum())):
                 continue
             if name and not any(f"{which} {name.casefold()}" in prompt for which in WORDS["which"]):
                 continue
