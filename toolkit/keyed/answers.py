@@ -153,9 +153,11 @@ def _chosen(reply: str, asked: "Asked") -> Any:
         choices += verdicts
     elif verdicts and not choices:
         choices = [(0, "".join(signs for _, signs in verdicts))]
-    if not choices and firm[-1] == sentences[-1] and pattern("giving").search(firm[-1][1]):
-        choices = [(firm[-1][0], asked.affirmed(firm[-1][1]))]
-    if not choices and firm == naming and _is_plain(marked, scorer):
+    if (
+        not choices
+        and firm == naming
+        and (scorer.distinct or (len(marked.split()) <= _SHORT and pattern("whole").search(marked)))
+    ):
         signs, every = asked.affirmed(firm[0][1]), _own(marked)
         if scorer.several and {*signs} != {*every}:
             signs = _set_apart(marked, asked.item.prompt)
@@ -176,13 +178,6 @@ def _set_apart(text: str, prompt: str) -> str:
     ]
     (second, _), (most, signs) = sorted([(0, ""), *parts])[-2:]
     return signs if most > second and not pattern("denies").search(prompt) else ""
-
-
-def _is_plain(text: str, scorer: "Scorer") -> bool:
-    """Return whether a text may give the only answer that it names without words that choose it."""
-    is_denied = pattern("denies").search(text) and not pattern("aside").search(text)
-    is_short = len(text.split()) <= _SHORT and pattern("whole").search(text)
-    return scorer.distinct or bool(is_short and not is_denied and not pattern("told").search(text))
 
 
 def _own(text: str) -> str:
@@ -312,12 +307,8 @@ class Asked:
             raise Unread(f"too long: an answer of {len(text):,} characters")
         if (value := self.scorer.exact(text, self)) is not None:
             return value
-        marked = self.marked(text)
-        *_, choosing = (None, *pattern("choosing").finditer(marked))
-        if choosing and pattern("late").match(marked):
-            marked = marked[choosing.end() - 1 :]
         try:
-            return self.join(self.named(self.affirmed(marked)))
+            return self.join(self.named(self.affirmed(self.marked(text))))
         except Unread as fault:
             raise fault if ":" in str(fault) else Unread(str(fault), answer) from None
 

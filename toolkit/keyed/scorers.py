@@ -246,9 +246,8 @@ class NumberScorer(Scorer):
                 amount = amount ** int(power or 1)
             if not math.isfinite(amount):
                 raise Unread("no finite number", number)
-            counted = pattern("counted").match(text, end)
             start = match.end(1) if name else match.start()
-            yield Mention(start, counted.end() if counted else end, (amount, unit))
+            yield Mention(start, end, (amount, unit))
 
     def join(self, values: list[tuple[float, str]], item: KeyedItem) -> float:
         """Return the one number, or the only one that has a unit of the key's kind; another unit is one that was asked."""
