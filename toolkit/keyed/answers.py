@@ -142,12 +142,7 @@ def _chosen(reply: str, asked: "Asked") -> Any:
     alone = "alone_in_list" if scorer.several else "alone"
     for pair, *beside in (sentences[:2], sentences[:-3:-1]):
         lone = [_own(text) for _, text in (pair, *beside) if pattern(alone).fullmatch(text)]
-        if (
-            pair in firm
-            and len({*filter(None, lone)}) == 1
-            and lone[0] == _own(pair[1])
-            and len({*lone[0]}) != listed
-        ):
+        if pair in firm and len({*filter(None, lone)}) == 1 and lone[0] == _own(pair[1]):
             choices.append((pair[0], asked.affirmed(pair[1])))
     if not scorer.several:
         choices += verdicts
@@ -159,11 +154,11 @@ def _chosen(reply: str, asked: "Asked") -> Any:
         and (scorer.distinct or (len(marked.split()) <= _SHORT and pattern("whole").search(marked)))
     ):
         signs, every = asked.affirmed(firm[0][1]), _own(marked)
-        if scorer.several and {*signs} != {*every}:
-            signs = _set_apart(marked, asked.item.prompt)
-        elif not scorer.distinct or pattern("told").search(firm[0][1]):
-            signs = every
-        choices = [(0, signs)] if signs and len({*signs}) != listed else []
+        if {*signs} != {*every} or (pattern("told").search(marked) and not scorer.distinct):
+            apart = _set_apart(marked, asked.item.prompt) if scorer.several or scorer.distinct else ""
+            signs = every if scorer.has_units else apart
+        choices = [(0, signs)]
+    choices = [choice for choice in choices if choice[1] and len({*choice[1]}) != listed]
     if not choices:
         raise Unread(_NOTHING)
     return _last([(start, asked.named(signs)) for start, signs in sorted(choices)], marked, asked.join)
@@ -200,13 +195,11 @@ class Scorer:
     wording: str
     noun = "answer"
     needs_key = True
-    either = "either"
-    """The pattern of a choice that is left open."""
     decoys: Sequence[str] = ()
     """Answers that are wrong for nearly every item, beside those of other items."""
-    several = leads = distinct = False
-    """Whether a reply may have several answers, one may begin a sentence that explains it, as yes and no do, and one
-    cannot be taken for words of a sentence, as an identifier cannot."""
+    several = leads = distinct = has_units = False
+    """Whether a reply may have several answers, one may begin a sentence that explains it, as yes and no do, one cannot
+    be taken for words of a sentence, as an identifier cannot, and one is told from others by its unit."""
 
     def __init__(self, items: Items = ()) -> None:
         """Take the items that are scored: some kinds depend on all keys."""
@@ -342,6 +335,8 @@ class Asked:
         match = pattern(name).search(text, start + 1)
         end = match.start() if match else len(text)
         signs = _own(text[start:end])
-        if len({*signs}) > 1 and pattern(scorer.either).search(text, 0, text.rindex(signs[-1], 0, end) + 1):
+        if len({*signs}) > 1 and pattern("either_of_numbers" if scorer.has_units else "either").search(
+            text, 0, text.rindex(signs[-1], 0, end) + 1
+        ):
             raise Unread("several answers")
         return signs

@@ -159,7 +159,9 @@ class YesNoScorer(LabelScorer):
     leads = True
 
     def __init__(self, items: Items = ()) -> None:
-        self.labels = {word: value for value in ("yes", "no") for word in WORDS[value]}
+        self.labels = {
+            word: value for value in ("yes", "no") for word in WORDS[value] + WORDS[f"short_{value}"]
+        }
 
     def mentions(self, text: str, asked: Asked) -> Iterator[Mention]:
         """Yield the words for yes and no, unless they are part of a sentence, as in "no reason"."""
@@ -178,7 +180,7 @@ class NumberScorer(Scorer):
 
     name = "number"
     noun = "number"
-    either = "either_of_numbers"
+    has_units = True
     decoys = ("-987654321",)
     measures = (("correct", SHARE), ("absolute_error", "none"))
 
@@ -208,7 +210,7 @@ class NumberScorer(Scorer):
             raise Unread("no number", text)
         (amount, unit), word = numbers[0].value, pattern("scales").search(text)
         scale = word[0].casefold() if word else ""
-        return amount / _SCALES.get(scale, 1), unit.strip(_COUNTED), scale
+        return amount / _SCALES.get(scale, 1), unit.strip(_COUNTED + _OTHER), scale
 
     def read(self, text: str, item: KeyedItem, displayed: Options) -> Read:
         """Return the number that a reply answers, whatever signs it has for thousands and decimals."""
@@ -235,6 +237,8 @@ class NumberScorer(Scorer):
                 continue
             if name and not any(f"{which} {name.casefold()}" in prompt for which in WORDS["which"]):
                 continue
+            if not unit and word and word.casefold() not in WORDS["no_nouns"]:
+                unit = _OTHER
             if "·" in number:
                 raise Unread("a point for thousands or for decimals", number)
             written = float(pattern("thousands").sub("", number) or 0)
@@ -260,7 +264,10 @@ class NumberScorer(Scorer):
             sizes["%"] = 0.01
         by = _SCALES.get(scale, 1)
         sized = {amount * sizes[unit] / by for amount, unit in values if unit and unit in sizes}
-        number, unit = (sized.pop(), "") if len(sized) == 1 else super().join(values, item)
+        plain = [(amount, unit.strip(_OTHER)) for amount, unit in values]
+        if len(sized) == 1 and sized >= {amount for amount, unit in values if not unit}:
+            return sized.pop()
+        number, unit = super().join(plain, item)
         words = {_unit(word) for word in pattern("unit").findall(item.prompt.casefold())}
         if unit and (required or unit not in words):
             raise Unread(f"other unit: {quoted(unit)} where {required or 'none'} was asked")
@@ -275,8 +282,8 @@ class NumberScorer(Scorer):
         return {"correct": float(error <= slack), "absolute_error": error}
 
 
-_COUNTED = "#"
-"""The unit of a number that has none: of what the question counts, or of thousands."""
+_COUNTED, _OTHER = "#", "?"
+"""Units of a number that has none: of what the question counts or of thousands, and of something else."""
 _SCALES: Mapping[str, float] = WORDS["scales"]
 _UNITS = {text: unit for unit, texts in WORDS["units"].items() for text in (unit, *texts)}
 _SWAPPED = str.maketrans(",.", ".,")
