@@ -153,10 +153,11 @@ def _chosen(reply: str, asked: "Asked") -> Any:
         and firm == naming
         and (scorer.distinct or (len(marked.split()) <= _SHORT and pattern("whole").search(marked)))
     ):
-        signs, every = asked.affirmed(firm[0][1]), _own(marked)
-        if {*signs} != {*every} or (pattern("told").search(marked) and not scorer.distinct):
-            apart = _set_apart(marked, asked.item.prompt) if scorer.several or scorer.distinct else ""
-            signs = every if scorer.has_units else apart
+        signs, every = asked.affirmed(firm[-1 if scorer.has_units else 0][1]), _own(marked)
+        if scorer.has_units:
+            signs = signs if pattern("gives").search(firm[-1][1]) else every
+        elif {*signs} != {*every} or (pattern("told").search(marked) and not scorer.distinct):
+            signs = _set_apart(marked, asked.item.prompt) if scorer.several or scorer.distinct else ""
         choices = [(0, signs)]
     choices = [choice for choice in choices if choice[1] and len({*choice[1]}) != listed]
     if not choices:

@@ -230,15 +230,13 @@ class NumberScorer(Scorer):
             unit, scale = _unit(word), _SCALES.get(by.casefold(), 1)
             end = match.end() if unit else match.end("scale" if by else "plain")
             unit = unit or _unit(before.strip())
-            words = pattern("following").match(text, end)
-            if not unit and (by or nouns.intersection(words[0].casefold().split())):
+            words = next(pattern("following").finditer(text, end))[0].casefold().split()
+            if not unit and (by or not nouns.isdisjoint(words)):
                 unit = _COUNTED
             if not unit and ((counts and has_digits) or (number and text[end : end + 1].isalnum())):
                 continue
             if name and not any(f"{which} {name.casefold()}" in prompt for which in WORDS["which"]):
                 continue
-            if not unit and word and word.casefold() not in WORDS["no_nouns"]:
-                unit = _OTHER
             if "·" in number:
                 raise Unread("a point for thousands or for decimals", number)
             written = float(pattern("thousands").sub("", number) or 0)
@@ -251,7 +249,7 @@ class NumberScorer(Scorer):
             if not math.isfinite(amount):
                 raise Unread("no finite number", number)
             start = match.end(1) if name else match.start()
-            yield Mention(start, end, (amount, unit))
+            yield Mention(start, end, (amount, unit or _OTHER * bool(words)))
 
     def join(self, values: list[tuple[float, str]], item: KeyedItem) -> float:
         """Return the one number, or the only one that has a unit of the key's kind; another unit is one that was asked."""
