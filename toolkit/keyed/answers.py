@@ -125,12 +125,9 @@ def _chosen(reply: str, asked: "Asked") -> Any:
     if (exact := asked.scorer.exact(reply, asked)) is not None:
         return exact
     marked, scorer = asked.marked(reply), asked.scorer
-    unsure = pattern("asks" if scorer.leads else "question")
     sentences = [(match.start(), match[0]) for match in pattern("sentence").finditer(marked)]
     naming = [pair for pair in sentences if _own(pair[1])]
-    firm = [pair for pair in naming if not unsure.search(pair[1])]
-    if not firm:
-        raise Unread(_NOTHING)
+    firm = [pair for pair in naming if not pattern("question").search(pair[1])]
     choices, verdicts = [], []
     for start, text in firm:
         if choosing := pattern("leading" if scorer.leads else "choosing").search(text):
@@ -148,11 +145,8 @@ def _chosen(reply: str, asked: "Asked") -> Any:
         choices += verdicts
     elif verdicts and not choices:
         choices = [(0, "".join(signs for _, signs in verdicts))]
-    if (
-        not choices
-        and firm == naming
-        and (scorer.distinct or (len(marked.split()) <= _SHORT and pattern("whole").search(marked)))
-    ):
+    is_short = len(marked.split()) <= _SHORT and pattern("whole").search(marked)
+    if not choices and firm and firm == naming and (scorer.distinct or is_short):
         signs, every = asked.affirmed(firm[-1 if scorer.has_units else 0][1]), _own(marked)
         if scorer.has_units:
             signs = signs if pattern("gives").search(firm[-1][1]) else every
@@ -167,12 +161,10 @@ def _chosen(reply: str, asked: "Asked") -> Any:
 
 def _set_apart(text: str, prompt: str) -> str:
     """Return the signs of the part of a text that has more words of the question than any other."""
-    words = {*pattern("long_word").findall(prompt.casefold())}
-    parts = [
-        (len(words.intersection(part.casefold().split())), _own(part))
-        for part in pattern("clause").split(text)
-    ]
-    (second, _), (most, signs) = sorted([(0, ""), *parts])[-2:]
+    words, parts = {*pattern("long_word").findall(prompt.casefold())}, [(0, "")]
+    for part in pattern("clause").split(text):
+        parts.append((len(words.intersection(part.casefold().split())), _own(part)))
+    (second, _), (most, signs) = sorted(parts)[-2:]
     return signs if most > second and not pattern("denies").search(prompt) else ""
 
 
@@ -336,8 +328,6 @@ class Asked:
         match = pattern(name).search(text, start + 1)
         end = match.start() if match else len(text)
         signs = _own(text[start:end])
-        if len({*signs}) > 1 and pattern("either_of_numbers" if scorer.has_units else "either").search(
-            text, 0, text.rindex(signs[-1], 0, end) + 1
-        ):
+        if len({*signs}) > 1 and pattern("either").search(text, 0, text.rindex(signs[-1], 0, end) + 1):
             raise Unread("several answers")
         return signs

@@ -217,12 +217,12 @@ class NumberScorer(Scorer):
         return super().read(_english(text), item, displayed)
 
     def mentions(self, text: str, asked: Asked) -> Iterator[Mention]:
-        """Yield the numbers of a text with their units; written as words where there are no digits.
+        """Yield the numbers of a text with their units, also those that are written as words.
 
         A number in the name of a standard or step is one only where the question asks for the name.
         """
         text = "".join(str(decimal(sign, sign)) for sign in text)
-        has_digits, prompt = re.search(r"\d", text), asked.item.prompt.casefold()
+        prompt = asked.item.prompt.casefold()
         nouns = {*" ".join(map("".join, pattern("counted_nouns").findall(prompt))).split()}
         for match in pattern("number").finditer(text):
             parts = (part or "" for part in match.groups())
@@ -233,17 +233,14 @@ class NumberScorer(Scorer):
             words = next(pattern("following").finditer(text, end))[0].casefold().split()
             if not unit and (by or not nouns.isdisjoint(words)):
                 unit = _COUNTED
-            if not unit and ((counts and has_digits) or (number and text[end : end + 1].isalnum())):
+            if not unit and number and text[end : end + 1].isalnum():
                 continue
             if name and not any(f"{which} {name.casefold()}" in prompt for which in WORDS["which"]):
                 continue
             if "·" in number:
                 raise Unread("a point for thousands or for decimals", number)
-            written = float(pattern("thousands").sub("", number) or 0)
-            amount = written + sum(
-                WORDS["counts"][part] for part in pattern("count").findall(counts.casefold())
-            )
-            amount *= scale * 10.0 ** int(ten or 0)
+            amount = float(pattern("thousands").sub("", number) or 0) * scale * 10.0 ** int(ten or 0)
+            amount += scale * sum(map(WORDS["counts"].get, pattern("count").findall(counts.casefold())))
             with suppress(ArithmeticError):
                 amount = amount ** int(power or 1)
             if not math.isfinite(amount):
@@ -262,10 +259,9 @@ class NumberScorer(Scorer):
             sizes["%"] = 0.01
         by = _SCALES.get(scale, 1)
         sized = {amount * sizes[unit] / by for amount, unit in values if unit and unit in sizes}
-        plain = [(amount, unit.strip(_OTHER)) for amount, unit in values]
         if len(sized) == 1 and sized >= {amount for amount, unit in values if not unit}:
             return sized.pop()
-        number, unit = super().join(plain, item)
+        number, unit = super().join([(amount, unit.strip(_OTHER)) for amount, unit in values], item)
         words = {_unit(word) for word in pattern("unit").findall(item.prompt.casefold())}
         if unit and (required or unit not in words):
             raise Unread(f"other unit: {quoted(unit)} where {required or 'none'} was asked")
