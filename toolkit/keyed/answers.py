@@ -328,6 +328,6 @@ class Asked:
         match = pattern(name).search(text, start + 1)
         end = match.start() if match else len(text)
         signs = _own(text[start:end])
-        if len({*signs}) > 1 and pattern("either").search(text, 0, text.rindex(signs[-1], 0, end) + 1):
+        if len({*signs}) > 1 and pattern("either").search(text, 0, text.rindex(signs[-1], 0, end)):
             raise Unread("several answers")
         return signs

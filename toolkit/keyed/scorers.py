@@ -159,9 +159,7 @@ class YesNoScorer(LabelScorer):
     leads = True
 
     def __init__(self, items: Items = ()) -> None:
-        self.labels = {
-            word: value for value in ("yes", "no") for word in WORDS[value] + WORDS[f"short_{value}"]
-        }
+        self.labels = {word: value for value in ("yes", "no") for word in WORDS[value]}
 
     def mentions(self, text: str, asked: Asked) -> Iterator[Mention]:
         """Yield the words for yes and no, unless they are part of a sentence, as in "no reason"."""
@@ -208,8 +206,7 @@ class NumberScorer(Scorer):
         numbers = list(self.mentions(text, Asked(self, item, ())))
         if len(numbers) != 1:
             raise Unread("no number", text)
-        (amount, unit), word = numbers[0].value, pattern("scales").search(text)
-        scale = word[0].casefold() if word else ""
+        (amount, unit), scale = numbers[0].value, "".join(pattern("scales").findall(text.casefold()))
         return amount / _SCALES.get(scale, 1), unit.strip(_COUNTED + _OTHER), scale
 
     def read(self, text: str, item: KeyedItem, displayed: Options) -> Read:
@@ -225,8 +222,7 @@ class NumberScorer(Scorer):
         prompt = asked.item.prompt.casefold()
         nouns = {*" ".join(map("".join, pattern("counted_nouns").findall(prompt))).split()}
         for match in pattern("number").finditer(text):
-            parts = (part or "" for part in match.groups())
-            name, before, number, counts, ten, power, _, by, word = parts
+            name, before, number, counts, ten, power, _, by, word = (part or "" for part in match.groups())
             unit, scale = _unit(word), _SCALES.get(by.casefold(), 1)
             end = match.end() if unit else match.end("scale" if by else "plain")
             unit = unit or _unit(before.strip())
@@ -245,8 +241,7 @@ class NumberScorer(Scorer):
                 amount = amount ** int(power or 1)
             if not math.isfinite(amount):
                 raise Unread("no finite number", number)
-            start = match.end(1) if name else match.start()
-            yield Mention(start, end, (amount, unit or _OTHER * bool(words)))
+            yield Mention(match.start(), end, (amount, unit or _OTHER * bool(words)))
 
     def join(self, values: list[tuple[float, str]], item: KeyedItem) -> float:
         """Return the one number, or the only one that has a unit of the key's kind; another unit is one that was asked."""
@@ -257,8 +252,9 @@ class NumberScorer(Scorer):
                 sizes |= {unit: size / kind[required] for unit, size in kind.items()}
         if not required and pattern("share").search(item.prompt):
             sizes["%"] = 0.01
-        by = _SCALES.get(scale, 1)
-        sized = {amount * sizes[unit] / by for amount, unit in values if unit and unit in sizes}
+        sized = {
+            amount * sizes[unit] / _SCALES.get(scale, 1) for amount, unit in values if unit and unit in sizes
+        }
         if len(sized) == 1 and sized >= {amount for amount, unit in values if not unit}:
             return sized.pop()
         number, unit = super().join([(amount, unit.strip(_OTHER)) for amount, unit in values], item)

@@ -100,7 +100,7 @@ def _layers(answer: str) -> Iterator[str]:
 
 
 def _folded(text: str) -> str:
-    bare = pattern("thousands").sub("", plain(text).casefold()).replace("&", "and")
+    bare = pattern("thousands").sub("", plain(text).casefold())
     form = pattern("between_words").sub(" ", pattern("zeros").sub(r"\1\2\3", bare))
     return pattern("ending").sub("", WORDS["acronyms"].get(form, form))
 
@@ -127,7 +127,6 @@ def _spellings(names: tuple[str, ...]) -> tuple[re.Pattern[str], dict[str, str],
     between = WORDS["patterns"]["between_words"]
     longest = sorted(filter(None, {*folded, *exact}), key=len, reverse=True)
     words = "|".join(between.join(map(re.escape, re.split(between, part))) for part in longest) or "(?!)"
-    words = re.sub(r"\band\b|\\&", "(?:and|&)", words)
     return (
         re.compile(rf"(?<!\w)(?:{words})(?:(?<=\w{{4}})[aeos]{{1,2}})?(?!\w|\.\d)", re.IGNORECASE),
         exact,
