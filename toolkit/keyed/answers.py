@@ -23,8 +23,6 @@ _HOW = '\nEnd with one line "Answer: X", or with one JSON object {"answer": "X"}
 _LONGEST = 20_000
 """Characters of an answer: a list of all techniques of ATT&CK has half as many. So much of a reply's end is read."""
 _NOTHING = "no answer: the reply states none and chooses none"
-_SHORT = 60
-"""Words of a reply that names one answer and needs not to say that it chooses it."""
 _EXACT = json.JSONDecoder(object_pairs_hook=marked_pairs, parse_int=str, parse_float=str, parse_constant=str)
 """Numbers are read as they are written: 1.10 may be the name of a version."""
 
@@ -97,8 +95,6 @@ def _statements(reply: str) -> list[tuple[int, Any]]:
     answers = [(reply.find("{"), answer) for key, answer in pairs if is_stated(f"{key}:")]
     for match in pattern("statement").finditer(reply):
         answer, end = (match["below"] or match["line"] or "").strip(), match.end()
-        if match["around"] and not match["closed"].strip():  # the emphasis began before the mark
-            answer = answer.removesuffix(match["around"][::-1])
         answers.append((match.end("closed"), answer))
     return answers + [
         (boxed.start(), boxed[boxed.lastindex or 0]) for boxed in pattern("boxed").finditer(reply, end)
@@ -128,6 +124,8 @@ def _chosen(reply: str, asked: "Asked") -> Any:
     sentences = [(match.start(), match[0]) for match in pattern("sentence").finditer(marked)]
     naming = [pair for pair in sentences if _own(pair[1])]
     firm = [pair for pair in naming if not pattern("question").search(pair[1])]
+    if not firm:
+        raise Unread(_NOTHING)
     choices, verdicts = [], []
     for start, text in firm:
         if choosing := pattern("leading" if scorer.leads else "choosing").search(text):
@@ -145,8 +143,7 @@ def _chosen(reply: str, asked: "Asked") -> Any:
         choices += verdicts
     elif verdicts and not choices:
         choices = [(0, "".join(signs for _, signs in verdicts))]
-    is_short = len(marked.split()) <= _SHORT and pattern("whole").search(marked)
-    if not choices and firm and firm == naming and (scorer.distinct or is_short):
+    if not choices and firm == naming and (scorer.distinct or pattern("whole").search(marked)):
         signs, every = asked.affirmed(firm[-1 if scorer.has_units else 0][1]), _own(marked)
         if scorer.has_units:
             signs = signs if pattern("gives").search(firm[-1][1]) else every
