@@ -244,7 +244,7 @@ class NumberScorer(Scorer):
             yield Mention(match.start(), end, (amount, unit or _OTHER * bool(words)))
 
     def join(self, values: list[tuple[float, str]], item: KeyedItem) -> float:
-        """Return the one number, or the only one that has a unit of the key's kind; another unit is one that was asked."""
+        """Return the one number, or the only one that has a unit of the kind that was asked."""
         _, required, scale = self._required(item)
         sizes = {required: 1.0, _COUNTED: 1.0}
         for kind in WORDS["sizes"].values():
