@@ -112,7 +112,7 @@ def names_in(text: str, names: Mapping[str, Any]) -> Iterator[Mention]:
     """Yield where a text has names, or parts of names that no other has, and what they stand for."""
     written, exact, folded = _spellings(tuple(names))
     for match in written.finditer(text):
-        holders = {exact[match[0]]} if match[0] in exact else folded[_folded(match[0])]
+        holders = {exact[match[1]]} if match[1] in exact else folded[_folded(match[1])]
         if len(holders) == 1:
             yield Mention(*match.span(), names[min(holders)])
 
@@ -130,4 +130,4 @@ def _spellings(names: tuple[str, ...]) -> tuple[re.Pattern[str], dict[str, str],
     between = WORDS["patterns"]["between_words"]
     longest = sorted(filter(None, {*folded, *exact}), key=len, reverse=True)
     words = "|".join(between.join(map(re.escape, re.split(between, part))) for part in longest) or "(?!)"
-    return re.compile(rf"(?<!\w)(?:{words})(?!\w|\.\d)", re.IGNORECASE), exact, folded
+    return re.compile(rf"(?<!\w)({words})(?:(?<=\w{{4}})e?s)?(?!\w|\.\d)", re.IGNORECASE), exact, folded
