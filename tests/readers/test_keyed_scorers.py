@@ -38,6 +38,8 @@ HOSTILE = (
     "* _", "<answer>", "A or ", "= 5 ", "x because A ", "final ", "the final answer ", "²", "2^", "A. A\n", "rfc ",
     "{'answer': ", "class ", "## Your task: ", "\n# What is ", "return \"", "print(\"answer ", "twenty", "vingt et ",
     "5 thousand ", "24 to ", "not included ", "how many ", "| A | yes ", "A & ", "- [x] A", "A, so ", "a:", "x y ",
+    "although A ", "between A ", "[x] A\n", "1.234 ", "five ", "\n\nQ: A?", "whereas A ", "at first A ", "all ",
+    "60.000 EUR ", "AV | N\n", ", while ", "is A, yes, but ",
 )  # fmt: skip
 """What the patterns of the reader are made of, to be repeated to 20,000 characters."""
 

@@ -52,34 +52,34 @@ class Mention(NamedTuple):
     value: Any
 
 
-def read_answer(text: str, asked: "Asked") -> Read:
+def read_answer(text: str, reading: "Reading") -> Read:
     """Return the value of the one answer that a reply states or, where it states none, chooses."""
     reply = split_thoughts(text)[0]
     if not reply.strip():
         return Read(None, "empty")
-    if asked.scorer.several and pattern("cut").search(reply):
+    if reading.scorer.several and pattern("cut").search(reply):
         return Read(None, "cut off")
     next_turn = pattern("turn").search(reply)
     # A model that runs on asks itself another question; what takes an answer back is no such question.
     if next_turn and not pattern("again").search(reply, next_turn.start()):
         with suppress(Unread):
-            return Read(_final(reply[: next_turn.start()], asked))
+            return Read(_final(reply[: next_turn.start()], reading))
     try:
-        return Read(_final(reply, asked))
+        return Read(_final(reply, reading))
     except Unread as fault:
         return Read(None, str(fault))
 
 
-def _final(reply: str, asked: "Asked") -> Any:
+def _final(reply: str, reading: "Reading") -> Any:
     """Return the final of the answers that a reply states, where nothing after it takes it back, or chooses."""
     statements = _statements(reply)
     if not statements:
-        return _chosen(reply[-_LONGEST:], asked)
-    value = _last(statements, reply, asked.stated)
+        return _chosen(reply[-_LONGEST:], reading)
+    value = _last(statements, reply, reading.stated)
     start = statements[-1][0]
-    sentences = pattern("sentence").findall(asked.marked(reply[start : start + _LONGEST]))
+    sentences = pattern("sentence").findall(reading.marked(reply[start : start + _LONGEST]))
     others = "".join(_own(sentence) for sentence in sentences if pattern("again").search(sentence))
-    if not asked.scorer.several and any(asked.join([other]) != value for other in asked.named(others)):
+    if not reading.scorer.several and any(reading.join([other]) != value for other in reading.named(others)):
         raise Unread("two answers", reply[start:])
     return value
 
@@ -116,11 +116,11 @@ def _last(answers: Sequence[tuple[int, Any]], text: str, read: Callable[[Any], A
 # --- what a reply chooses without stating it --------------------------------------------------------------------------
 
 
-def _chosen(reply: str, asked: "Asked") -> Any:
+def _chosen(reply: str, reading: "Reading") -> Any:
     """Return the one answer that a reply without a statement commits to."""
-    if (exact := asked.scorer.exact(reply, asked)) is not None:
+    if (exact := reading.scorer.exact(reply, reading)) is not None:
         return exact
-    marked, scorer = asked.marked(reply), asked.scorer
+    marked, scorer = reading.marked(reply), reading.scorer
     sentences = [(match.start(), match[0]) for match in pattern("sentence").finditer(marked)]
     naming = [pair for pair in sentences if _own(pair[1])]
     firm = [pair for pair in naming if not pattern("question").search(pair[1])]
@@ -129,31 +129,31 @@ def _chosen(reply: str, asked: "Asked") -> Any:
     choices, verdicts = [], []
     for start, text in firm:
         if choosing := pattern("leading" if scorer.leads else "choosing").search(text):
-            choices.append((start, asked.affirmed(text[choosing.end() - 1 :])))
+            choices.append((start, reading.affirmed(text[choosing.end() - 1 :])))
         else:
             verdicts += [(start, _own(match[0])) for match in pattern("verdict").finditer(text)]
     # Options that are all listed are not chosen.
-    listed = len(asked.displayed) if scorer.several and "\n" in reply.strip() else 0
+    listed = len(reading.displayed) if scorer.several and "\n" in reply.strip() else 0
     alone = "alone_in_list" if scorer.several else "alone"
     for pair, *beside in (sentences[:2], sentences[:-3:-1]):
         lone = [_own(text) for _, text in (pair, *beside) if pattern(alone).fullmatch(text)]
         if pair in firm and len({*filter(None, lone)}) == 1 and lone[0] == _own(pair[1]):
-            choices.append((pair[0], asked.affirmed(pair[1])))
+            choices.append((pair[0], reading.affirmed(pair[1])))
     if not scorer.several:
         choices += verdicts
     elif verdicts and not choices:
         choices = [(0, "".join(signs for _, signs in verdicts))]
     if not choices and firm == naming and (scorer.distinct or pattern("whole").search(marked)):
-        signs, every = asked.affirmed(firm[-1 if scorer.has_units else 0][1]), _own(marked)
+        signs, every = reading.affirmed(firm[-1 if scorer.has_units else 0][1]), _own(marked)
         if scorer.has_units:
             signs = signs if pattern("gives").search(firm[-1][1]) else every
         elif {*signs} != {*every} or (pattern("told").search(marked) and not scorer.distinct):
-            signs = _set_apart(marked, asked.item.prompt) if scorer.several or scorer.distinct else ""
+            signs = _set_apart(marked, reading.item.prompt) if scorer.several or scorer.distinct else ""
         choices = [(0, signs)]
     choices = [choice for choice in choices if choice[1] and len({*choice[1]}) != listed]
     if not choices:
         raise Unread(_NOTHING)
-    return _last([(start, asked.named(signs)) for start, signs in sorted(choices)], marked, asked.join)
+    return _last([(start, reading.named(signs)) for start, signs in sorted(choices)], marked, reading.join)
 
 
 def _set_apart(text: str, prompt: str) -> str:
@@ -198,23 +198,23 @@ class Scorer:
         """Return what an answer is, as the prompt of an item says it."""
         return self.wording
 
-    def exact(self, text: str, asked: "Asked") -> Any:
+    def exact(self, text: str, reading: "Reading") -> Any:
         """Return the value of a text that is an answer as it is written; raises `Unread` where it is that of several.
 
         A letter in it is that of the file's order, whatever order was displayed.
         """
-        names = self.names(asked)
+        names = self.names(reading)
         if len(values := {names[name] for name in matches(text, tuple(names))}) > 1:
             raise Unread(f"several {self.noun}s", text)
         return values.pop() if values else None
 
-    def names(self, asked: "Asked") -> Mapping[str, str]:
+    def names(self, reading: "Reading") -> Mapping[str, str]:
         """Return the value of each name of an answer, where these are names."""
         return {}
 
-    def mentions(self, text: str, asked: "Asked") -> Iterator[Mention]:
+    def mentions(self, text: str, reading: "Reading") -> Iterator[Mention]:
         """Yield the answers that a text names, in their order."""
-        names = self.names(asked)
+        names = self.names(reading)
         for start, end, name in names_in(text, tuple(names)):
             yield Mention(start, end, names[name])
 
@@ -226,7 +226,7 @@ class Scorer:
 
     def key(self, item: KeyedItem) -> Any:
         """Return the value of the right answer; raises `Unread` where the table has none that can be used."""
-        return Asked(self, item, item.options).stated([*item.answers])
+        return Reading(self, item, item.options).stated([*item.answers])
 
     def score(self, value: Any, item: KeyedItem) -> Mapping[str, float]:
         """Return a number for each measure."""
@@ -242,7 +242,7 @@ class Scorer:
 
     def read(self, text: str, item: KeyedItem, displayed: Options) -> Read:
         """Return what a reply answers."""
-        return read_answer(text, Asked(self, item, displayed))
+        return read_answer(text, Reading(self, item, displayed))
 
     def check(self, item: KeyedItem) -> str | None:
         """Return a fault of the key."""
@@ -262,7 +262,7 @@ def listed(options: Options) -> str:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Reading:
     """An item as it was shown, the scorer that knows what its answers look like, and the answers that a reply names."""
 
     scorer: Scorer

@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from itertools import starmap
 from pathlib import Path
 from statistics import mode
 from string import ascii_uppercase as LETTERS
@@ -104,38 +104,33 @@ class KeyedTest(PromptResponseTest):
         self.shuffles, self._seed = shuffle, study.seed
         shuffled = shuffle and any(len(item.options) > 1 and not keeps_order(item) for item in items)
         self._orders = study.repeats if shuffled else 1
+        self._prompts: dict[str, tuple[KeyedItem, tuple[str, ...]]] = {}
         self._items = tuple(map(self._test_item, items))
 
     def _test_item(self, item: KeyedItem) -> TestItem:
         prompts = []
         for repeat in range(self._orders):
-            form = self.scorer.form(item, self.options(item, repeat))
+            displayed = self.options(item, repeat)
+            form = self.scorer.form(item, displayed)
             name = f"{item.item_id}/order{repeat + 1}" if repeat else item.item_id
             prompt = Prompt("\n".join(filter(None, (item.prompt, form))), name)
+            self._prompts[prompt.text] = item, displayed
             prompts.append(PromptWithContext(prompt, item, repeat if self._orders > 1 else None))
         return TestItem(item.item_id, tuple(prompts), item, cluster=item.cluster, category=item.group or "")
 
-    @cached_property
-    def _by_text(self) -> Mapping[str, tuple[KeyedItem, tuple[str, ...]]]:
-        return {
-            part.text: (part.context, self.options(part.context, part.repeat or 0))
-            for item in self._items
-            for part in item.prompts
-        }
-
     def question(self, text: str) -> Question | None:
         """Return what a prompt asks as a scripted model is told it: cluster and options, right and wrong answers."""
-        if text not in self._by_text or self.scorer.name not in SCORERS or not self.scorer.needs_key:
+        if text not in self._prompts or self.scorer.name not in SCORERS or not self.scorer.needs_key:
             return None
-        item, displayed = self._by_text[text]
+        item, displayed = self._prompts[text]
         letters = sorted(zip(displayed, LETTERS, strict=False))
         answers: list[Any] = [letter for _, letter in letters]
         if self.scorer.several and displayed:
             key = [item.options[LETTERS.index(letter)] for letter in self.scorer.key(item)]
             answers += [[letter for option, letter in letters if option in key], answers[:]]
         elif not displayed:
-            others = [other.answer for other in self.table.items[:_OTHERS] if other.answer]
-            answers = [item.answer, *others, *self.scorer.decoys]
+            keys = [row.answer for row in self.table.items[:_OTHERS] if row.answer]
+            answers = [item.answer, *keys, *self.scorer.decoys]
         right: list[Any] = []
         wrong: list[Any] = []
         for answer in answers:
@@ -201,22 +196,21 @@ class KeyedTest(PromptResponseTest):
         """Return the scores of one answer; all are missing, with the reason, where it could not be read."""
         read, (reply,) = self.read(item_annotations), item_annotations.replies
         scores = self.scores(read, item_annotations.item.context, reply.text is not None)
-        return [Measurement(name, scores.get(name), unit, read.reason) for name, unit in self._results]
-
-    @property
-    def _results(self) -> Sequence[tuple[str, str]]:
-        return (*self.scorer.measures, (OF_ALL, SHARE), (READABLE, SHARE))
+        types = self.result_types()
+        return [Measurement(kind.name, scores.get(kind.name), kind.unit, read.reason) for kind in types]
 
     def result_types(self) -> tuple[ResultType, ...]:
         """Return the mean of each score, that of the main one over all replies, and the share that could be read."""
-        return tuple(ResultType(name, unit) for name, unit in self._results)
+        return tuple(starmap(ResultType, (*self.scorer.measures, (OF_ALL, SHARE), (READABLE, SHARE))))
 
     def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
         """Return the results of one model, with intervals over independent questions."""
         one_model(measured_items)
         return [
-            mean_result(name, measured_items, name, unit, (0.0, 1.0) if unit == SHARE else None)
-            for name, unit in self._results
+            mean_result(
+                kind.name, measured_items, kind.name, kind.unit, (0.0, 1.0) if kind.unit == SHARE else None
+            )
+            for kind in self.result_types()
         ]
 
 

@@ -12,7 +12,7 @@ from unicodedata import decimal
 
 from toolkit.errors import InputError, StudyError
 from toolkit.judges.rubric import shipped_words
-from toolkit.keyed.answers import SHARE, Asked, Mention, Options, Read, Scorer, Unread, listed
+from toolkit.keyed.answers import SHARE, Mention, Options, Read, Reading, Scorer, Unread, listed
 from toolkit.keyed.refusals import RefusalScorer
 from toolkit.keyed.table import Items, KeyedItem, KeyedTable
 from toolkit.keyed.texts import WORDS, pattern, plain, quoted
@@ -35,15 +35,15 @@ class ChoiceScorer(Scorer):
     wording = "the letter of the one best option"
     noun = "option"
 
-    def names(self, asked: Asked) -> Mapping[str, str]:
+    def names(self, reading: Reading) -> Mapping[str, str]:
         """Return the letter of each option."""
-        return {option: LETTERS[asked.item.options.index(option)] for option in asked.displayed}
+        return {option: LETTERS[reading.item.options.index(option)] for option in reading.displayed}
 
-    def mentions(self, text: str, asked: Asked) -> Iterator[Mention]:
+    def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
         """Yield options by letter or by text; a letter that no option has is one that is none of the options."""
-        mentions = list(super().mentions(text, asked))
+        mentions = list(super().mentions(text, reading))
         taken = {place for start, end, _ in mentions for place in range(start, end)}
-        letters = dict(zip(LETTERS, map(self.names(asked).get, asked.displayed), strict=False))
+        letters = dict(zip(LETTERS, map(self.names(reading).get, reading.displayed), strict=False))
         for match in pattern("letter").finditer(text):
             letter = match[match.lastindex or 0].upper()
             if (letter in letters or letter in LETTERS[:8]) and taken.isdisjoint(range(*match.span())):
@@ -59,13 +59,13 @@ class ChoiceScorer(Scorer):
     def key(self, item: KeyedItem) -> str:
         """Return the letters of the right options; raises `Unread` where options may be taken for others."""
         _check_options(item.options, self.several)
-        asked = Asked(SetScorer(), item, item.options)
+        reading = Reading(SetScorer(), item, item.options)
         for answer in item.answers:
-            if asked.scorer.exact(answer, asked) is None and not pattern("alone").fullmatch(
-                asked.marked(answer)
+            if reading.scorer.exact(answer, reading) is None and not pattern("alone").fullmatch(
+                reading.marked(answer)
             ):
                 raise Unread("no option", answer)
-        letters = sorted({*"".join(map(asked.stated, item.answers))})
+        letters = sorted({*"".join(map(reading.stated, item.answers))})
         if len({item.options[LETTERS.index(letter)] for letter in letters}) > 1 and not self.several:
             raise Unread(f'{len(letters)} options; scorer = "set" takes several')
         return "".join(letters) if self.several else letters[0]
@@ -84,17 +84,17 @@ class SetScorer(ChoiceScorer):
     wording = "the letters of all right options, such as A, C"
     several = True
 
-    def exact(self, text: str, asked: Asked) -> str | None:
+    def exact(self, text: str, reading: Reading) -> str | None:
         """Return the letter of the option that has this text, or the letters that it lists."""
-        letters = sorted({self.names(asked)[option] for option in _listed(text, asked.displayed)})
-        return super().exact(text, asked) or "".join(letters) or None
+        letters = sorted({self.names(reading)[option] for option in _listed(text, reading.displayed)})
+        return super().exact(text, reading) or "".join(letters) or None
 
-    def mentions(self, text: str, asked: Asked) -> Iterator[Mention]:
+    def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
         """Yield options by letter or by text, and where a text begins with words for all, these but for exceptions."""
-        mentions, every = list(super().mentions(text, asked)), pattern("all").match(text)
+        mentions, every = list(super().mentions(text, reading)), pattern("all").match(text)
         end = every.end() if every else 0
         excepted = {mention.value for mention in mentions if mention.start < end}
-        for letter in {*self.names(asked).values()} - excepted if every else ():
+        for letter in {*self.names(reading).values()} - excepted if every else ():
             yield Mention(0, end, letter)
         yield from (mention for mention in mentions if mention.start >= end)
 
@@ -141,7 +141,7 @@ class LabelScorer(Scorer):
         self.labels = {text: text for item in items for text in item.answers}
         self.wording = f"one of: {', '.join(sorted(self.labels))}"
 
-    def names(self, asked: Asked) -> Mapping[str, str]:
+    def names(self, reading: Reading) -> Mapping[str, str]:
         """Return the labels."""
         return self.labels
 
@@ -161,7 +161,7 @@ class YesNoScorer(LabelScorer):
     def __init__(self, items: Items = ()) -> None:
         self.labels = {word: value for value in ("yes", "no") for word in WORDS[value]}
 
-    def mentions(self, text: str, asked: Asked) -> Iterator[Mention]:
+    def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
         """Yield the words for yes and no, unless they are part of a sentence, as in "no reason"."""
         for match in pattern("yes_or_no").finditer(text):
             yield Mention(*match.span(), self.labels[match[0].casefold()])
@@ -173,7 +173,7 @@ class YesNoScorer(LabelScorer):
 class NumberScorer(Scorer):
     """A number, right within a tolerance that is ``absolute`` or ``relative`` to the key.
 
-    A comma separates thousands, before three digits: 1,5 is unreadable, and so is another unit than the key's.
+    A comma separates thousands, before three digits: 1,5 is one and a half; a unit of another kind is unreadable.
     """
 
     name = "number"
@@ -203,7 +203,7 @@ class NumberScorer(Scorer):
     def _required(self, item: KeyedItem) -> tuple[float, str, str]:
         """Return the number that is right, its unit, and the word that multiplies this, as in thousand USD."""
         text = item.answers[0]
-        numbers = list(self.mentions(text, Asked(self, item, ())))
+        numbers = list(self.mentions(text, Reading(self, item, ())))
         if len(numbers) != 1:
             raise Unread("no number", text)
         (amount, unit), scale = numbers[0].value, "".join(pattern("scales").findall(text.casefold()))
@@ -213,13 +213,13 @@ class NumberScorer(Scorer):
         """Return the number that a reply answers, whatever signs it has for thousands and decimals."""
         return super().read(_english(text), item, displayed)
 
-    def mentions(self, text: str, asked: Asked) -> Iterator[Mention]:
+    def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
         """Yield the numbers of a text with their units, also those that are written as words.
 
         A number in the name of a standard or step is one only where the question asks for the name.
         """
         text = "".join(str(decimal(sign, sign)) for sign in text)
-        prompt = asked.item.prompt.casefold()
+        prompt = reading.item.prompt.casefold()
         nouns = {*" ".join(map("".join, pattern("counted_nouns").findall(prompt))).split()}
         for match in pattern("number").finditer(text):
             name, before, number, counts, ten, power, _, by, word = (part or "" for part in match.groups())
@@ -321,11 +321,11 @@ class IdentifierScorer(Scorer):
         several = f"every identifier that applies, {forms}, with commas"
         return several if self.several else f"one identifier, {forms}"
 
-    def mentions(self, text: str, asked: Asked) -> Iterator[Mention]:
+    def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
         """Yield the identifiers of the key's kinds in a text, as their publishers write them."""
         for match in pattern("identifier").finditer(text):
             name = re.sub(r"^(?:CWE[- ]?)?0*(?=\d)", "CWE-", match[0].upper().replace("/", "."))
-            if _kinds(name) <= _kinds(asked.item.answer):
+            if _kinds(name) <= _kinds(reading.item.answer):
                 yield Mention(*match.span(), name)
 
     def join(self, values: list[str], item: KeyedItem) -> str:
@@ -389,11 +389,11 @@ class CvssScorer(Scorer):
             raise Unread(f"no CVSS vector: {quoted(error)}") from None
         return "/".join([f"CVSS:{version}", *(f"{name}:{metrics[name]}" for name in _BASE[version[0]])])
 
-    def mentions(self, text: str, asked: Asked) -> Iterator[Mention]:
+    def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
         """Yield the vectors of a text, with the version that stands before them."""
         for match in pattern("vector").finditer(text):
             metrics = "/".join(map(":".join, pattern("metric").findall(match[2].upper())))
-            yield Mention(*match.span(), f"CVSS:{match[1] or _version(asked.item)}/{metrics}")
+            yield Mention(*match.span(), f"CVSS:{match[1] or _version(reading.item)}/{metrics}")
 
     def score(self, value: str, item: KeyedItem) -> Mapping[str, float]:
         """Compare metrics and base scores."""

@@ -80,8 +80,8 @@ class ScriptedModel:
         example = None if schema is None else example_of(json.loads(schema), rng)
         if self._spec.planted:
             truth, text = dict(self._spec.planted), request.messages[-1].content
-            asked = self._question(text) if self._question and "accuracy" in truth else None
-            return planted_answer(truth, request, example, asked)
+            question = self._question(text) if self._question and "accuracy" in truth else None
+            return planted_answer(truth, request, example, question)
         if example is not None:
             return json.dumps(example)
         return f"Scripted reply {request.identity()[:12]}."

@@ -84,15 +84,9 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     result = analyses.compare_models()
     keyed = analyses.is_keyed and analyses.answers("accuracy")
     costs = [e for e in analyses.accuracy().cost_per_right if e.estimate] if keyed else []
-    of_all = (
-        analyses.accuracy().of_all
-        if keyed and any(e.estimate != 1 for e in analyses.accuracy().readable)
-        else []
-    )
-    parts = [
-        *(("mean", e) for _, e in result.models),
-        *(("all", replace(e, name=e.facets["model"])) for e in of_all),
-    ]
+    shares = zip(analyses.accuracy().of_all, analyses.accuracy().readable, strict=True) if keyed else ()
+    of_all = [replace(e, name=e.facets["model"]) for e, readable in shares if readable.estimate != 1]
+    parts = [*(("mean", e) for _, e in result.models), *(("all", e) for e in of_all)]
     parts += [("difference", e) for e in result.differences]
     for e in costs:  # of a thousand: fractions of a cent are not read well
         ends = (end and end * 1000 for end in (e.low, e.high))
