@@ -36,8 +36,10 @@ HOSTILE = (
     "not ", "A ", "A, ", "(A ", "so ", "the answer is ", "Answer: A\n", "Answer:\n", "$A", "\\boxed{", "\\text{",
     "1 ", "1 000", "T1059, ", "AV:N/", "- A\n", "x\n- A: y\n", "A is correct. ", "not A, but ", "yes, no ", "_",
     "* _", "<answer>", "A or ", "= 5 ", "x because A ", "final ", "the final answer ", "²", "2^", "A. A\n", "rfc ",
-    "{'answer': ", "class ", "although A ", "between A ", "[x] A\n", "1.234 ", "five ", "\n\nQ: A?", "whereas A ",
-    "at first A ", "all ", "60.000 EUR ", "AV | N\n", ", while ", "is A, yes, but ",
+    "{'answer': ", "class ", "## Your task: ", "\n# What is ", "return \"", "print(\"answer ", "twenty", "vingt et ",
+    "5 thousand ", "24 to ", "not included ", "how many ", "| A | yes ", "A & ", "- [x] A", "A, so ", "a:", "x y ",
+    "although A ", "between A ", "[x] A\n", "1.234 ", "five ", "\n\nQ: A?", "whereas A ", "at first A ", "all ",
+    "60.000 EUR ", "AV | N\n", ", while ", "is A, yes, but ",
 )  # fmt: skip
 """What the patterns of the reader are made of, to be repeated to 20,000 characters."""
 

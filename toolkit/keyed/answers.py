@@ -6,16 +6,16 @@ two answers, to none, or to one that was not among those asked for is unreadable
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from string import ascii_uppercase as LETTERS
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolkit.files.reading import TooDeep
 from toolkit.judges.parse import json_objects, marked_pairs
 from toolkit.keyed.table import Items, KeyedItem
-from toolkit.keyed.texts import ASIDE, FIRST, Mention, matches, names_in, pattern, quoted, undecorated
+from toolkit.keyed.texts import ASIDE, FIRST, matches, names_in, pattern, quoted, undecorated
 from toolkit.models.thoughts import split_thoughts
 
 SHARE = "share of items"
@@ -23,8 +23,6 @@ _HOW = '\nEnd with one line "Answer: X", or with one JSON object {"answer": "X"}
 _LONGEST = 20_000
 """Characters of an answer: a list of all techniques of ATT&CK has half as many. So much of a reply's end is read."""
 _NOTHING = "no answer: the reply states none and chooses none"
-_SHORT = 60
-"""Words of a reply that names one answer and needs not to say that it chooses it."""
 _EXACT = json.JSONDecoder(object_pairs_hook=marked_pairs, parse_int=str, parse_float=str, parse_constant=str)
 """Numbers are read as they are written: 1.10 may be the name of a version."""
 
@@ -46,14 +44,24 @@ class Read:
     reason: str | None = None
 
 
+class Mention(NamedTuple):
+    """Where a text names an answer, and which."""
+
+    start: int
+    end: int
+    value: Any
+
+
 def read_answer(text: str, reading: "Reading") -> Read:
     """Return the value of the one answer that a reply states or, where it states none, chooses."""
     reply = split_thoughts(text)[0]
     if not reply.strip():
         return Read(None, "empty")
+    if reading.scorer.several and pattern("cut").search(reply):
+        return Read(None, "cut off")
     next_turn = pattern("turn").search(reply)
     # A model that runs on asks itself another question; what takes an answer back is no such question.
-    if next_turn and not pattern("taken_back").search(reply, next_turn.end()):
+    if next_turn and not pattern("again").search(reply, next_turn.start()):
         with suppress(Unread):
             return Read(_final(reply[: next_turn.start()], reading))
     try:
@@ -70,8 +78,8 @@ def _final(reply: str, reading: "Reading") -> Any:
     value = _last(statements, reply, reading.stated)
     start = statements[-1][0]
     sentences = pattern("sentence").findall(reading.marked(reply[start : start + _LONGEST]))
-    rivals = "".join(_own(sentence) for sentence in sentences if pattern("again").search(sentence))
-    if not reading.scorer.several and any(reading.value(rival) != value for rival in rivals):
+    others = "".join(_own(sentence) for sentence in sentences if pattern("again").search(sentence))
+    if not reading.scorer.several and any(reading.join([other]) != value for other in reading.named(others)):
         raise Unread("two answers", reply[start:])
     return value
 
@@ -82,20 +90,14 @@ def _statements(reply: str) -> list[tuple[int, Any]]:
         objects = json_objects(reply, _EXACT)
     except TooDeep as fault:
         raise Unread(f"too deep: {fault}") from None
-    answers = [
-        (reply.find("{"), answer)
-        for parsed in objects
-        for key, answer in parsed.items()
-        if pattern("statement").fullmatch(f"{key}:")
-    ]
-    end = 0
+    pairs, end = [pair for parsed in objects for pair in parsed.items()], 0
+    is_stated = pattern("statement").fullmatch
+    answers = [(reply.find("{"), answer) for key, answer in pairs if is_stated(f"{key}:")]
     for match in pattern("statement").finditer(reply):
         answer, end = (match["below"] or match["line"] or "").strip(), match.end()
-        if match["around"] and not match["closed"].strip():  # the emphasis began before the mark
-            answer = answer.removesuffix(match["around"][::-1])
-        answers.append((match.start(), answer))
+        answers.append((match.end("closed"), answer))
     return answers + [
-        (boxed.start(), boxed[1] or boxed[2]) for boxed in pattern("boxed").finditer(reply, end)
+        (boxed.start(), boxed[boxed.lastindex or 0]) for boxed in pattern("boxed").finditer(reply, end)
     ]
 
 
@@ -119,45 +121,48 @@ def _chosen(reply: str, reading: "Reading") -> Any:
     if (exact := reading.scorer.exact(reply, reading)) is not None:
         return exact
     marked, scorer = reading.marked(reply), reading.scorer
-    unsure = pattern("asks" if scorer.leads else "question")
     sentences = [(match.start(), match[0]) for match in pattern("sentence").finditer(marked)]
     naming = [pair for pair in sentences if _own(pair[1])]
-    firm = [pair for pair in naming if not unsure.search(pair[1])]
+    firm = [pair for pair in naming if not pattern("question").search(pair[1])]
     if not firm:
         raise Unread(_NOTHING)
     choices, verdicts = [], []
     for start, text in firm:
-        choosing = [*pattern("leading" if scorer.leads else "choosing").finditer(text)]
-        choices += [(start + match.end(), reading.affirmed(text[match.end() - 1 :])) for match in choosing]
-        verdicts += [(start, _own(match[0])) for match in pattern("verdict").finditer(text) if not choosing]
-    # Options that are listed are not chosen.
-    lists_all = any(len({*_own(text)}) == len(reading.displayed) for _, text in firm)
-    is_copied = scorer.several and lists_all and "\n" in reply.strip()
-    for pair, *neighbours in (sentences[:2], sentences[:-3:-1]):
-        lone = [text for _, text in (pair, *neighbours) if pattern("alone").fullmatch(text)]
-        if [*filter(pattern("named").search, lone)] == [pair[1]] and pair in firm and not is_copied:
-            choices.append((pair[0], _own(pair[1])))
+        if choosing := pattern("leading" if scorer.leads else "choosing").search(text):
+            choices.append((start, reading.affirmed(text[choosing.end() - 1 :])))
+        else:
+            verdicts += [(start, _own(match[0])) for match in pattern("verdict").finditer(text)]
+    # Options that are all listed are not chosen.
+    listed = len(reading.displayed) if scorer.several and "\n" in reply.strip() else 0
+    alone = "alone_in_list" if scorer.several else "alone"
+    for pair, *beside in (sentences[:2], sentences[:-3:-1]):
+        lone = [_own(text) for _, text in (pair, *beside) if pattern(alone).fullmatch(text)]
+        if pair in firm and len({*filter(None, lone)}) == 1 and lone[0] == _own(pair[1]):
+            choices.append((pair[0], reading.affirmed(pair[1])))
     if not scorer.several:
         choices += verdicts
     elif verdicts and not choices:
         choices = [(0, "".join(signs for _, signs in verdicts))]
-    if not choices and firm[-1] == sentences[-1] and pattern("giving").search(firm[-1][1]):
-        choices = [(firm[-1][0], reading.affirmed(firm[-1][1]))]
-    if not choices and firm == naming and not is_copied and _is_plain(marked, scorer):
-        # The text names no other answer.
-        signs = reading.affirmed(firm[0][1])
-        choices = [(0, signs)] if {*signs} == {*_own(marked)} else []
+    if not choices and firm == naming and (scorer.distinct or pattern("whole").search(marked)):
+        signs, every = reading.affirmed(firm[-1 if scorer.has_units else 0][1]), _own(marked)
+        if scorer.has_units:
+            signs = signs if pattern("gives").search(firm[-1][1]) else every
+        elif {*signs} != {*every} or (pattern("told").search(marked) and not scorer.distinct):
+            signs = _set_apart(marked, reading.item.prompt) if scorer.several or scorer.distinct else ""
+        choices = [(0, signs)]
+    choices = [choice for choice in choices if choice[1] and len({*choice[1]}) != listed]
     if not choices:
         raise Unread(_NOTHING)
-    answers = [(start, reading.value(signs)) for start, signs in sorted(choices)]
-    return _last(answers, marked, lambda value: value)
+    return _last([(start, reading.named(signs)) for start, signs in sorted(choices)], marked, reading.join)
 
 
-def _is_plain(text: str, scorer: "Scorer") -> bool:
-    """Return whether a text may give the only answer that it names without words that choose it."""
-    is_denied = pattern("negations").search(text) and not pattern("aside").search(text)
-    is_short = len(text.split()) <= _SHORT and pattern("whole").search(text)
-    return scorer.distinct or bool(is_short and not is_denied)
+def _set_apart(text: str, prompt: str) -> str:
+    """Return the signs of the part of a text that has more words of the question than any other."""
+    words, parts = {*pattern("long_word").findall(prompt.casefold())}, [(0, "")]
+    for part in pattern("clause").split(text):
+        parts.append((len(words.intersection(part.casefold().split())), _own(part)))
+    (second, _), (most, signs) = sorted(parts)[-2:]
+    return signs if most > second and not pattern("denies").search(prompt) else ""
 
 
 def _own(text: str) -> str:
@@ -182,9 +187,9 @@ class Scorer:
     needs_key = True
     decoys: Sequence[str] = ()
     """Answers that are wrong for nearly every item, beside those of other items."""
-    several = leads = distinct = False
-    """Whether a reply may have several answers, one may begin a sentence that explains it, as yes and no do, and one
-    cannot be taken for words of a sentence, as an identifier cannot."""
+    several = leads = distinct = has_units = False
+    """Whether a reply may have several answers, one may begin a sentence that explains it, as yes and no do, one cannot
+    be taken for words of a sentence, as an identifier cannot, and one is told from others by its unit."""
 
     def __init__(self, items: Items = ()) -> None:
         """Take the items that are scored: some kinds depend on all keys."""
@@ -199,7 +204,7 @@ class Scorer:
         A letter in it is that of the file's order, whatever order was displayed.
         """
         names = self.names(reading)
-        if len(values := {names[name] for name in matches(text, names)}) > 1:
+        if len(values := {names[name] for name in matches(text, tuple(names))}) > 1:
             raise Unread(f"several {self.noun}s", text)
         return values.pop() if values else None
 
@@ -207,9 +212,11 @@ class Scorer:
         """Return the value of each name of an answer, where these are names."""
         return {}
 
-    def mentions(self, text: str, reading: "Reading") -> Iterable[Mention]:
+    def mentions(self, text: str, reading: "Reading") -> Iterator[Mention]:
         """Yield the answers that a text names, in their order."""
-        return names_in(text, self.names(reading))
+        names = self.names(reading)
+        for start, end, name in names_in(text, tuple(names)):
+            yield Mention(start, end, names[name])
 
     def join(self, values: list[Any], item: KeyedItem) -> Any:
         """Return answers that a text names as one value; raises `Unread` where that is none."""
@@ -263,10 +270,14 @@ class Reading:
     displayed: Options
     signs: dict[Any, str] = field(default_factory=dict)
 
-    def value(self, signs: str) -> Any:
-        """Return the answers that signs stand for as one value."""
+    def join(self, values: list[Any]) -> Any:
+        """Return answers that a text names as one value."""
+        return self.scorer.join(values, self.item)
+
+    def named(self, signs: str) -> list[Any]:
+        """Return the answers that signs stand for."""
         values = list(self.signs)
-        return self.scorer.join([values[ord(sign) - FIRST] for sign in dict.fromkeys(signs)], self.item)
+        return [values[ord(sign) - FIRST] for sign in dict.fromkeys(signs)]
 
     def stated(self, answer: Any) -> Any:
         """Return the value of a stated answer: of its whole text, else of what it names and affirms."""
@@ -279,12 +290,8 @@ class Reading:
             raise Unread(f"too long: an answer of {len(text):,} characters")
         if (value := self.scorer.exact(text, self)) is not None:
             return value
-        marked = self.marked(text)
-        *_, choosing = (None, *pattern("choosing").finditer(marked))
-        if choosing and pattern("late").match(marked):
-            marked = marked[choosing.end() - 1 :]
         try:
-            return self.value(self.affirmed(marked))
+            return self.join(self.named(self.affirmed(self.marked(text))))
         except Unread as fault:
             raise fault if ":" in str(fault) else Unread(str(fault), answer) from None
 
@@ -308,13 +315,16 @@ class Reading:
     def affirmed(self, text: str) -> str:
         """Return the signs of the answers that stand before the explanation begins."""
         scorer = self.scorer
-        firsts = [*pattern("first" if scorer.several else "result").finditer(text)]
-        if not firsts:
+        starts = [
+            match.end() - 1 for match in pattern("first" if scorer.several else "result").finditer(text)
+        ]
+        if not starts:
             return ""
-        start = firsts[-1].end() - 1
+        start = starts[-1]
         name = "end_of_list" if scorer.several else "end_of_word" if scorer.leads else "end"
-        head = text[start] + pattern(name).split(text[start + 1 :], maxsplit=1)[0]
-        signs = _own(head)
-        if len({*signs}) > 1 and pattern("either").search(text[:start] + head):
+        match = pattern(name).search(text, start + 1)
+        end = match.start() if match else len(text)
+        signs = _own(text[start:end])
+        if len({*signs}) > 1 and pattern("either").search(text, 0, text.rindex(signs[-1], 0, end)):
             raise Unread("several answers")
         return signs

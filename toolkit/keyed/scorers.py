@@ -12,10 +12,10 @@ from unicodedata import decimal
 
 from toolkit.errors import InputError, StudyError
 from toolkit.judges.rubric import shipped_words
-from toolkit.keyed.answers import SHARE, Options, Read, Reading, Scorer, Unread, listed
+from toolkit.keyed.answers import SHARE, Mention, Options, Read, Reading, Scorer, Unread, listed
 from toolkit.keyed.refusals import RefusalScorer
 from toolkit.keyed.table import Items, KeyedItem, KeyedTable
-from toolkit.keyed.texts import WORDS, Mention, pattern, plain, quoted
+from toolkit.keyed.texts import WORDS, pattern, plain, quoted
 from toolkit.prompt_test import code_of_users, module_of_users
 from toolkit.words import choices, one_line
 
@@ -46,7 +46,7 @@ class ChoiceScorer(Scorer):
         letters = dict(zip(LETTERS, map(self.names(reading).get, reading.displayed), strict=False))
         for match in pattern("letter").finditer(text):
             letter = match[match.lastindex or 0].upper()
-            if (letter < "I" or letter in letters) and taken.isdisjoint(range(*match.span())):
+            if (letter in letters or letter in LETTERS[:8]) and taken.isdisjoint(range(*match.span())):
                 mentions.append(Mention(*match.span(), letters.get(letter, match[0])))
         yield from sorted(mentions)
 
@@ -60,12 +60,12 @@ class ChoiceScorer(Scorer):
         """Return the letters of the right options; raises `Unread` where options may be taken for others."""
         _check_options(item.options, self.several)
         reading = Reading(SetScorer(), item, item.options)
-        letters = sorted({*"".join(map(reading.stated, item.answers))})
         for answer in item.answers:
             if reading.scorer.exact(answer, reading) is None and not pattern("alone").fullmatch(
                 reading.marked(answer)
             ):
                 raise Unread("no option", answer)
+        letters = sorted({*"".join(map(reading.stated, item.answers))})
         if len({item.options[LETTERS.index(letter)] for letter in letters}) > 1 and not self.several:
             raise Unread(f'{len(letters)} options; scorer = "set" takes several')
         return "".join(letters) if self.several else letters[0]
@@ -85,12 +85,18 @@ class SetScorer(ChoiceScorer):
     several = True
 
     def exact(self, text: str, reading: Reading) -> str | None:
-        """Return the letter of the option that has this text, or the letters that it lists; all may have exceptions."""
-        names = self.names(reading)
-        letters = {names[option] for option in _listed(text, reading.displayed)}
-        if every := pattern("all").match(text):
-            letters = {*names.values()} - {mention.value for mention in self.mentions(every[0], reading)}
-        return super().exact(text, reading) or "".join(sorted(letters)) or None
+        """Return the letter of the option that has this text, or the letters that it lists."""
+        letters = sorted({self.names(reading)[option] for option in _listed(text, reading.displayed)})
+        return super().exact(text, reading) or "".join(letters) or None
+
+    def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
+        """Yield options by letter or by text, and where a text begins with words for all, these but for exceptions."""
+        mentions, every = list(super().mentions(text, reading)), pattern("all").match(text)
+        end = every.end() if every else 0
+        excepted = {mention.value for mention in mentions if mention.start < end}
+        for letter in {*self.names(reading).values()} - excepted if every else ():
+            yield Mention(0, end, letter)
+        yield from (mention for mention in mentions if mention.start >= end)
 
     def score(self, value: str, item: KeyedItem) -> Mapping[str, float]:
         """Compare the letters as sets."""
@@ -109,9 +115,9 @@ def _check_options(options: Options, several: bool) -> None:
         label = f"option {index + 1}, {quoted(option)},"
         if several and option in options[:index]:
             raise Unread(f"{label} is there twice: change one of the two")
-        holders = _listed(option, options)
+        meant = _listed(option, options)
         # A letter in its own place is told by both; `keeps_order` keeps it there.
-        if holders and option.upper() != LETTERS[index] and (several or len(holders) == 1):
+        if meant and option.upper() != LETTERS[index] and (several or len(meant) == 1):
             raise Unread(f"{label} may be letters of others: write it in more words")
 
 
@@ -167,11 +173,12 @@ class YesNoScorer(LabelScorer):
 class NumberScorer(Scorer):
     """A number, right within a tolerance that is ``absolute`` or ``relative`` to the key.
 
-    A comma separates thousands, before three digits: 1,5 is one and a half; another unit than the key's is unreadable.
+    A comma separates thousands, before three digits: 1,5 is one and a half; a unit of another kind is unreadable.
     """
 
     name = "number"
     noun = "number"
+    has_units = True
     decoys = ("-987654321",)
     measures = (("correct", SHARE), ("absolute_error", "none"))
 
@@ -186,62 +193,73 @@ class NumberScorer(Scorer):
 
     def wording_of(self, item: KeyedItem) -> str:
         """Name the key's unit."""
-        unit = self._required(item)[1]
+        unit = " ".join(filter(None, self._required(item)[:0:-1]))
         return "a number with a point for decimals, " + (f"in {unit}" if unit else "without a unit")
 
     def key(self, item: KeyedItem) -> float:
         """Return the number that is right."""
         return self._required(item)[0]
 
-    def _required(self, item: KeyedItem) -> tuple[float, str]:
-        """Return the number that is right, with its unit."""
-        numbers = list(self.mentions(item.answers[0], Reading(self, item, ())))
+    def _required(self, item: KeyedItem) -> tuple[float, str, str]:
+        """Return the number that is right, its unit, and the word that multiplies this, as in thousand USD."""
+        text = item.answers[0]
+        numbers = list(self.mentions(text, Reading(self, item, ())))
         if len(numbers) != 1:
-            raise Unread("no number", item.answers[0])
-        return numbers[0].value
+            raise Unread("no number", text)
+        (amount, unit), scale = numbers[0].value, "".join(pattern("scales").findall(text.casefold()))
+        return amount / _SCALES.get(scale, 1), unit.strip(_COUNTED + _OTHER), scale
 
     def read(self, text: str, item: KeyedItem, displayed: Options) -> Read:
         """Return the number that a reply answers, whatever signs it has for thousands and decimals."""
         return super().read(_english(text), item, displayed)
 
     def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
-        """Yield the numbers of a text with their units; written as words where there are no digits.
+        """Yield the numbers of a text with their units, also those that are written as words.
 
         A number in the name of a standard or step is one only where the question asks for the name.
         """
         text = "".join(str(decimal(sign, sign)) for sign in text)
-        has_digits, prompt = re.search(r"\d", text), reading.item.prompt.casefold()
+        prompt = reading.item.prompt.casefold()
+        nouns = {*" ".join(map("".join, pattern("counted_nouns").findall(prompt))).split()}
         for match in pattern("number").finditer(text):
-            name, before, number, counts, ten, power, gap, word = (part or "" for part in match.groups())
-            unit, scale = _unit(word), WORDS["scales"].get(word.casefold(), 1)
-            if scale == 1 and not unit and ((counts and has_digits) or (number and word and not gap)):
+            name, before, number, counts, ten, power, _, by, word = (part or "" for part in match.groups())
+            unit, scale = _unit(word), _SCALES.get(by.casefold(), 1)
+            end = match.end() if unit else match.end("scale" if by else "plain")
+            unit = unit or _unit(before.strip())
+            words = next(pattern("following").finditer(text, end))[0].casefold().split()
+            if not unit and (by or not nouns.isdisjoint(words)):
+                unit = _COUNTED
+            if not unit and number and text[end : end + 1].isalnum():
                 continue
             if name and not any(f"{which} {name.casefold()}" in prompt for which in WORDS["which"]):
                 continue
             if "·" in number:
                 raise Unread("a point for thousands or for decimals", number)
-            written = float(pattern("thousands").sub("", number) or 0)
-            amount = written + sum(
-                WORDS["counts"][part] for part in pattern("unit").findall(counts.casefold())
-            )
-            amount *= scale * 10.0 ** int(ten or 0)
+            amount = float(pattern("thousands").sub("", number) or 0) * scale * 10.0 ** int(ten or 0)
+            amount += scale * sum(map(WORDS["counts"].get, pattern("count").findall(counts.casefold())))
             with suppress(ArithmeticError):
                 amount = amount ** int(power or 1)
             if not math.isfinite(amount):
                 raise Unread("no finite number", number)
-            end = match.end() if unit or scale > 1 else match.start("gap")
-            counted = pattern("counted").match(text, end)
-            start = match.end(1) if name else match.start()
-            yield Mention(start, counted.end() if counted else end, (amount, unit or _unit(before.strip())))
+            yield Mention(match.start(), end, (amount, unit or _OTHER * bool(words)))
 
     def join(self, values: list[tuple[float, str]], item: KeyedItem) -> float:
-        """Return the one number; its unit must be the key's, or one that the question speaks of."""
-        number, unit = super().join(values, item)
-        required, seconds = self._required(item)[1], WORDS["seconds"]
-        if unit in seconds and required in seconds:
-            return number * seconds[unit] / seconds[required]
+        """Return the one number, or the only one that has a unit of the kind that was asked."""
+        _, required, scale = self._required(item)
+        sizes = {required: 1.0, _COUNTED: 1.0}
+        for kind in WORDS["sizes"].values():
+            if required in kind:
+                sizes |= {unit: size / kind[required] for unit, size in kind.items()}
+        if not required and pattern("share").search(item.prompt):
+            sizes["%"] = 0.01
+        sized = {
+            amount * sizes[unit] / _SCALES.get(scale, 1) for amount, unit in values if unit and unit in sizes
+        }
+        if len(sized) == 1 and sized >= {amount for amount, unit in values if not unit}:
+            return sized.pop()
+        number, unit = super().join([(amount, unit.strip(_OTHER)) for amount, unit in values], item)
         words = {_unit(word) for word in pattern("unit").findall(item.prompt.casefold())}
-        if unit not in ("", required) and (required or unit not in words):
+        if unit and (required or unit not in words):
             raise Unread(f"other unit: {quoted(unit)} where {required or 'none'} was asked")
         return number
 
@@ -254,6 +272,9 @@ class NumberScorer(Scorer):
         return {"correct": float(error <= slack), "absolute_error": error}
 
 
+_COUNTED, _OTHER = "#", "?"
+"""Units of a number that has none: of what the question counts or of thousands, and of something else."""
+_SCALES: Mapping[str, float] = WORDS["scales"]
 _UNITS = {text: unit for unit, texts in WORDS["units"].items() for text in (unit, *texts)}
 _SWAPPED = str.maketrans(",.", ".,")
 
@@ -303,12 +324,12 @@ class IdentifierScorer(Scorer):
     def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
         """Yield the identifiers of the key's kinds in a text, as their publishers write them."""
         for match in pattern("identifier").finditer(text):
-            name = re.sub(r"^CWE[- ]?0*(?=\d)", "CWE-", match[0].upper().replace("/", "."))
+            name = re.sub(r"^(?:CWE[- ]?)?0*(?=\d)", "CWE-", match[0].upper().replace("/", "."))
             if _kinds(name) <= _kinds(reading.item.answer):
                 yield Mention(*match.span(), name)
 
     def join(self, values: list[str], item: KeyedItem) -> str:
-        """Return identifiers in their order; where one is reading, a part goes before its whole."""
+        """Return identifiers in their order; where one is asked, a part goes before its whole."""
         names = set(values)
         if not self.several:
             names -= {name.split(".")[0] for name in names if "." in name}

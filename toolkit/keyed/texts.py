@@ -2,9 +2,9 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 from unicodedata import category, decomposition, normalize
 
 from toolkit.judges.rubric import shipped_words
@@ -22,7 +22,8 @@ _AROUND = " \t*_`\"'“”"
 _TYPED = str.maketrans("‐‑‒–—−‘’“”", "------''\"\"")
 _OTHER = ("<super>", "<sub>", "<fraction>", "<circle>")
 """Kinds of characters that mean something else than their compatible ones: 10³ is not 103."""
-_SEEN = "✓✅✔☑✗❌✘"
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_SEEN = "\n✓✅✔☑✗❌✘"
 
 
 @cache
@@ -30,26 +31,21 @@ def pattern(name: str) -> re.Pattern[str]:
     """Return a pattern of ``data/reading.toml``, or that of any of the words of a list, whatever their capitals."""
     parts = _SIGNS | WORDS["patterns"]
     text = parts.get(name, rf"(?<!\w)(?:{{{name}}})(?!\w)")
-    while part := re.search(r"\{([a-z_]+)\}", text):
-        words = parts.get(part[1]) or "|".join(sorted(WORDS[part[1]], key=len, reverse=True))
-        text = text.replace(part[0], words)
+    while names := set(re.findall(r"\{([a-z_]+)\}", text)):
+        for part in names:
+            text = text.replace(
+                f"{{{part}}}", parts.get(part) or "|".join(sorted(WORDS[part], key=len, reverse=True))
+            )
     return re.compile(text, re.IGNORECASE | re.MULTILINE)
 
 
 # --- without decoration -----------------------------------------------------------------------------------------------
 
 
-class Mention(NamedTuple):
-    """Where a text names an answer, and which."""
-
-    start: int
-    end: int
-    value: Any
-
-
 def undecorated(text: str) -> str:
     """Return a text, line by line, without the marks of LaTeX, Markdown and HTML, emoji and signs that are not seen."""
-    text = "".join(sign for sign in _compatible(text) if sign in _SEEN or category(sign) != "So")
+    text = "".join(sign for sign in text if sign in _SEEN or not (is_unseen(sign) or category(sign) == "So"))
+    text = pattern("raised").sub("^", "\n".join(map(_compatible, text.split("\n")))).translate(_RAISED)
     for row in WORDS["decorations"]:
         text = re.sub(row["pattern"], row["bare"], text, flags=re.IGNORECASE | re.MULTILINE)
     return text
@@ -79,7 +75,7 @@ def quoted(value: Any) -> str:
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-def matches(answer: str, names: Iterable[str]) -> list[str]:
+def matches(answer: str, names: tuple[str, ...]) -> list[str]:
     """Return the names that an answer may mean: by exact text, else but for marks, capitals or digits.
 
     >>> names = ("-p", "-P", "1,000")
@@ -89,8 +85,8 @@ def matches(answer: str, names: Iterable[str]) -> list[str]:
     for fold, form in [(str, text) for text in _layers(answer)] + [
         (fold, fold(answer)) for fold in (plain, _folded)
     ]:
-        if form and (holders := [name for name in names if fold(name) == form]):
-            return holders
+        if form and (meant := [name for name in names if fold(name) == form]):
+            return meant
     return []
 
 
@@ -105,16 +101,17 @@ def _layers(answer: str) -> Iterator[str]:
 
 def _folded(text: str) -> str:
     bare = pattern("thousands").sub("", plain(text).casefold())
-    return pattern("between_words").sub(" ", pattern("zeros").sub(r"\1\2\3", bare))
+    form = pattern("between_words").sub(" ", pattern("zeros").sub(r"\1\2\3", bare))
+    return pattern("ending").sub("", WORDS["acronyms"].get(form, form))
 
 
-def names_in(text: str, names: Mapping[str, Any]) -> Iterator[Mention]:
-    """Yield where a text has names, or parts of names that no other has, and what they stand for."""
-    written, exact, folded = _spellings(tuple(names))
+def names_in(text: str, names: tuple[str, ...]) -> Iterator[tuple[int, int, str]]:
+    """Yield where a text has names, or parts of names that no other has, and which."""
+    written, exact, folded = _spellings(names)
     for match in written.finditer(text):
-        holders = {exact[match[0]]} if match[0] in exact else folded[_folded(match[0])]
-        if len(holders) == 1:
-            yield Mention(*match.span(), names[min(holders)])
+        meant = {exact[match[0]]} if match[0] in exact else folded[_folded(match[0])]
+        if len(meant) == 1:
+            yield match.start(), match.end(), min(meant)
 
 
 @lru_cache
@@ -130,4 +127,8 @@ def _spellings(names: tuple[str, ...]) -> tuple[re.Pattern[str], dict[str, str],
     between = WORDS["patterns"]["between_words"]
     longest = sorted(filter(None, {*folded, *exact}), key=len, reverse=True)
     words = "|".join(between.join(map(re.escape, re.split(between, part))) for part in longest) or "(?!)"
-    return re.compile(rf"(?<!\w)(?:{words})(?!\w|\.\d)", re.IGNORECASE), exact, folded
+    return (
+        re.compile(rf"(?<!\w)(?:{words})(?:(?<=\w{{4}})[aeos]{{1,2}})?(?!\w|\.\d)", re.IGNORECASE),
+        exact,
+        folded,
+    )
