@@ -84,8 +84,8 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     result = analyses.compare_models()
     keyed = analyses.is_keyed and analyses.answers("accuracy")
     costs = [e for e in analyses.accuracy().cost_per_right if e.estimate] if keyed else []
-    shares = zip(analyses.accuracy().of_all, analyses.accuracy().readable, strict=True) if keyed else ()
-    of_all = [replace(e, name=e.facets["model"]) for e, readable in shares if readable.estimate != 1]
+    is_read = not keyed or all(e.estimate == 1 for e in analyses.accuracy().readable)
+    of_all = [] if is_read else [replace(e, name=e.facets["model"]) for e in analyses.accuracy().of_all]
     parts = [*(("mean", e) for _, e in result.models), *(("all", e) for e in of_all)]
     parts += [("difference", e) for e in result.differences]
     for e in costs:  # of a thousand: fractions of a cent are not read well
