@@ -62,8 +62,11 @@ def read_answer(text: str, reading: "Reading") -> Read:
     next_turn = pattern("turn").search(reply)
     # A model that runs on asks itself another question; what takes an answer back is no such question.
     if next_turn and not pattern("again").search(reply, next_turn.start()):
+        before = reply[: next_turn.start()]
         with suppress(Unread):
-            return Read(_final(reply[: next_turn.start()], reading))
+            return Read(_final(before, reading))
+        if next_turn["asker"] and before.strip():
+            return Read(None, _NOTHING)
     try:
         return Read(_final(reply, reading))
     except Unread as fault:
@@ -148,21 +151,15 @@ def _chosen(reply: str, reading: "Reading") -> Any:
         if scorer.has_units:
             signs = signs if pattern("gives").search(firm[-1][1]) else every
         elif {*signs} != {*every} or (pattern("told").search(marked) and not scorer.distinct):
-            signs = _set_apart(marked, reading.item.prompt) if scorer.several or scorer.distinct else ""
+            signs = ""
         choices = [(0, signs)]
     choices = [choice for choice in choices if choice[1] and len({*choice[1]}) != listed]
+    # What a reply takes back in the same sentence is no choice.
+    if pattern("takes_back").search(marked):
+        choices = []
     if not choices:
         raise Unread(_NOTHING)
     return _last([(start, reading.named(signs)) for start, signs in sorted(choices)], marked, reading.join)
-
-
-def _set_apart(text: str, prompt: str) -> str:
-    """Return the signs of the part of a text that has more words of the question than any other."""
-    words, parts = {*pattern("long_word").findall(prompt.casefold())}, [(0, "")]
-    for part in pattern("clause").split(text):
-        parts.append((len(words.intersection(part.casefold().split())), _own(part)))
-    (second, _), (most, signs) = sorted(parts)[-2:]
-    return signs if most > second and not pattern("denies").search(prompt) else ""
 
 
 def _own(text: str) -> str:
@@ -325,6 +322,8 @@ class Reading:
         match = pattern(name).search(text, start + 1)
         end = match.start() if match else len(text)
         signs = _own(text[start:end])
+        if scorer.several and not match and pattern("open_list").search(text):
+            raise Unread("no clear end of the answers")
         if len({*signs}) > 1 and pattern("either").search(text, 0, text.rindex(signs[-1], 0, end)):
             raise Unread("several answers")
         return signs

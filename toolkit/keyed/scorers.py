@@ -259,7 +259,8 @@ class NumberScorer(Scorer):
             return sized.pop()
         number, unit = super().join([(amount, unit.strip(_OTHER)) for amount, unit in values], item)
         words = {_unit(word) for word in pattern("unit").findall(item.prompt.casefold())}
-        if unit and (required or unit not in words):
+        is_scaled = not unit and number >= _SCALES.get(scale, math.inf)  # 36,000,000 for 36 million
+        if is_scaled or (unit and (required or unit not in words)):
             raise Unread(f"other unit: {quoted(unit)} where {required or 'none'} was asked")
         return number
 
