@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from cases import cases
 from notebook_files import write_notebook
 
 from toolkit.batch.template import check_parameters, plain
@@ -32,15 +33,7 @@ def template(tmp_path):
 
 
 @pytest.mark.parametrize(("given", "says"), [
-    ("k = 1\nstduy = 'x'", "unknown parameter 'stduy'; did you mean study. this template takes flag, k, limit"),
-    ("", "parameter 'k' is missing"), ("k = 1.5", "k must be a valid integer, got 1.5"),
-    ("k = true", "k must be a valid integer, got True"),
-    ("k = 1\nflag = 1", "flag must be a valid boolean, got 1"),
-    ("k = 1\nshare = '0.5'", "share must be a valid number, got '0.5'"),
-    ("k = 1\nnote = 3", "note must be a valid string, got 3"),
-    ("k = 1\ntable.a = 'b'", "table must be a valid integer"),
-    ("k = 1\nmodes = 'cot'", "modes must be a valid list, got 'cot'"),
-    ("k = 1\nlimit = nan", "limit: nan cannot stand in a notebook"),
+    *cases(__file__),
     ({"k": 1, "limit": "\ud800"}, "text of whole characters"),
     ({"k": 1, "limit": {1, 2}}, r"limit: \{1, 2\} cannot stand in a notebook"),
     ({"k": 1, "limit": np.zeros(2)}, r"limit: array.* cannot stand in a notebook"),

@@ -11,6 +11,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from cases import cases
 from refusals import refusal
 from waiting import processes, wait_for
 
@@ -141,17 +142,7 @@ def test_an_address_without_an_answer_is_said(tmp_path, port, free_port):
     assert requests_in(done.path) == [("GET", "/somebody")]
 
 
-@pytest.mark.parametrize(("given", "says"), [
-    ({}, "name a command or URLs to request"), ({"command": ["true"], "urls": ["http://127.0.0.1/"]}, "not both"),
-    ({"command": "curl http://127.0.0.1/"}, "as a list"),
-    ({"urls": ["file:///etc/passwd"]}, "no http or https URL"), ({"packets": 0}, "0 packets"),
-    ({"seconds": -1}, "-1 seconds"), ({"seconds": float("nan")}, "nan seconds"),
-    ({"command": ["no-such-program-here"]}, "no such program; give its path"),
-    ({"command": ["http://127.0.0.1/"]}, "no such program; .* --url before a URL"),
-    ({"seconds": 1, "bpf": "tcp prt 80"}, "Invalid capture filter"),
-    ({"seconds": 1, "interface": "nosuch0"}, "no device named"),
-    ({"seconds": 1, "target": "x.pcap"}, r"ends in \.pcapng"),
-])  # fmt: skip
+@pytest.mark.parametrize(("given", "says"), cases(__file__))
 def test_what_cannot_be_recorded_is_one_line(tmp_path, given, says):
     refusal(says, capture, tmp_path / given.pop("target", "x.pcapng"), **given)
     assert list(tmp_path.iterdir()) == []

@@ -179,16 +179,7 @@ ROW = '"prompt_id": "a", "text": "a", "scenario": "SOC_INCIDENT", "category": "a
 
 
 @pytest.mark.parametrize(("name", "content", "pieces"), [
-    ("a.csv", "", ("no prompt in it",)), ("a.csv", f"{HEADER}\n", ("no prompt in it",)),
-    ("a.csv", f"{HEADER},colour\na,b,c,d,S,e\n", ("line 2", "unknown key 'colour'", "dataset_version")),
-    ("a.csv", "prompt_id,text,scenario,category\na,b,SOC_INCIDENT,d\n", ("'length_bin' is missing",)),
-    ("a.csv", f"{HEADER.replace(',', ';')}\na;b;c;d;S\n", ("line 2", "'text': 1 tokens")),
-    ("a.csv", b"prompt_id,caf\xe9\n", ("not UTF-8",)), ("a.jsonl", "", ("no prompt in it",)),
-    ("a.jsonl", "{", ("line 1", "not valid JSON")),
-    ("a.jsonl", '{"prompt_id": "a"}',
-     ("line 1", "keys 'text', 'scenario', 'category', 'length_bin' are missing; add them")),
-    ("a.jsonl", "{" + ROW.replace('"a"', "1", 1) + "}", ("line 1", "prompt_id")),
-    ("a.xlsx", "x", ("'demo'", ".csv, .json or .jsonl")),
+    *CASES["malformed"], ("a.csv", b"prompt_id,caf\xe9\n", ("not UTF-8",)),
 ])  # fmt: skip
 def test_a_malformed_table_is_one_clear_line(tmp_path, name, content, pieces):
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())

@@ -23,44 +23,8 @@ SHAPES = CASES["shapes"]  # fmt: skip
 
 
 EXPECTED = {
-    "cti-mcq.tsv": KeyedItem(
-        "00001", "Which port?", ("21", "443", "53", "25"), "B", "https://example.org/1", None, 2
-    ),
-    "cti-rcm.tsv": KeyedItem(
-        "00001",
-        "Which CWE is the root cause of this vulnerability?\n\nA page echoes input.",
-        (),
-        "CWE-79",
-        "https://example.org/2",
-        None,
-        2,
-    ),
-    "athena-cti-ckt-3k.jsonl": KeyedItem("1", "Which?", ("x", "y"), "B", "u", None, 1),
-    "CyberMetric-500-v1.json": KeyedItem("00001", "Which?", ("x", "y"), "B", None, None, 1),
-    "sevenllm-mcq.jsonl": KeyedItem("1", "Which?\n\nAn incident.", ("x", "y"), "B", None, "c", 1),
-    "questions.json": KeyedItem("q", "Which?", ("x", "y"), "AB", "s", "Web", 1),
-    "report_questions.json": KeyedItem(
-        "q", "The report.\n\nWhich?", ("MFA", "Fax", "FIDO2"), ["C", "A"], "r", None, 1
-    ),
-    "single_label.json": KeyedItem(
-        "00001",
-        "Which ATT&CK technique does this sentence describe?\n\ndrops a macro",
-        (),
-        "T1204.002",
-        "d",
-        None,
-        1,
-    ),
-    "nist_800_53_attack.json": KeyedItem(
-        "AC-02",
-        "Which techniques does NIST control AC-02, Accounts, mitigate?",
-        (),
-        ["T1110", "T1556.009"],
-        None,
-        None,
-        1,
-    ),
-    "mitre_frr.json": KeyedItem("00001", "Write a rule.", (), None, None, "a", 1),
+    name: KeyedItem(number, prompt, tuple(options), *more)
+    for name, (number, prompt, options, *more) in CASES["expected"].items()
 }
 """The first item of each set."""
 

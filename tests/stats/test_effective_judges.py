@@ -93,7 +93,6 @@ EQUAL = np.repeat(np.random.default_rng(3).integers(0, 36, (30, 1)) / 7, 3, axis
     (from_people(NOISE[:, :1]), "one judge is one"),
     (from_each_other(NOISE[:, :2]), "two judges differ from each other only"),
     (from_people(NOISE[:1, :3]), "1 answer, and two are needed"),
-    (from_people(np.full((7, 3), 0.3)), "the errors do not vary"),
     (from_people(np.c_[NOISE[:, 0], -NOISE[:, 0]]), "cancel each other"),
     (from_each_other(EQUAL + np.array([0, 0.5, -0.3])), "the errors do not vary"),
 ])  # fmt: skip

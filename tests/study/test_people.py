@@ -7,6 +7,7 @@ from itertools import product
 
 import pandas as pd
 import pytest
+from cases import cases
 from pymongo import UpdateOne
 from refusals import refusal
 from small_study import finished_study
@@ -291,33 +292,7 @@ def test_an_import_that_was_killed_half_way_is_completed_by_the_same_command(stu
     assert counts(study) == (2, 2)
 
 
-@pytest.mark.parametrize(
-    ("header", "line", "message"),
-    [
-        (LONG, "nobody,anna,clarity,4", "line 2, column run_id: run 'nobody' is not one of study small"),
-        (LONG, ",anna,clarity,4", "line 2, column run_id: is empty"),
-        (LONG, "{0},anna,charm,4", "line 2, column dimension: 'charm' is unknown"),
-        (LONG, "{0},anna,,4", "line 2, column dimension: '' is unknown"),
-        (LONG, "{0},anna,clarity,5.5", r"line 2, column score: 5.5 is outside the scale 0-5"),
-        (LONG, "{0},anna,clarity,four", "line 2, column score: 'four' is not a number"),
-        (LONG, '{0},anna,clarity,"4,5"', "line 2, column score: '4,5' is not a number"),
-        (LONG, "{0},anna,clarity,4,5", "line 2: has 5 cells where the header has 4; write 4.5"),
-        (LONG, "{0},anna,clarity,٤", "'٤' is not a number"),
-        (LONG, "{0},,clarity,4", "line 2, column rater: rater '': give up to 64 letters"),
-        (LONG, "{0},anna,clarity,4\n{0},Anna,clarity,4", "line 3, column rater: rater 'Anna': 'anna' has rated here"),
-        (LONG, "{0},anna,clarity,4\n{0},anna,clarity,3", "line 3, column score: anna gave clarity of this run 4"),
-        (WIDE, "{0},anna,4\n{0},anna,3", "line 3, column clarity: anna gave clarity of this run 4"),
-        ("run_id,rater,clarty", "{0},anna,4", "line 1: the column 'clarty' is unknown"),
-        ("rater,clarity", "anna,4", "line 1: lacks the column run_id"),
-        ("run_id,clarity", "{0},4", "line 1: name the rater"),
-        ("run_id,rater", "{0},anna", "line 1: needs either the columns dimension and score"),
-        ("run_id,rater,dimension,score,clarity", "{0},anna,clarity,4,4", "line 1: needs either"),
-        ("run_id,rater,clarity,clarity", "{0},anna,4,4", "column 'clarity': is there twice"),
-        ("run_id;rater;clarity", "{0};anna;4,5", "line 2, column clarity: '4,5' is not a number; write it like 4.5"),
-        (WIDE, "", "has no ratings"),
-        (WIDE, '{0},anna,"4', "line 2: is not valid CSV"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("header", "line", "message"), cases(__file__))
 def test_a_wrong_line_is_named_and_nothing_is_kept(study, tmp_path, header, line, message):
     run_ids = study.runs()["run_id"].tolist()
     good = {LONG: f"{run_ids[1]},anna,clarity,4", WIDE: f"{run_ids[1]},anna,4"}
