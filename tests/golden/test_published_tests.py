@@ -22,7 +22,7 @@ def test_the_anova_gives_what_spss_printed():
     share = SPSS["ss_effect"] / (SPSS["ss_effect"] + SPSS["ss_error"])
     epsilon = SPSS["greenhouse_geisser"]["df1"] / 2
     assert found.note == f"df 2 and 8, epsilon {epsilon:.2f}, partial eta squared {share:.2f}"
-    assert (found.n, found.missing) == ({"bases": 5, "bins": 3}, 2)
+    assert (found.n, found.missing) == ({"bases": 5, "levels": 3}, 2)
 
 
 @pytest.mark.parametrize("bins", [2, 3, 4])
