@@ -258,9 +258,8 @@ class NumberScorer(Scorer):
         if len(sized) == 1 and sized >= {amount for amount, unit in values if not unit}:
             return sized.pop()
         number, unit = super().join([(amount, unit.strip(_OTHER)) for amount, unit in values], item)
-        words = {_unit(word) for word in pattern("unit").findall(item.prompt.casefold())}
         is_scaled = not unit and number >= _SCALES.get(scale, math.inf)  # 36,000,000 for 36 million
-        if is_scaled or (unit and (required or unit not in words)):
+        if is_scaled or unit or (required and (number, _OTHER) in values):
             raise Unread(f"other unit: {quoted(unit)} where {required or 'none'} was asked")
         return number
 
