@@ -89,15 +89,6 @@ class SetScorer(ChoiceScorer):
         letters = sorted({self.names(reading)[option] for option in _listed(text, reading.displayed)})
         return super().exact(text, reading) or "".join(letters) or None
 
-    def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
-        """Yield options by letter or by text, and where a text begins with words for all, these but for exceptions."""
-        mentions, every = list(super().mentions(text, reading)), pattern("all").match(text)
-        end = every.end() if every else 0
-        excepted = {mention.value for mention in mentions if mention.start < end}
-        for letter in {*self.names(reading).values()} - excepted if every else ():
-            yield Mention(0, end, letter)
-        yield from (mention for mention in mentions if mention.start >= end)
-
     def score(self, value: str, item: KeyedItem) -> Mapping[str, float]:
         """Compare the letters as sets."""
         return _set_scores(set(value), set(self.key(item)))
@@ -250,8 +241,6 @@ class NumberScorer(Scorer):
         for kind in WORDS["sizes"].values():
             if required in kind:
                 sizes |= {unit: size / kind[required] for unit, size in kind.items()}
-        if not required and pattern("share").search(item.prompt):
-            sizes["%"] = 0.01
         sized = {
             amount * sizes[unit] / _SCALES.get(scale, 1) for amount, unit in values if unit and unit in sizes
         }
