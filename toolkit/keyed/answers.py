@@ -62,11 +62,7 @@ def read_answer(text: str, reading: "Reading") -> Read:
     next_turn = pattern("turn").search(reply)
     # A model that runs on asks itself another question; what takes an answer back is no such question.
     if next_turn and not pattern("again").search(reply, next_turn.start()):
-        before = reply[: next_turn.start()]
-        with suppress(Unread):
-            return Read(_final(before, reading))
-        if next_turn["asker"] and before.strip():
-            return Read(None, _NOTHING)
+        reply = reply[: next_turn.start()].strip() or reply
     try:
         return Read(_final(reply, reading))
     except Unread as fault:
@@ -137,9 +133,8 @@ def _chosen(reply: str, reading: "Reading") -> Any:
             verdicts += [(start, _own(match[0])) for match in pattern("verdict").finditer(text)]
     # Options that are all listed are not chosen.
     listed = len(reading.displayed) if scorer.several and "\n" in reply.strip() else 0
-    alone = "alone_in_list" if scorer.several else "alone"
     for pair, *beside in (sentences[:2], sentences[:-3:-1]):
-        lone = [_own(text) for _, text in (pair, *beside) if pattern(alone).fullmatch(text)]
+        lone = [_own(text) for _, text in (pair, *beside) if pattern("alone").fullmatch(text)]
         if pair in firm and len({*filter(None, lone)}) == 1 and lone[0] == _own(pair[1]):
             choices.append((pair[0], reading.affirmed(pair[1])))
     if not scorer.several:

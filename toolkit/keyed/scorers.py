@@ -89,15 +89,6 @@ class SetScorer(ChoiceScorer):
         letters = sorted({self.names(reading)[option] for option in _listed(text, reading.displayed)})
         return super().exact(text, reading) or "".join(letters) or None
 
-    def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
-        """Yield options by letter or by text, and where a text begins with words for all, these but for exceptions."""
-        mentions, every = list(super().mentions(text, reading)), pattern("all").match(text)
-        end = every.end() if every else 0
-        excepted = {mention.value for mention in mentions if mention.start < end}
-        for letter in {*self.names(reading).values()} - excepted if every else ():
-            yield Mention(0, end, letter)
-        yield from (mention for mention in mentions if mention.start >= end)
-
     def score(self, value: str, item: KeyedItem) -> Mapping[str, float]:
         """Compare the letters as sets."""
         return _set_scores(set(value), set(self.key(item)))
@@ -250,17 +241,14 @@ class NumberScorer(Scorer):
         for kind in WORDS["sizes"].values():
             if required in kind:
                 sizes |= {unit: size / kind[required] for unit, size in kind.items()}
-        if not required and pattern("share").search(item.prompt):
-            sizes["%"] = 0.01
         sized = {
             amount * sizes[unit] / _SCALES.get(scale, 1) for amount, unit in values if unit and unit in sizes
         }
         if len(sized) == 1 and sized >= {amount for amount, unit in values if not unit}:
             return sized.pop()
         number, unit = super().join([(amount, unit.strip(_OTHER)) for amount, unit in values], item)
-        words = {_unit(word) for word in pattern("unit").findall(item.prompt.casefold())}
         is_scaled = not unit and number >= _SCALES.get(scale, math.inf)  # 36,000,000 for 36 million
-        if is_scaled or (unit and (required or unit not in words)):
+        if is_scaled or unit or (required and (number, _OTHER) in values):
             raise Unread(f"other unit: {quoted(unit)} where {required or 'none'} was asked")
         return number
 

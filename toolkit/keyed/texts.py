@@ -120,10 +120,7 @@ def _spellings(names: tuple[str, ...]) -> tuple[re.Pattern[str], dict[str, str],
     exact = {plain(undecorated(name)): name for name in reversed(names)}
     folded = defaultdict(set)
     for text, name in exact.items():
-        parts = (part for part in pattern("parts").split(text) if len(part) > 2)
-        unique = (part for part in parts if sum(part.casefold() in other.casefold() for other in exact) == 1)
-        for part in (text, *unique):
-            folded[_folded(part)].add(name)
+        folded[_folded(text)].add(name)
     between = WORDS["patterns"]["between_words"]
     longest = sorted(filter(None, {*folded, *exact}), key=len, reverse=True)
     words = "|".join(between.join(map(re.escape, re.split(between, part))) for part in longest) or "(?!)"
