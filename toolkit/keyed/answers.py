@@ -317,7 +317,8 @@ class Reading:
         match = pattern(name).search(text, start + 1)
         end = match.start() if match else len(text)
         signs = _own(text[start:end])
-        if scorer.several and not match and pattern("open_list").search(text):
+        more = pattern("open_list").search(text) if not match else scorer.distinct and _own(text[end:])
+        if scorer.several and more:
             raise Unread("no clear end of the answers")
         if len({*signs}) > 1 and pattern("either").search(text, 0, text.rindex(signs[-1], 0, end)):
             raise Unread("several answers")
