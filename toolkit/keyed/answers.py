@@ -77,8 +77,8 @@ def _final(reply: str, reading: "Reading") -> Any:
     value = _last(statements, reply, reading.stated)
     start = statements[-1][0]
     sentences = pattern("sentence").findall(reading.marked(reply[start : start + _LONGEST]))
-    others = "".join(_own(sentence) for sentence in sentences if pattern("again").search(sentence))
-    if not reading.scorer.several and any(reading.join([other]) != value for other in reading.named(others)):
+    rivals = "".join(_own(sentence) for sentence in sentences if pattern("again").search(sentence))
+    if not reading.scorer.several and any(reading.join([rival]) != value for rival in reading.named(rivals)):
         raise Unread("two answers", reply[start:])
     return value
 
@@ -133,8 +133,8 @@ def _chosen(reply: str, reading: "Reading") -> Any:
             verdicts += [(start, _own(match[0])) for match in pattern("verdict").finditer(text)]
     # Options that are all listed are not chosen.
     listed = len(reading.displayed) if scorer.several and "\n" in reply.strip() else 0
-    for pair, *beside in (sentences[:2], sentences[:-3:-1]):
-        lone = [_own(text) for _, text in (pair, *beside) if pattern("alone").fullmatch(text)]
+    for pair, *neighbours in (sentences[:2], sentences[:-3:-1]):
+        lone = [_own(text) for _, text in (pair, *neighbours) if pattern("alone").fullmatch(text)]
         if pair in firm and len({*filter(None, lone)}) == 1 and lone[0] == _own(pair[1]):
             choices.append((pair[0], reading.affirmed(pair[1])))
     if not scorer.several:
@@ -142,10 +142,10 @@ def _chosen(reply: str, reading: "Reading") -> Any:
     elif verdicts and not choices:
         choices = [(0, "".join(signs for _, signs in verdicts))]
     if not choices and firm == naming and (scorer.distinct or pattern("whole").search(marked)):
-        signs, every = reading.affirmed(firm[-1 if scorer.has_units else 0][1]), _own(marked)
+        signs, all_signs = reading.affirmed(firm[-1 if scorer.has_units else 0][1]), _own(marked)
         if scorer.has_units:
-            signs = signs if pattern("gives").search(firm[-1][1]) else every
-        elif {*signs} != {*every} or (pattern("told").search(marked) and not scorer.distinct):
+            signs = signs if pattern("gives").search(firm[-1][1]) else all_signs
+        elif {*signs} != {*all_signs} or (pattern("told").search(marked) and not scorer.distinct):
             signs = ""
         choices = [(0, signs)]
     choices = [choice for choice in choices if choice[1] and len({*choice[1]}) != listed]
@@ -301,8 +301,8 @@ class Reading:
         for name in ("denied_after", "denied_before"):
             marked = pattern(name).sub(lambda match: match[0].translate(ASIDE), marked)
         brackets, words = pattern("brackets"), pattern("words")
-        own = brackets.sub(lambda match: words.sub("", match[0].translate(ASIDE)), marked)
-        return own if pattern("t").search(own) else marked
+        bare_marked = brackets.sub(lambda match: words.sub("", match[0].translate(ASIDE)), marked)
+        return bare_marked if pattern("t").search(bare_marked) else marked
 
     def affirmed(self, text: str) -> str:
         """Return the signs of the answers that stand before the explanation begins."""

@@ -48,7 +48,7 @@ from toolkit.store.frame_files import KINDS
 if TYPE_CHECKING:
     from toolkit.study_file import StudyFile
 
-_OTHERS = 50
+_DECOY_ITEMS = 50
 """Items whose answers a scripted model takes for wrong ones."""
 OF_ALL, READABLE = "correct_of_all", "readable"
 _TYPES = dict(shipped_words("answers", "keyed"))
@@ -129,7 +129,7 @@ class KeyedTest(PromptResponseTest):
             key = [item.options[LETTERS.index(letter)] for letter in self.scorer.key(item)]
             answers += [[letter for option, letter in letters if option in key], answers[:]]
         elif not displayed:
-            keys = [row.answer for row in self.table.items[:_OTHERS] if row.answer]
+            keys = [row.answer for row in self.table.items[:_DECOY_ITEMS] if row.answer]
             answers = [item.answer, *keys, *self.scorer.decoys]
         right: list[Any] = []
         wrong: list[Any] = []

@@ -106,9 +106,9 @@ def _check_options(options: Options, several: bool) -> None:
         label = f"option {index + 1}, {quoted(option)},"
         if several and option in options[:index]:
             raise Unread(f"{label} is there twice: change one of the two")
-        meant = _listed(option, options)
+        options_listed = _listed(option, options)
         # A letter in its own place is told by both; `keeps_order` keeps it there.
-        if meant and option.upper() != LETTERS[index] and (several or len(meant) == 1):
+        if options_listed and option.upper() != LETTERS[index] and (several or len(options_listed) == 1):
             raise Unread(f"{label} may be letters of others: write it in more words")
 
 
@@ -198,7 +198,7 @@ class NumberScorer(Scorer):
         if len(numbers) != 1:
             raise Unread("no number", text)
         (amount, unit), scale = numbers[0].value, "".join(pattern("scales").findall(text.casefold()))
-        return amount / _SCALES.get(scale, 1), unit.strip(_COUNTED + _OTHER), scale
+        return amount / _SCALES.get(scale, 1), unit.strip(_COUNTED + _FOREIGN), scale
 
     def read(self, text: str, item: KeyedItem, displayed: Options) -> Read:
         """Return the number that a reply answers, whatever signs it has for thousands and decimals."""
@@ -232,7 +232,7 @@ class NumberScorer(Scorer):
                 amount = amount ** int(power or 1)
             if not math.isfinite(amount):
                 raise Unread("no finite number", number)
-            yield Mention(match.start(), end, (amount, unit or _OTHER * bool(words)))
+            yield Mention(match.start(), end, (amount, unit or _FOREIGN * bool(words)))
 
     def join(self, values: list[tuple[float, str]], item: KeyedItem) -> float:
         """Return the one number, or the only one that has a unit of the kind that was asked."""
@@ -246,9 +246,9 @@ class NumberScorer(Scorer):
         }
         if len(sized) == 1 and sized >= {amount for amount, unit in values if not unit}:
             return sized.pop()
-        number, unit = super().join([(amount, unit.strip(_OTHER)) for amount, unit in values], item)
+        number, unit = super().join([(amount, unit.strip(_FOREIGN)) for amount, unit in values], item)
         is_scaled = not unit and number >= _SCALES.get(scale, math.inf)  # 36,000,000 for 36 million
-        if is_scaled or unit or (required and (number, _OTHER) in values):
+        if is_scaled or unit or (required and (number, _FOREIGN) in values):
             raise Unread(f"other unit: {quoted(unit)} where {required or 'none'} was asked")
         return number
 
@@ -261,7 +261,7 @@ class NumberScorer(Scorer):
         return {"correct": float(error <= slack), "absolute_error": error}
 
 
-_COUNTED, _OTHER = "#", "?"
+_COUNTED, _FOREIGN = "#", "?"
 """Units of a number that has none: of what the question counts or of thousands, and of something else."""
 _SCALES: Mapping[str, float] = WORDS["scales"]
 _UNITS = {text: unit for unit, texts in WORDS["units"].items() for text in (unit, *texts)}

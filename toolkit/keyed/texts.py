@@ -20,10 +20,10 @@ _SIGNS = {
 }
 _AROUND = " \t*_`\"'“”"
 _TYPED = str.maketrans("‐‑‒–—−‘’“”", "------''\"\"")
-_OTHER = ("<super>", "<sub>", "<fraction>", "<circle>")
+_UNLIKE = ("<super>", "<sub>", "<fraction>", "<circle>")
 """Kinds of characters that mean something else than their compatible ones: 10³ is not 103."""
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
-_SEEN = "\n✓✅✔☑✗❌✘"
+_TICKS = "\n✓✅✔☑✗❌✘"
 
 
 @cache
@@ -44,7 +44,7 @@ def pattern(name: str) -> re.Pattern[str]:
 
 def undecorated(text: str) -> str:
     """Return a text, line by line, without the marks of LaTeX, Markdown and HTML, emoji and signs that are not seen."""
-    text = "".join(sign for sign in text if sign in _SEEN or not (is_unseen(sign) or category(sign) == "So"))
+    text = "".join(sign for sign in text if sign in _TICKS or not (is_unseen(sign) or category(sign) == "So"))
     text = pattern("raised").sub("^", "\n".join(map(_compatible, text.split("\n")))).translate(_RAISED)
     for row in WORDS["decorations"]:
         text = re.sub(row["pattern"], row["bare"], text, flags=re.IGNORECASE | re.MULTILINE)
@@ -55,8 +55,8 @@ def _compatible(text: str) -> str:
     """Return a text in compatible characters, its dashes and quotation marks those of a keyboard."""
     if text.isascii():
         return text
-    seen = (sign for sign in text if sign.isspace() or not is_unseen(sign))
-    signs = (sign if decomposition(sign).startswith(_OTHER) else normalize("NFKC", sign) for sign in seen)
+    visible = (sign for sign in text if sign.isspace() or not is_unseen(sign))
+    signs = (sign if decomposition(sign).startswith(_UNLIKE) else normalize("NFKC", sign) for sign in visible)
     return normalize("NFC", "".join(signs)).translate(_TYPED)
 
 
@@ -85,8 +85,8 @@ def matches(answer: str, names: tuple[str, ...]) -> list[str]:
     for fold, form in [(str, text) for text in _layers(answer)] + [
         (fold, fold(answer)) for fold in (plain, _folded)
     ]:
-        if form and (meant := [name for name in names if fold(name) == form]):
-            return meant
+        if form and (matched := [name for name in names if fold(name) == form]):
+            return matched
     return []
 
 
@@ -109,9 +109,9 @@ def names_in(text: str, names: tuple[str, ...]) -> Iterator[tuple[int, int, str]
     """Yield where a text has names, or parts of names that no other has, and which."""
     written, exact, folded = _spellings(names)
     for match in written.finditer(text):
-        meant = {exact[match[0]]} if match[0] in exact else folded[_folded(match[0])]
-        if len(meant) == 1:
-            yield match.start(), match.end(), min(meant)
+        readings = {exact[match[0]]} if match[0] in exact else folded[_folded(match[0])]
+        if len(readings) == 1:
+            yield match.start(), match.end(), min(readings)
 
 
 @lru_cache

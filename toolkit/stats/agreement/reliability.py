@@ -60,8 +60,8 @@ class Reliability(Result):
                 yield from ((key, result) for result in ordered)
             yield key, self.alpha_over_judges[key]
             yield key, self.krippendorff[key]
-            others = (*self.effective[key], *self.pearson[key], *self.leniency[key].values())
-            yield from ((key, result) for result in others)
+            numbers = (*self.effective[key], *self.pearson[key], *self.leniency[key].values())
+            yield from ((key, result) for result in numbers)
         if self.alpha_over_dimensions is not None:
             yield "all dimensions", self.alpha_over_dimensions
         for (key, judge), repeated in self.retest.items():
