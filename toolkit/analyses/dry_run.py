@@ -37,7 +37,10 @@ def scripted_plan(plan: Plan, output: Path | None) -> Plan:
             ),
             "sampling": Sampling(),
             "judges": settings.model_copy(
-                update={**judges, "repeats": min(settings.repeats, MOST_SCRIPTED), "weights": "equal"}
+                # Nobody rates what scripts reply.
+                update={
+                    **judges, "repeats": min(settings.repeats, MOST_SCRIPTED), "weights": "equal", "gate": None
+                }  # fmt: skip
             ),
             "repeats": min(study.repeats, MOST_SCRIPTED),
             "mode": "single",

@@ -50,8 +50,9 @@ def _message(plan: Plan, store: Store) -> str:
     """Return why the judges of a plan do not pass its gate; empty where they do, or where it has none."""
     gate = plan.study.judges.gate
     faults = list(_faults(plan, store, gate.least)) if gate and plan.scored else []
-    more = [f"and {len(faults) - _TELLS} more"] if len(faults) > _TELLS else []
-    return "; ".join([*faults[:_TELLS], *more])
+    if len(faults) > _TELLS:
+        faults[_TELLS:] = [f"and {len(faults) - _TELLS} more"]
+    return "; ".join(faults)
 
 
 def _ratings(plan: Plan, store: Store) -> pd.DataFrame:
