@@ -39,8 +39,11 @@ def scripted_plan(plan: Plan, output: Path | None) -> Plan:
             "judges": settings.model_copy(
                 # Nobody rates what scripts reply.
                 update={
-                    **judges, "repeats": min(settings.repeats, MOST_SCRIPTED), "weights": "equal", "gate": None
-                }  # fmt: skip
+                    **judges,
+                    "repeats": min(settings.repeats, MOST_SCRIPTED),
+                    "weights": "equal",
+                    "gate": None,
+                }
             ),
             "repeats": min(study.repeats, MOST_SCRIPTED),
             "mode": "single",
