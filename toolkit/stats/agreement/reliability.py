@@ -40,16 +40,8 @@ class Reliability(Result):
         key = next(name for name in (SCORE, "composite", *self.icc) if name in self.icc)
         over = [] if self.alpha_over_dimensions is None else [self.alpha_over_dimensions]
         icc = sorted(self.icc[key], key=lambda estimate: not estimate.name.startswith("ICC(A"))
-        return (
-            (key, estimate)
-            for estimate in (
-                *icc,
-                self.alpha_over_judges[key],
-                *over,
-                *self.pearson[key],
-                *self.effective[key],
-            )
-        )
+        agreements = (*icc, self.alpha_over_judges[key], *over, *self.pearson[key], *self.effective[key])
+        return ((key, estimate) for estimate in agreements)
 
     def rows(self) -> Iterator[Row]:
         """Yield every result with its dimension, ICC(A,.) before other forms."""

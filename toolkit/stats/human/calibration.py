@@ -231,7 +231,7 @@ def judges_and_people(judgements: pd.DataFrame, human: pd.DataFrame, scores: Seq
         for score in scores:
             if human[score].notna().any():
                 # Of this judge, who is no sample of others.
-                icc = _icc("people", human, str(judge), rows, score, drawn_anew=False)
+                icc = _icc("people", human, str(judge), rows, score, anew=False)
                 facets = {"judge": str(judge), "dimension": score}
                 estimates.append(replace(icc, name=f"{icc.name}, {score}", facets=facets))
     return tuple(estimates)
@@ -243,13 +243,7 @@ def _run_means(rows: pd.DataFrame, score: str) -> pd.DataFrame:
 
 
 def _icc(
-    first: str,
-    ratings: pd.DataFrame,
-    second: str,
-    counterparts: pd.DataFrame,
-    score: str,
-    *,
-    drawn_anew: bool = True,
+    first: str, ratings: pd.DataFrame, second: str, counterparts: pd.DataFrame, score: str, anew: bool = True
 ) -> Estimate:
     """Return ICC(A,1) of two raters, whose interval holds for raters drawn anew, or for these two."""
     rated, counterpart = _run_means(ratings, score), _run_means(counterparts, score)
@@ -259,7 +253,7 @@ def _icc(
     table = table.rename(columns={"run_id": "target", score: "score"})
     matrix = rating_matrix(table, sorted(set(table["target"]), key=str), sorted((first, second)))
     forms = [form for form in icc_estimates(matrix) if form.name.startswith(FORM)]
-    icc, pair = forms[0 if drawn_anew else -1], f"{first} and {second}"
+    icc, pair = forms[0 if anew else -1], f"{first} and {second}"
     return replace(icc, name=f"{FORM} of {pair}", statistic=FORM, facets={"pair": pair})
 
 
