@@ -36,8 +36,16 @@ class ChoiceScorer(Scorer):
     noun = "option"
 
     def names(self, reading: Reading) -> Mapping[str, str]:
-        """Return the letter of each option."""
-        return {option: LETTERS[reading.item.options.index(option)] for option in reading.displayed}
+        """Return the letter of each option, and of each identifier that stands in one option alone."""
+        letters = {option: LETTERS[reading.item.options.index(option)] for option in reading.displayed}
+        text = "\n".join(letters)
+        alone = {
+            name: letters[option]
+            for option in letters
+            for name in pattern("identifier").findall(option)
+            if text.count(name) == 1
+        }
+        return letters | alone
 
     def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
         """Yield options by letter or by text; a letter that no option has is one that is none of the options."""
@@ -211,14 +219,13 @@ class NumberScorer(Scorer):
         """
         text = "".join(str(decimal(sign, sign)) for sign in text)
         prompt = reading.item.prompt.casefold()
-        nouns = {*" ".join(map("".join, pattern("counted_nouns").findall(prompt))).split()}
         for match in pattern("number").finditer(text):
             name, before, number, counts, ten, power, _, by, word = (part or "" for part in match.groups())
             unit, scale = _unit(word), _SCALES.get(by.casefold(), 1)
             end = match.end() if unit else match.end("scale" if by else "plain")
             unit = unit or _unit(before.strip())
             words = next(pattern("following").finditer(text, end))[0].casefold().split()
-            if not unit and (by or not nouns.isdisjoint(words)):
+            if by and not unit:
                 unit = _COUNTED
             if not unit and number and text[end : end + 1].isalnum():
                 continue

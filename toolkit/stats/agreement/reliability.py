@@ -183,8 +183,7 @@ def effective_judges(
     name = f"effective number of judges, {'against people' if from_people else 'against each other'}"
     empty = Estimate(name, method=EFFECTIVE, unit="judges", n=n, missing=missing)
     if judges < (2 if from_people else 3):
-        reason = "one judge is one" if judges < 2 else "two judges differ from each other only"
-        return empty.not_estimable(reason)
+        return empty.not_estimable("one judge is one, and two judges differ from each other only")
     if answers < 2:
         return empty.too_few(answers, "answers", "two")
     centred = errors - errors.mean(axis=0)
