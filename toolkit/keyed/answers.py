@@ -102,12 +102,12 @@ def _statements(reply: str) -> list[tuple[int, Any]]:
 
 def _last(answers: Sequence[tuple[int, Any]], text: str, read: Callable[[Any], Any]) -> Any:
     """Return the last of some answers, which must be readable; each other one is the same, or was taken back."""
-    place, final = answers[-1]
+    last, final = answers[-1]
     values = [read(final)]
     for before, answer in answers[:-1]:
         with suppress(Unread):
             values.append(read(answer))
-        if values[-1] != values[0] and not pattern("taken_back").search(text, before, place):
+        if values[-1] != values[0] and not pattern("taken_back").search(text, before, last):
             raise Unread(f"two answers: {quoted(answer)} and {quoted(final)}")
     return values[0]
 

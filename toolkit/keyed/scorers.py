@@ -50,7 +50,7 @@ class ChoiceScorer(Scorer):
     def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
         """Yield options by letter or by text; a letter that no option has is one that is none of the options."""
         mentions = list(super().mentions(text, reading))
-        taken = {place for start, end, _ in mentions for place in range(start, end)}
+        taken = {offset for start, end, _ in mentions for offset in range(start, end)}
         letters = dict(zip(LETTERS, map(self.names(reading).get, reading.displayed), strict=False))
         for match in pattern("letter").finditer(text):
             letter = match[match.lastindex or 0].upper()

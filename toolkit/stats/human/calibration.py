@@ -150,12 +150,12 @@ def _agreement(judge: str, values: pd.Series, shown: pd.DataFrame) -> list[Estim
     return [replace(estimate, statistic=statistic, facets={"pair": pair}) for statistic, estimate in named]
 
 
-def _effective(scores: dict[str, pd.Series], shown: pd.DataFrame) -> Estimate:
+def _effective(scores: dict[str, pd.Series], rated: pd.DataFrame) -> Estimate:
     """Return how many independent judges the judges are worth by their errors against the people."""
-    judges = {judge: shown["run_id"].map(values) for judge, values in scores.items() if judge != "ensemble"}
-    errors = pd.DataFrame(judges).astype("float64").sub(shown["rating"].to_numpy(), axis=0)
+    judges = {judge: rated["run_id"].map(values) for judge, values in scores.items() if judge != "ensemble"}
+    errors = pd.DataFrame(judges).astype("float64").sub(rated["rating"].to_numpy(), axis=0)
     whole = errors.notna().all(axis=1)
-    bases, missing = list(shown.loc[whole, "unit"].astype(str)), int((~whole).sum())
+    bases, missing = list(rated.loc[whole, "unit"].astype(str)), int((~whole).sum())
     number = effective_judges(errors[whole].to_numpy(float), bases, from_people=True, missing=missing)
     return replace(number, statistic=number.name, facets={"pair": "all judges and people"})
 
