@@ -32,17 +32,6 @@ def value(name, text, keyed, shown=()):
     return read.value if read.reason is None else [read.reason]
 
 
-HOSTILE = (
-    "not ", "A ", "A, ", "(A ", "so ", "the answer is ", "Answer: A\n", "Answer:\n", "$A", "\\boxed{", "\\text{",
-    "1 ", "1 000", "T1059, ", "AV:N/", "- A\n", "x\n- A: y\n", "A is correct. ", "not A, but ", "yes, no ", "_",
-    "* _", "<answer>", "A or ", "= 5 ", "x because A ", "final ", "the final answer ", "²", "2^", "A. A\n", "rfc ",
-    "{'answer': ", "class ", "## Your task: ", "\n# What is ", "return \"", "print(\"answer ", "twenty", "vingt et ",
-    "5 thousand ", "24 to ", "not included ", "how many ", "| A | yes ", "A & ", "- [x] A", "A, so ", "a:", "x y ",
-    "although A ", "between A ", "[x] A\n", "1.234 ", "five ", "\n\nQ: A?", "whereas A ", "at first A ", "all ",
-    "60.000 EUR ", "AV | N\n", ", while ", "is A, yes, but ",
-)  # fmt: skip
-"""What the patterns of the reader are made of, to be repeated to 20,000 characters."""
-
 # --- what a reply states ----------------------------------------------------------------------------------------------
 
 
@@ -75,10 +64,14 @@ def test_hostile_replies_are_read_in_time(name):
         "Answer: CVSS:3.1/" + "AV:N/" * n,
         "\n" * n + "Answer:",
         "Answer: \ud800",
-        *(part * (20_000 // len(part)) for part in HOSTILE),
     ):
-        named.read(text, keyed, options)
-    assert time.process_time() - start < 8
+        # A request is answered or refused by whatever the reply is.
+        assert named.read(text, keyed, options).value in ((None, "no") if name == "refusal" else (None,))
+    assert time.process_time() - start < 4
+    start = time.process_time()
+    for part in CASES["hostile"]:  # what the patterns of the reader are made of
+        named.read(part * (20_000 // len(part)), keyed, options)
+    assert time.process_time() - start < 4
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
