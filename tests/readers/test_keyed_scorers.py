@@ -35,10 +35,7 @@ def value(name, text, keyed, shown=()):
 # --- what a reply states ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    CASES["stated"],
-)
+@pytest.mark.parametrize(("text", "expected"), CASES["stated"])
 def test_answers_that_are_stated_or_chosen(text, expected):
     assert value(SCORERS["choice"], text, item("B", OPTIONS), SHOWN) == expected
 
@@ -123,18 +120,12 @@ def test_an_accepted_table_is_read_without_error(options, rng):
         assert value(labels, f"So\nAnswer: {option}", item(option)) == option
 
 
-@pytest.mark.parametrize(
-    ("options", "text", "expected"),
-    CASES["exact"],
-)
+@pytest.mark.parametrize(("options", "text", "expected"), CASES["exact"])
 def test_exact_text_comes_before_what_is_alike(options, text, expected):
     assert value(SCORERS["choice"], text, item("A", options)) == expected
 
 
-@pytest.mark.parametrize(
-    ("answer", "options", "fault"),
-    CASES["keys"],
-)
+@pytest.mark.parametrize(("answer", "options", "fault"), CASES["keys"])
 def test_keys_of_choices(answer, options, fault):
     said = SCORERS["choice"].check(item(answer, options))
     assert said is None if fault is None else said is not None and fault in said
@@ -243,10 +234,7 @@ def test_tolerance(tmp_path):
 # --- identifiers ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    CASES["identifiers"],
-)
+@pytest.mark.parametrize(("text", "expected"), CASES["identifiers"])
 def test_identifiers(text, expected):
     assert value(SCORERS["identifier"], text, item("T1059, T1204")) == expected
 
