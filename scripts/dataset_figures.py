@@ -61,13 +61,13 @@ def prompts_profile(dataset: Dataset) -> pd.DataFrame:
     bases = dict.fromkeys(prompt.base for prompt in dataset.prompts)
     positions = {base: position for position, base in enumerate(bases, 1)}
     rows: list[dict[str, Any]] = []
-    for length_bin, prompts in by_bin(dataset.prompts).items():
+    for level, prompts in by_bin(dataset.prompts).items():
         new = novelty([prompt.text for prompt in prompts], [prompt.base for prompt in prompts])
         rows += [
             {
                 "prompt_id": prompt.prompt_id, "base": prompt.base, "place": positions[prompt.base],
                 "scenario": prompt.scenario, "category": prompt.category,
-                "csf": prompt.metadata.get("csf") or UNTOLD, "length_bin": length_bin, "tokens": prompt.token_count,
+                "csf": prompt.metadata.get("csf") or UNTOLD, "level": level, "tokens": prompt.token_count,
                 "grade": readability(prompt.text), "novelty": float(added),
             }
             for prompt, added in zip(prompts, new, strict=True)
@@ -78,25 +78,25 @@ def prompts_profile(dataset: Dataset) -> pd.DataFrame:
 def similarity_profile(dataset: Dataset) -> pd.DataFrame:
     """Return the number of pairs of bases in each class of similarity, at each length."""
     rows = []
-    for length_bin, prompts in by_bin(dataset.prompts).items():
+    for level, prompts in by_bin(dataset.prompts).items():
         bases = np.array([prompt.base for prompt in prompts])
         distinct = np.triu(bases[:, None] != bases[None, :], 1)
         classes = np.searchsorted(CLASSES, jaccard([prompt.text for prompt in prompts])[distinct] - 1e-9)
         counts = np.bincount(classes, minlength=len(CLASSES))
-        rows += [(length_bin, end, int(count)) for end, count in zip(CLASSES, counts, strict=True)]
-    return pd.DataFrame(rows, columns=["length_bin", "up_to", "pairs"])
+        rows += [(level, end, int(count)) for end, count in zip(CLASSES, counts, strict=True)]
+    return pd.DataFrame(rows, columns=["level", "up_to", "pairs"])
 
 
 def facts_profile(dataset: Dataset) -> pd.DataFrame:
     """Return the mean number of facts of each kind per prompt, at each length, over bases with kinds."""
     rows = []
-    for length_bin, prompts in by_bin(dataset.prompts).items():
+    for level, prompts in by_bin(dataset.prompts).items():
         bases = [kinds for prompt in prompts if (kinds := prompt.metadata.get("fact_kinds"))]
         for kind in FACT_KINDS if bases else ():
             rows.append(
-                (length_bin, kind, float(np.mean([kinds.count(kind) for kinds in bases])), len(bases))
+                (level, kind, float(np.mean([kinds.count(kind) for kinds in bases])), len(bases))
             )
-    return pd.DataFrame(rows, columns=["length_bin", "kind", "facts", "bases"])
+    return pd.DataFrame(rows, columns=["level", "kind", "facts", "bases"])
 
 
 def balance_profile(dataset: Dataset) -> pd.DataFrame:
@@ -121,11 +121,11 @@ def novelty(texts: Sequence[str], bases: Sequence[str]) -> np.ndarray:
 def texts_by_bin(prompts: Sequence[Prompt]) -> dict[str, dict[str, Any]]:
     """Return tokens (least, median, most), mean grade and similarity of two bases (median, most) of each length bin."""
     texts = {}
-    for length_bin, members in by_bin(prompts).items():
+    for level, members in by_bin(prompts).items():
         tokens = [prompt.token_count for prompt in members]
         alike = jaccard([prompt.text for prompt in members])[np.triu_indices(len(members), 1)]
         grades = [grade for prompt in members if not isnan(grade := readability(prompt.text))]
-        texts[length_bin] = {
+        texts[level] = {
             "tokens": [min(tokens), float(np.median(tokens)), max(tokens)],
             "grade": float(np.mean(grades)) if grades else None,
             "similarity": [float(np.median(alike)), float(alike.max())] if len(alike) else [0.0, 0.0],
@@ -277,12 +277,12 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
     lines = max(_row_label(label).count("\n") + 1 for label, _ in rows)
     tall = _ROW_MM * (1.15 * lines if lines > 1 else 1) * len(rows) + 14
     grade = partial(_draw_readability, {name: measures["grade"] for name, measures in texts.items()})
-    novel = prompts[["prompt_id", "base", "place", "length_bin", "novelty"]].dropna()
+    novel = prompts[["prompt_id", "base", "place", "level", "novelty"]].dropna()
     untold = "" if len(facts) else "no base tells the kinds of its facts"
     return (
-        panel("lengths", "Token lengths", prompts[["prompt_id", "length_bin", "tokens"]], _draw_lengths),
+        panel("lengths", "Token lengths", prompts[["prompt_id", "level", "tokens"]], _draw_lengths),
         panel("similarity", "Similarity of bases", pairs, _draw_similarity, lone),
-        panel("readability", "Readability", prompts[["prompt_id", "base", "length_bin", "grade"]], grade),
+        panel("readability", "Readability", prompts[["prompt_id", "base", "level", "grade"]], grade),
         panel("balance", "Balance", balance, partial(_draw_balance, rows), height=tall),
         panel("facts", "Kinds of facts", facts, _draw_facts, untold),
         panel("novelty", "What each base adds", novel, _draw_novelty, lone, on_page=False),
@@ -291,7 +291,7 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
 
 def _by_bin(data: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [
-        (name, data[data["length_bin"] == name]) for name in LENGTH_BINS if name in set(data["length_bin"])
+        (name, data[data["level"] == name]) for name in LENGTH_BINS if name in set(data["level"])
     ]
 
 
@@ -338,11 +338,11 @@ def _draw_similarity(axes: Axes, data: pd.DataFrame) -> None:
 def _draw_readability(means: Mapping[str, float | None], axes: Axes, data: pd.DataFrame) -> None:
     names = list(means)
     if data["base"].nunique() > style.MANY_BASES:
-        style.boxes(axes, [data.loc[data["length_bin"] == name, "grade"] for name in names], 0.4)
+        style.boxes(axes, [data.loc[data["level"] == name, "grade"] for name in names], 0.4)
         data = data.iloc[:0]
     thin: dict[str, Any] = {"color": style.GREY, "linewidth": 0.5, "marker": ".", "markersize": 2.5}
     for _, base in data.groupby("base", sort=False):
-        axes.plot([names.index(name) for name in base["length_bin"]], base["grade"], alpha=0.6, **thin)
+        axes.plot([names.index(name) for name in base["level"]], base["grade"], alpha=0.6, **thin)
     axes.plot(range(len(names)), pd.Series(means, dtype=float), color=style.INK, marker="o", linewidth=1.6)
     axes.set_xticks(range(len(names)), names)
     axes.set(xlim=(-0.4, len(names) - 0.6), xlabel="Length of the prompt", ylabel="Grade")

@@ -31,8 +31,8 @@ _QUALITY = re.compile(r"planted quality (-?\d+\.\d+)")
 
 def base_means(study: Study) -> pd.DataFrame:
     """Return the mean score of each base (rows) at each prompt length (columns), models weighing the same."""
-    by_model = study.runs().groupby(["base", "model", "length_bin"], observed=True)[SCORE].mean()
-    return by_model.groupby(["base", "length_bin"], observed=True).mean().unstack()
+    by_model = study.runs().groupby(["base", "model", "level"], observed=True)[SCORE].mean()
+    return by_model.groupby(["base", "level"], observed=True).mean().unstack()
 
 
 def bases(study: Study) -> Figure:

@@ -122,7 +122,7 @@ def _rows(dataset: Dataset, name: str) -> Iterable[Sequence[Any]]:
     if name == "prompts":
         for prompt in dataset.prompts:
             csf, arm = (prompt.metadata.get(key, "") for key in ("csf", "length_arm"))
-            labels = (prompt.prompt_id, prompt.base, prompt.scenario, prompt.category, csf, prompt.length_bin)
+            labels = (prompt.prompt_id, prompt.base, prompt.scenario, prompt.category, csf, prompt.level)
             yield (*labels, arm, prompt.token_count, prompt.text)
         return
     for base, prompt in {prompt.base: prompt for prompt in reversed(dataset.prompts)}.items():

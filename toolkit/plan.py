@@ -202,7 +202,7 @@ class Plan:
     @cached_property
     def flaws(self) -> dict[str, int]:
         """How many flaws the dataset has, by kind; see `toolkit.prompts.check`. A user's own test has none."""
-        binned = all(prompt.length_bin for prompt in self.dataset.prompts)
+        binned = all(prompt.level for prompt in self.dataset.prompts)
         return flaw_counts(check_dataset(self.dataset)) if binned else {}
 
     @property
@@ -288,7 +288,7 @@ class Plan:
             return ()
         prompts = {prompt.prompt_id: prompt for prompt in without_arms(self.dataset.prompts)}
         slots = (
-            Slot(prompt.prompt_id, repeat, prompt.base, prompt.scenario, prompt.length_bin)
+            Slot(prompt.prompt_id, repeat, prompt.base, prompt.scenario, prompt.level)
             for prompt in (prompts[a.prompt_id] for _, a in self.runs.prompts if a.prompt_id in prompts)
             for repeat in range(self.study.repeats)
         )
@@ -392,7 +392,7 @@ def _study_prompts(study: StudyFile, dataset: Dataset | None) -> tuple[StudyFile
     prompts = tuple(
         prompt
         for prompt in prompts
-        if prompt.scenario in scenarios and prompt.length_bin in study.length_bins
+        if prompt.scenario in scenarios and prompt.level in study.length_bins
     )
     bases = sorted({prompt.base for prompt in prompts})
     if study.bases is not None and bases:

@@ -53,7 +53,7 @@ class Prompt:
     prompt_id: str = ""
     scenario: str = ""
     category: str = ""
-    length_bin: str = ""
+    level: str = ""
     token_count: int = 0
     dataset_version: str = ""
     base: str = ""

@@ -218,7 +218,7 @@ class Study(Reported):
         replies
             Whether to add a column ``reply`` with the text, which is a model's: show it as text only.
         **filters
-            A value or a list of values for model, scenario, category, base, length_bin, prompt_id, repeat or status;
+            A value or a list of values for model, scenario, category, base, level, prompt_id, repeat or status;
             True or False for judged. They are part of what the store is asked, so that no other runs are read; only
             with ``judged=False`` the judged ones are read too, and left out here.
 
@@ -434,7 +434,7 @@ class Study(Reported):
                 f"study {self.name}: there is no measurement {score or ''}; it has {', '.join(names)}"
             )
         rows = measured[measured["name"] == (score or names[0])]
-        runs = rows[["model", "value"]].assign(base=rows["test_item"], length_bin=WHOLE)
+        runs = rows[["model", "value"]].assign(base=rows["test_item"], level=WHOLE)
         runs["cluster"] = runs["base"].map(self.plan.clusters)
         return compare_models(runs, "value", rate=bool(rows["value"].dropna().isin((0, 1)).all()))
 

@@ -219,14 +219,14 @@ def matrix_of(ratings):
 
 
 def draw_runs(rng, model, *, bases, effects, missing):
-    """Draw one run for each base and length bin: base, length_bin and composite, NaN where missing."""
+    """Draw one run for each base and length bin: base, level and composite, NaN where missing."""
     level = rng.normal(0, model.base, (bases, 1)) + rng.normal(0, model.residual, (bases, 3))
     scores = on_scale(model.mean + np.array(effects)[None, :] + level)
     scores[rng.random((bases, 3)) < missing] = np.nan
     return pd.DataFrame(
         {
             "base": np.repeat(np.arange(bases), 3),
-            "length_bin": list("SML") * bases,
+            "level": list("SML") * bases,
             "composite_strict": scores.ravel(),
         }
     )
@@ -238,7 +238,7 @@ def crossed_runs(scores):
     columns = {
         "base": base,
         "model": np.array(["a", "b"])[model],
-        "length_bin": np.array(list("SML"))[length],
+        "level": np.array(list("SML"))[length],
     }
     return pd.DataFrame({**columns, "composite_strict": scores.ravel()})
 

@@ -329,7 +329,7 @@ def draw_copies(rng, model, effects):
                     "base": np.repeat(np.arange(_COPIES), 3),
                     "cluster": np.repeat(clusters, 3) + 1000,
                     "scenario": np.repeat(np.array(list("XYZ"))[clusters % 3], 3),
-                    "length_bin": name,
+                    "level": name,
                     "model": list(_MODELS) * _COPIES,
                     "composite_strict": scores.ravel(),
                     "output_tokens": 300 + rng.normal(0, 50, (_COPIES + 32, 3))[of_base].ravel(),
@@ -367,7 +367,7 @@ def _effects(rng, made):
     runs = draw_copies(rng, model, (0.0, _PLUS / 2, _PLUS))
     short, long = (float(mean_of(model.mean + plus, _deviation(model))) for plus in (0.0, _PLUS))
     lengths = compare_conditions(runs)
-    of_short = compare_models(runs[runs["length_bin"] == "S"])
+    of_short = compare_models(runs[runs["level"] == "S"])
     return {
         "mean of S": (lengths.per_level[0], short),
         "L-S": (lengths.contrasts[2], long - short),

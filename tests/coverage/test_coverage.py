@@ -150,7 +150,7 @@ def test_without_clusters_the_studies_with_shared_texts_find_what_is_not_there()
     """What the clusters are for: taken as 100 bases, intervals miss the truth in a quarter of the studies."""
     rng, held = np.random.default_rng(5), Counter[bool]()
     for _ in range(16):
-        runs = means.draw_copies(rng, draw.Model(), (0.0, 0.0, 0.0)).query("length_bin == 'S'")
+        runs = means.draw_copies(rng, draw.Model(), (0.0, 0.0, 0.0)).query("level == 'S'")
         for clustered in (True, False):
             found = compare_models(runs if clustered else runs.drop(columns="cluster")).models[0][1]
             held[clustered] += found.low <= 3.0 <= found.high

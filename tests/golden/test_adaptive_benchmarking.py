@@ -20,7 +20,7 @@ def test_the_divergence_of_a_sample_is_the_golden_one():
         kinds = zip("abc", shares, strict=True)
         return [f"{kind}{n}" for kind, share in kinds for n in range(round(size * share))]
 
-    prompts = pd.DataFrame({"base": bases(300, case["q"]), "length_bin": "S"})
+    prompts = pd.DataFrame({"base": bases(300, case["q"]), "level": "S"})
     prompts["scenario"] = prompts["base"].str[0]
     found = ours.sample_taxonomy(prompts, bases(100, case["p"]), by=("scenario",)).divergence
     assert found.estimate == pytest.approx(case["jsd"], abs=1e-6)
@@ -35,7 +35,7 @@ def test_bounds_are_those_of_obrien_and_fleming(looks, bound):
 def difference_of(values, bank):
     """Return the difference of two models, of which the first scores so much higher on these bases."""
     rows = [(m, i, "S", 3 + d * (m == "x")) for i, d in values.items() for m in "xy"]
-    scores = pd.DataFrame(rows, columns=["model", "base", "length_bin", "score"])
+    scores = pd.DataFrame(rows, columns=["model", "base", "level", "score"])
     return ours.sequential_comparison(scores, bank).differences[0]
 
 

@@ -51,10 +51,10 @@ tertiary = {{ name = "judge-c", provider = "scripted", replies = ["no JSON: <scr
 """
 
 
-def hostile_prompt(length_bin):
+def hostile_prompt(level):
     """Return a prompt with every attack in it, as long as its length bin asks."""
     text = "\n".join(ATTACKS.values())
-    low = {"S": 150, "M": 450}[length_bin]
+    low = {"S": 150, "M": 450}[level]
     while count_tokens(text) < low + 15:
         text = FILLER + text
     return text
@@ -78,9 +78,9 @@ def _rate(study, path):
 def hostile_study(folder):
     """Run the study of four runs, each rated by one person; stop its store at the end."""
     rows = [
-        {"prompt_id": f"base_one_{length_bin.lower()}", "text": hostile_prompt(length_bin), "category": "x",
-         "scenario": "SOC_INCIDENT", "length_bin": length_bin}
-        for length_bin in "SM"
+        {"prompt_id": f"base_one_{level.lower()}", "text": hostile_prompt(level), "category": "x",
+         "scenario": "SOC_INCIDENT", "level": level}
+        for level in "SM"
     ]  # fmt: skip
     (folder / "prompts.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
     said = json.dumps({"reasons": "\n".join(ATTACKS.values()), **dict.fromkeys(DIMENSIONS, 3.5)})

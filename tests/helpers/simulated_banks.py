@@ -32,7 +32,7 @@ def simulated_bank(seed, models=4, **bank):
     """Return a bank of 100 bases and the scores of models on their 300 prompts; parameters of `_simulated`."""
     table, values = _simulated(seed, models, **bank)
     names = [[f"model {m + 1}" for m in range(models)], list(table["base"]), list("SML")]
-    index = pd.MultiIndex.from_product(names, names=["model", "base", "length_bin"])
+    index = pd.MultiIndex.from_product(names, names=["model", "base", "level"])
     return table, pd.Series(values.transpose(1, 0, 2).ravel(), index, name="score").reset_index()
 
 

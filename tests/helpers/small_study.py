@@ -20,7 +20,7 @@ tertiary = {{ name = "judge-c", provider = "scripted" }}
 {judges}
 """
 CTI_ONLY = 'scenarios = ["CTI_ANALYSIS"]'
-COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
+COLUMNS = ("prompt_id", "text", "scenario", "category", "level", "base")
 
 
 def write_prompts(path, prompts, encoding="utf-8"):

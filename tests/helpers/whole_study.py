@@ -50,7 +50,7 @@ def make_study(
         failed = bool(chance.random() < missing / 2)
         about = {
             "run_id": f"run{len(runs):05d}", "study": "whole", "base": f"base_{b:02d}",
-            "cluster": f"base_{b:02d}", "length_bin": bins[s], "model": models[m], "repeat": repeat,
+            "cluster": f"base_{b:02d}", "level": bins[s], "model": models[m], "repeat": repeat,
             "scenario": ("SOC_INCIDENT", "GRC_MAPPING")[b % 2],
         }  # fmt: skip
         given = []
@@ -84,9 +84,9 @@ def make_study(
     bin_type = pd.CategoricalDtype(list("SML"), ordered=True)
     counts = dict.fromkeys(("output_tokens", "total_tokens", "judge_count", "zeros", "repeat"), "Int64")
     more = {"failure": "string", "defect": "string", "status": "string", "tokens_estimated": "boolean"}
-    runs_frame = pd.DataFrame(runs).astype(texts | counts | more | {"length_bin": bin_type})
+    runs_frame = pd.DataFrame(runs).astype(texts | counts | more | {"level": bin_type})
     roles = pd.CategoricalDtype(list(JUDGE_ROLES), ordered=True)
-    types = texts | {"length_bin": bin_type, "judge": roles, "failure": "string", "related": "boolean"}
+    types = texts | {"level": bin_type, "judge": roles, "failure": "string", "related": "boolean"}
     judgements_frame = pd.DataFrame(judgements).astype(types)
     file = StudyFile(
         name="whole",

@@ -74,7 +74,7 @@ DAMAGE = {name: (kind, said(more)) for name, (kind, more) in cases(__file__).ite
     "too long": ("range", text(S, lambda t: t.replace(TASK, "\n- " + "One more word, again. " * 40 + TASK))),
     "too short": ("range", text(L, lambda t: t[:1500] + t[t.index(TASK) :])),
     "no M": ("length_bins", lambda prompts: [prompts[S], *prompts[L:]]),
-    "two S": ("length_bins", field(M, length_bin="S")),
+    "two S": ("length_bins", field(M, level="S")),
     "another scenario": ("labels", field(M, scenario="CTI_ANALYSIS")),
     "another category": ("labels", field(L, category="Other")),
     "line of S not in M": ("containment", text(M, lambda t: t.replace("- ", "- In short: ", 1))),
@@ -108,7 +108,7 @@ DAMAGE = {name: (kind, said(more)) for name, (kind, more) in cases(__file__).ite
     "element twice": ("elements", about(S, elements=["Names the host", "Names the host", "a", "b", "c"])),
     "references that differ": (
         "reference",
-        lambda prompts: [replace(p, metadata={**p.metadata, "reference": p.length_bin}) for p in prompts],
+        lambda prompts: [replace(p, metadata={**p.metadata, "reference": p.level}) for p in prompts],
     ),
     "unbalanced": (
         "balance",
@@ -211,7 +211,7 @@ def test_the_layout_of_the_architecture_document_is_read(tmp_path, good):
         {
             "_id": p.prompt_id, "prompt_id": p.prompt_id, "text": p.text, "category": p.category,
             "scenario": p.scenario.replace("ANALYSIS", "SUMMARY"), "source": "curated", "prompt_type": "static",
-            "length_bin": p.length_bin, "token_count": 1, "dataset_version": "20250115_v2", "tags": ["x"],
+            "length_bin": p.level, "token_count": 1, "dataset_version": "20250115_v2", "tags": ["x"],
             "metadata": {"base_scenario": p.base, "academic_grade": True},
         }
         for p in good.prompts

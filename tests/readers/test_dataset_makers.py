@@ -36,7 +36,7 @@ def told(prompts):
     """Return prompts whose bases have a CSF function, and kinds of facts that grow with the length."""
     kinds = {"S": ["asset"], "M": ["asset", "decoy"], "L": ["asset", "decoy", "decoy"]}
     return tuple(
-        replace(p, metadata={**p.metadata, "csf": "RESPOND", "fact_kinds": kinds[p.length_bin]})
+        replace(p, metadata={**p.metadata, "csf": "RESPOND", "fact_kinds": kinds[p.level]})
         for p in prompts
     )
 
@@ -69,7 +69,7 @@ def test_what_is_drawn_is_what_was_counted(demo):
     assert cells[:3] == ["6", "", "6"]  # SOC_INCIDENT: all six tell that they are to respond
     assert cells[-3:] == ["6", "6", "12"]
     assert "6 bases have no CSF function (?)." in found["dataset_balance"].notes
-    facts = facts_profile(dataset).set_index(["kind", "length_bin"])["facts"]
+    facts = facts_profile(dataset).set_index(["kind", "level"])["facts"]
     assert facts["decoy"].to_dict() == {"S": 0, "M": 1, "L": 2}
     assert "Means over 6 of 12 bases" in found["dataset_facts"].notes
     assert "n = 12 bases, 36 prompts" in found["dataset"].caption
@@ -81,7 +81,7 @@ def test_a_copy_adds_nothing_and_stands_beyond_the_limit(demo):
     """Similarity is of different bases only; the first base has nothing before it."""
     again = tuple(replace(one, prompt_id=f"{one.prompt_id}2", base="again") for one in demo.prompts[:3])
     dataset = replace(demo, prompts=demo.prompts[:6] + again)
-    novelty = prompts_profile(dataset).set_index(["base", "length_bin"])["novelty"]
+    novelty = prompts_profile(dataset).set_index(["base", "level"])["novelty"]
     assert novelty["again"].tolist() == [0, 0, 0]
     assert novelty["academic_soc_001"].isna().all()
     assert (novelty["academic_soc_002"] > 0.95).all()
@@ -132,7 +132,7 @@ def test_an_own_dataset_needs_its_datasheet_and_terms(tmp_path):
 def test_fingerprints_are_forms_of_too_many_bases(demo):
     """A number in a dozen bases and none beside it, parts of tasks, decoys."""
     text = "Isolate host 61.\n\nTask:\nSay (1) what and (2) why."
-    alike = [[replace(p, text=text)] for p in told(demo.prompts) if p.length_bin == "L"]
+    alike = [[replace(p, text=text)] for p in told(demo.prompts) if p.level == "L"]
     patterns = list(fingerprints_in(alike))
     assert "the number 61 stands in 12 bases, its neighbours in 0.0 on average" in patterns
     assert "12 of 12 bases ask for 2 numbered parts" in patterns

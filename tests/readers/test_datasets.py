@@ -226,7 +226,7 @@ def test_the_shipped_dataset_is_fit_for_its_study(demo):
     assert [p.prompt_id for p in demo.prompts[:3]] == [f"academic_soc_001_{b}" for b in "sml"]
     assert len({p.category for p in demo.prompts}) == 12
     for prompt in demo.prompts:
-        low, high = LENGTH_BINS[prompt.length_bin]
+        low, high = LENGTH_BINS[prompt.level]
         assert all(low <= count_tokens(prompt.text, encoding) <= high for encoding in ENCODINGS)
         assert prompt.token_count == count_tokens(prompt.text)
         assert prompt.dataset_version == demo.version

@@ -44,7 +44,7 @@ def prompt_of(key):
             "text": "What?",
             "scenario": "X",
             "category": "c",
-            "length_bin": "S",
+            "level": "S",
             "base": "a",
         }
         (folder / "set.json").write_text(json.dumps([row | {key: name}]))
@@ -56,7 +56,7 @@ def prompt_of(key):
 def frame_of(column, analysis):
     def compare(folder, name):
         rows = [(f"b{n}", model, float(n % 3)) for n in range(6) for model in ("source", "b")]
-        frame = pd.DataFrame(rows, columns=["base", "model", "composite_strict"]).assign(length_bin="S")
+        frame = pd.DataFrame(rows, columns=["base", "model", "composite_strict"]).assign(level="S")
         frame.loc[3, column], frame.loc[5, column] = name, visible_name(name)
         analysis(frame)
 

@@ -557,7 +557,7 @@ def test_codes_for_missing_are_missing_and_said(tmp_path, name):
 )
 def test_a_column_with_an_ordinary_name_can_be_declined(tmp_path, column):
     """And where it does not fit, the line says how."""
-    ours = {"length": "length_bin", "category": "scenario"}.get(column, "cluster")
+    ours = {"length": "level", "category": "scenario"}.get(column, "cluster")
     frame = pd.DataFrame([(f"i{i}", m, i % 4, 17 + at) for i in range(5) for at, m in enumerate("ab")])
     frame.columns = ["item", "model", "score", column]
     frame.to_csv(tmp_path / "t.csv", index=False)

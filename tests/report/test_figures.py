@@ -91,7 +91,7 @@ def test_quality_costs_and_slopes_are_drawn_as_their_results_have_them(whole):
     for model, runs in held.runs.groupby("model"):
         own = data[(data["kind"] == "model") & (data["name"] == model)]
         assert ends(own, *drawn_ends) == told(compare_conditions(runs).per_level)
-    bases = data[data["kind"] == "base"].groupby("length_bin")["score"].mean()
+    bases = data[data["kind"] == "base"].groupby("level")["score"].mean()
     assert [bases[one.name] for one in held.length().per_level] == pytest.approx(
         [one.estimate for one in held.length().per_level]
     )
@@ -104,7 +104,7 @@ def test_quality_costs_and_slopes_are_drawn_as_their_results_have_them(whole):
     assert ends(figure.data, "quality", "quality_low", "quality_high") == told(one.quality for one in points)
     assert ends(figure.data, "cost", "cost_low", "cost_high") == told(one.cost for one in points)
     for one in points:
-        assert (f"{one.model} at {one.length_bin} (" in figure.notes) == one.on_front
+        assert (f"{one.model} at {one.level} (" in figure.notes) == one.on_front
     figure = figures["length_slope"]
     line = figure.data.query("kind == 'slope' and model == 'gpt-4o'").sort_values("output_tokens")
     start, middle, end = line.to_dict("records")

@@ -146,7 +146,7 @@ def test_more_pairs_than_a_sentence_holds_are_not_named(models, names):
     rng = np.random.default_rng(1)
     rows = [(f"b{b}", m, rng.normal(3, 1)) for b in range(6) for m in models]
     runs = pd.DataFrame(rows, columns=["base", "model", "composite_strict"]).assign(
-        length_bin="S", judged=True
+        level="S", judged=True
     )
     *_, pairs = scored_findings(Analyses(runs, runs.iloc[:0]), {}, ("compare_models",))
     assert pairs.text.startswith("0 of")
@@ -156,7 +156,7 @@ def test_more_pairs_than_a_sentence_holds_are_not_named(models, names):
 @pytest.mark.parametrize(("right", "cost", "price"), CASES["prices"])
 def test_the_price_of_right_answers_has_its_interval(right, cost, price):
     columns = {"base": list("abcdef"), "model": "m", "correct": right, "aud_cost": cost}
-    answers = pd.DataFrame(columns | {"length_bin": "all", "judged": True})
+    answers = pd.DataFrame(columns | {"level": "all", "judged": True})
     answers = pd.concat([answers.assign(chance=0.25), answers.assign(model="n")])
     answers.attrs["score"] = "correct"
     accuracy, unknown = scored_findings(Analyses(answers, answers, keyed_answers=answers), {}, ("accuracy",))
@@ -179,7 +179,7 @@ def test_a_sentence_says_interval_p_value_and_verdict(numbers, words):
 def test_a_lower_score_is_told_as_lower_with_the_interval_of_what_it_is_lower_by():
     """The sentence turns the difference round; the frame holds it as the result does."""
     analyses, _ = make_study(bases=8)
-    turned = analyses.runs.assign(length_bin=analyses.runs["length_bin"].map({"S": "L", "M": "M", "L": "S"}))
+    turned = analyses.runs.assign(level=analyses.runs["level"].map({"S": "L", "M": "M", "L": "S"}))
     row = of(findings_of(Analyses(turned, analyses.judgements)), "Prompt length (RQ1)").loc[2]
     assert row["high"] < 0
     assert (
@@ -192,7 +192,7 @@ def test_differences_of_other_models_are_told_with_the_models_that_each_rests_on
     """In the results, in the caption and notes of the figure, and in the rows of the table; silent where alike."""
     whole, plan = make_study(models=("a", "b"), bases=6, missing=0.0)
     runs = whole.runs.copy()
-    lost = (runs["model"] == "b") & (runs["length_bin"] == "L")
+    lost = (runs["model"] == "b") & (runs["level"] == "L")
     runs.loc[lost, ["composite", "composite_strict"]] = np.nan
     runs.loc[lost, "judged"] = False
     uneven = Analyses(runs, whole.judgements, name="whole", margin=whole.margin)
@@ -292,7 +292,7 @@ def gains(gain, extra, noise=0.1, **more):
         for i in range(6)
         for on, name in enumerate("SM")
     ]
-    return pd.DataFrame(rows, columns=["base", "length_bin", "composite_strict", "aud_cost"]).assign(**more)
+    return pd.DataFrame(rows, columns=["base", "level", "composite_strict", "aud_cost"]).assign(**more)
 
 
 def test_a_point_costs_what_the_longer_prompt_costs_more_over_what_it_gains():
@@ -305,7 +305,7 @@ def test_a_point_costs_what_the_longer_prompt_costs_more_over_what_it_gains():
     point = price(gains(0.4, 0.01))
     assert point.estimate == pytest.approx(1000 * 0.015 / 0.4)
     assert (point.low or 0) < 37.5 < (point.high or 0)
-    wide = gains(0.4, 0.01).pivot(index="base", columns="length_bin")
+    wide = gains(0.4, 0.01).pivot(index="base", columns="level")
     gain, extra = (wide[name]["M"] - wide[name]["S"] for name in ("composite_strict", "aud_cost"))
     for end in (point.low, point.high):  # Fieller: there t of the mean of gain x price - extra is the limit
         rest = gain * (end or 0) / 1000 - extra

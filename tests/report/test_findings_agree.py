@@ -28,14 +28,14 @@ def rubric(rng, seed):
     models = ["a", "b", "c"][: rng.integers(2, 4)]
     analyses, _ = make_study(models, bases=bases, missing=0.05 * (seed % 2), seed=seed)
     runs = analyses.runs.copy()
-    step = runs["length_bin"].cat.codes + 2 * (runs["model"] == "b").astype(int)
+    step = runs["level"].cat.codes + 2 * (runs["model"] == "b").astype(int)
     level, shape = runs["base"].str[-2:].astype(int), seed % 4
     if shape:
         noise = rng.normal(0, 0.3, len(runs)).round(1) if shape == 3 else 0.0
         scores = np.clip(1 + (level % 3) / 4 + gain * step + noise + 3 * (shape == 3), 0, 5)
         runs["composite_strict"] = scores.where(runs["composite_strict"].notna())
     settings = {"margin": float(rng.choice([0.2, 0.5])), "primary": "M-S" if seed % 3 else None}
-    human = runs.iloc[::2][["run_id", "base", "cluster", "length_bin", "model"]].assign(rater="anna")
+    human = runs.iloc[::2][["run_id", "base", "cluster", "level", "model"]].assign(rater="anna")
     human["composite_strict"] = runs["composite_strict"] - rng.normal(0.3, 0.2, len(runs)).round(1)
     study = Analyses(runs, analyses.judgements, human.dropna(), **settings)
     return scored_findings(study, {}, ("length", "compare_models", "reliability"))
@@ -51,7 +51,7 @@ def keyed(rng, seed):
         for k, m in enumerate("abc")
     ]
     answers = pd.DataFrame(rows, columns=["base", "cluster", "model", "correct"])
-    answers = answers.assign(chance=0.25, aud_cost=0.01, length_bin="all", judged=True)
+    answers = answers.assign(chance=0.25, aud_cost=0.01, level="all", judged=True)
     answers = answers.astype({"correct": float})
     answers.attrs["score"] = "correct"
     study = Analyses(answers, pd.DataFrame(), keyed_answers=answers, score="correct")
@@ -84,7 +84,7 @@ def votes(rng, seed):
     pairs["vote"] = np.where(
         rng.random(len(pairs)) < 0.1 * (seed % 2), "tie", np.where(win, "first", "second")
     )
-    runs = pd.DataFrame({"length_bin": ["all"], "judged": [False]})
+    runs = pd.DataFrame({"level": ["all"], "judged": [False]})
     study = Analyses(runs, pd.DataFrame(), pairs=pairs.assign(judge_model="m"))
     return scored_findings(study, {}, ("compare_pairs",))
 

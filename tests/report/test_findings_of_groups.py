@@ -23,7 +23,7 @@ def test_an_unbeaten_model_is_told_apart_without_a_number():
             winner = "x" if "x" in (first, second) else "yz"[base % 2]
             rows.append((f"b{base}", first, second, "first" if first == winner else "second"))
     votes = pd.DataFrame(rows, columns=["base", "first", "second", "vote"])
-    votes = votes.assign(prompt_id=votes["base"], judge="primary", judge_model="j", length_bin="S")
+    votes = votes.assign(prompt_id=votes["base"], judge="primary", judge_model="j", level="S")
     whole, _ = make_study(bases=4)
     ranked, apart, told, _ = sentences_of(
         Analyses(whole.runs, whole.judgements, pairs=votes), "compare_pairs"
@@ -50,7 +50,7 @@ def test_a_difference_near_an_end_of_the_scale_says_so():
     """Of the length and of the model that has most scores there, and nothing where few are."""
     whole, _ = make_study(bases=8)
     judgements = whole.judgements
-    tops = judgements["composite_strict"].mask(judgements["length_bin"] == "L", 5.0)
+    tops = judgements["composite_strict"].mask(judgements["level"] == "L", 5.0)
     for scores, expected in ((judgements["composite_strict"], [0, False]), (tops, [2, True])):
         analyses = Analyses(whole.runs, judgements.assign(composite_strict=scores))
         of_length = [statement.text for statement in sentences_of(analyses, "length")[:3]]

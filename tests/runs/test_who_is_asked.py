@@ -27,14 +27,14 @@ VERDICT = json.dumps(dict.fromkeys(DIMENSIONS, 3))
 
 def equal_study(folder, server, more="", judges=""):
     """Write a study of 6 prompts of which every second is the text before it again, twice, with three judges."""
-    texts = [prompt.text for prompt in load_dataset("demo").prompts if prompt.length_bin == "S"][:3]
+    texts = [prompt.text for prompt in load_dataset("demo").prompts if prompt.level == "S"][:3]
     rows = [
         {
             "prompt_id": f"p{n}_s",
             "text": texts[n // 2],
             "scenario": "CTI_ANALYSIS",
             "category": "c",
-            "length_bin": "S",
+            "level": "S",
         }
         for n in range(6)
     ]

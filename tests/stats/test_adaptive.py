@@ -10,7 +10,7 @@ from toolkit import stats as ours
 from toolkit.adaptive.rounds import DESIGNS, by_variance
 from toolkit.errors import InputError
 
-COLUMNS = ["model", "base", "length_bin", "score"]
+COLUMNS = ["model", "base", "level", "score"]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_asking_stops_when_the_widest_difference_is_as_narrow_as_wanted(simulate
 def test_a_base_that_some_model_has_not_answered_is_missing(simulated):
     bank, scores = simulated
     half = some(scores, bank)
-    lost = half.query("base == 'base_004' and model == 'model 2' and length_bin == 'L'").index
+    lost = half.query("base == 'base_004' and model == 'model 2' and level == 'L'").index
     holed, without = half.assign(score=half["score"].drop(lost)), half[half["base"] != "base_004"]
     found, whole = (ours.sequential_comparison(rows, bank, target_width=1.0) for rows in (holed, without))
     assert {one.missing for one in found.differences} == {1}
@@ -198,7 +198,7 @@ def test_two_hundred_simulated_studies(bank, most, least):
 
 def test_taxonomy_of_the_whole_bank_and_of_one_scenario(simulated):
     bank, scores = simulated
-    prompts = scores[["base", "length_bin"]].drop_duplicates().merge(bank.assign(csf=None), on="base")
+    prompts = scores[["base", "level"]].drop_duplicates().merge(bank.assign(csf=None), on="base")
     whole = ours.sample_taxonomy(prompts, bank["base"].tolist())
     assert {one.estimate for one in whole.coverage} == {1.0}
     assert whole.divergence.estimate == pytest.approx(0, abs=1e-12)

@@ -14,8 +14,8 @@ JUDGES = ("primary", "secondary", "tertiary")
 def study(bases=40, raters=3, rated=90, seed=2):
     """Return runs, judgements and human ratings; the judges are half a point too mild."""
     rng = np.random.default_rng(seed)
-    runs = crossed(base=named("b", bases), length_bin="SML", model=["m1", "m2"])
-    runs["run_id"] = runs["base"] + runs["length_bin"] + runs["model"]
+    runs = crossed(base=named("b", bases), level="SML", model=["m1", "m2"])
+    runs["run_id"] = runs["base"] + runs["level"] + runs["model"]
     quality = rng.normal(3, 0.7, len(runs))
     said = [np.clip(quality + 0.5 + 0.3 * rng.normal(size=len(runs)), 0, 5) for _ in JUDGES]
     shown = rng.choice(len(runs), rated, replace=False)
@@ -40,12 +40,12 @@ def test_each_part_is_that_of_its_function():
     one = found.means["all"].calibrated
     assert numbers(one) == pytest.approx(numbers(oracle))
     assert one.high < found.means["all"].judges.estimate  # the mildness of the judges is put right
-    assert list(found.means) == ["all", *(f"length_bin {b}" for b in "SML"), "model m1", "model m2"]
+    assert list(found.means) == ["all", *(f"level {b}" for b in "SML"), "model m1", "model m2"]
     title = "calibrated difference of composite_strict, "
-    pairs = ["length_bin M - S", "length_bin L - M", "length_bin L - S", "model m1 - m2"]
+    pairs = ["level M - S", "level L - M", "level L - S", "model m1 - m2"]
     assert [one.calibrated.name for one in found.differences] == [title + pair for pair in pairs]
     for place, (first, second) in {0: "MS", 2: "LS"}.items():
-        means = (found.means[f"length_bin {side}"].calibrated.estimate for side in (first, second))
+        means = (found.means[f"level {side}"].calibrated.estimate for side in (first, second))
         assert found.differences[place].calibrated.estimate == pytest.approx(np.subtract(*means))
     kappa = weighted_kappa(rated["composite_strict"], rated["rating"], bases=list(rated["base"]))
     r = clustered_pearson("r", rated["composite_strict"], rated["rating"], list(rated["base"]))
@@ -93,8 +93,8 @@ def test_every_pair_of_models_has_a_difference_whatever_they_are_called():
     """Two pairs that read alike, "a - b - c", are two."""
     runs, judgements, human = study()
     names = {"Sm1": "a", "Sm2": "b - c", "Mm1": "a - b", "Mm2": "c"}
-    tables = [table[table["length_bin"] != "L"].copy() for table in (runs, judgements, human)]
+    tables = [table[table["level"] != "L"].copy() for table in (runs, judgements, human)]
     for table in tables:
-        table["model"] = (table["length_bin"] + table["model"]).map(names)
-        table["length_bin"] = "S"
+        table["model"] = (table["level"] + table["model"]).map(names)
+        table["level"] = "S"
     assert len(calibrate(*tables).differences) == 6

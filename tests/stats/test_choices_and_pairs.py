@@ -249,7 +249,7 @@ def test_accuracy_beside_chance_and_what_a_right_answer_costs():
 
 def test_power_of_models_needs_two_that_differ():
     """Two models that agree on every item have no spread, and the answer says so."""
-    runs = crossed(base=named("b", 10), length_bin=["all"], model="xyz").assign(right=[0, 0, 0, 1, 1, 1] * 5)
+    runs = crossed(base=named("b", 10), level=["all"], model="xyz").assign(right=[0, 0, 0, 1, 1, 1] * 5)
     result = stats.model_power(runs, score="right", effect=0.1)
     assert [len(result.detectable), len(result.needed)] == [len(list(combinations("xyz", 2)))] * 2
     assert all("agree on every item" in estimate.reason for estimate in result.detectable)

@@ -18,12 +18,12 @@ from toolkit.stats.result import estimates_of
 def study(bases=12):
     """Two models at three lengths, two scenarios."""
     rng = np.random.default_rng(3)
-    runs = crossed(base=[f"b{base:02}" for base in range(bases)], model="uv", length_bin="SML")
+    runs = crossed(base=[f"b{base:02}" for base in range(bases)], model="uv", level="SML")
     place = runs["base"].str[1:].astype(int)
     level = rng.normal(0, 0.4, bases)[place]
     return runs.assign(
         scenario=place % 2,
-        composite_strict=3 + level + (runs["length_bin"] == "L") * 0.3 + rng.normal(0, 0.4, len(runs)),
+        composite_strict=3 + level + (runs["level"] == "L") * 0.3 + rng.normal(0, 0.4, len(runs)),
         clarity=3.0 + rng.normal(0, 0.4, len(runs)),
         aud_cost=rng.uniform(0.01, 0.05, len(runs)),
         output_tokens=rng.integers(200, 600, len(runs)),
@@ -42,7 +42,7 @@ def focus(runs):
     off = runs.assign(run=[f"r{n}" for n in range(len(runs))], focus="off")
     on = off.assign(composite_strict=off["composite_strict"] + off["clarity"] / 10, focus="on")
     return compare_conditions(
-        pd.concat([on, off]), factor="focus", within=("length_bin", "model", "run", "judge")
+        pd.concat([on, off]), factor="focus", within=("level", "model", "run", "judge")
     )
 
 
@@ -118,7 +118,7 @@ def test_lengths_are_paired_within_a_base_before_bases_are_averaged():
     """A base that lacks a length drops out of its contrast with all it has, whatever its cluster has."""
     runs = study()
     other = runs.assign(base=runs["base"] + "-1", composite_strict=runs["composite_strict"] + 2.0)
-    half = other[other["length_bin"] == "L"]
+    half = other[other["level"] == "L"]
     both = pd.concat([runs, half], ignore_index=True).assign(cluster=lambda rows: rows["base"].str[:3])
     found, alone = compare_conditions(both), compare_conditions(runs)
     assert [one.estimate for one in found.contrasts] == pytest.approx(

@@ -10,7 +10,7 @@ from toolkit.errors import InputError
 from toolkit.stats import compare_conditions
 
 JUDGES = ("primary", "secondary", "tertiary")
-WITHIN = ("length_bin", "model", "run", "judge")
+WITHIN = ("level", "model", "run", "judge")
 SHOTS = {"zero-shot": 0.0, "one-shot": 0.3, "five-shot": 0.5}
 GAIN = {"S": 0.0, "neutral": 0.1, "M": 0.4}
 
@@ -26,8 +26,8 @@ def shots(bases=12, models="xy", seed=5, **gains):
 
 def judgements(seed=1, gain=0.0, bases=8):
     """Judgements of one run per base, model and length by three judges; the same truth for every seed of the noise."""
-    frame = crossed(base=named("b", bases), model="xy", length_bin="SML", judge=JUDGES)
-    frame["run"] = frame["base"] + frame["model"] + frame["length_bin"]
+    frame = crossed(base=named("b", bases), model="xy", level="SML", judge=JUDGES)
+    frame["run"] = frame["base"] + frame["model"] + frame["level"]
     truth = np.random.default_rng(99).normal(3, 0.6, bases)[pd.factorize(frame["base"])[0]]
     return frame.assign(
         composite_strict=truth + gain + np.random.default_rng(seed).normal(0, 0.2, len(frame))
@@ -83,11 +83,11 @@ def test_a_judge_who_failed_on_one_side_is_no_effect():
     off = judgements(seed=3)
     off.loc[off["judge"] == "tertiary", "composite_strict"] -= 2
     on = off.assign(composite_strict=off["composite_strict"] + 0.1)
-    on.loc[(on["judge"] == "tertiary") & (on["length_bin"] == "L"), "composite_strict"] = np.nan
+    on.loc[(on["judge"] == "tertiary") & (on["level"] == "L"), "composite_strict"] = np.nan
     found = focus(on, off)
     assert found.contrasts[0].estimate == pytest.approx(0.1)
     assert found.contrasts[0].missing == 16
-    assert "16 of 144 pairs of base, length_bin, model, run and judge lack a level of focus sentences" in str(
+    assert "16 of 144 pairs of base, level, model, run and judge lack a level of focus sentences" in str(
         found.notes
     )
 

@@ -50,8 +50,8 @@ from toolkit.stats.inference.jackknife import ONE_SIDED, with_jackknife
 from toolkit.stats.one_shot.methods import KEYS, score_methods
 
 NAN, INF = math.nan, math.inf
-RUNS = crossed(base=named("b", 4), model="uv", length_bin="SML")
-RUNS["run_id"] = RUNS["base"] + RUNS["model"] + RUNS["length_bin"]
+RUNS = crossed(base=named("b", 4), model="uv", level="SML")
+RUNS["run_id"] = RUNS["base"] + RUNS["model"] + RUNS["level"]
 RUNS = RUNS.assign(composite_strict=3.0, aud_cost=0.1, judge="primary", scenario=["X"] * 6 + ["Y"] * 18)
 TWICE = pd.concat([RUNS, RUNS])
 HUMAN = RUNS.iloc[:6].assign(rater="anna")
@@ -251,9 +251,9 @@ def test_an_interval_that_the_correction_for_bias_moves_off_the_estimate_says_wh
 
 def test_runs_that_have_no_length_bin_at_all_are_of_one_bin():
     """Models are compared; a bin that is missing in some rows only is named."""
-    runs = RUNS.assign(composite_strict=TABLE[:8].ravel(), length_bin=None).drop(columns="run_id")
+    runs = RUNS.assign(composite_strict=TABLE[:8].ravel(), level=None).drop(columns="run_id")
     runs["prompt_id"] = [f"{base}{place % 3}" for place, base in enumerate(runs["base"])]
     found = compare_models(runs).differences[0]
-    assert found == compare_models(runs.assign(length_bin="S")).differences[0]
-    with pytest.raises(InputError, match="row 1: the length_bin is empty"):
-        compare_models(runs.assign(length_bin=[None] + ["S"] * 23))
+    assert found == compare_models(runs.assign(level="S")).differences[0]
+    with pytest.raises(InputError, match="row 1: the level is empty"):
+        compare_models(runs.assign(level=[None] + ["S"] * 23))

@@ -118,7 +118,7 @@ def test_reliability_has_it_against_each_other_over_complete_answers():
 
 def rated(errors, truth, judges="abc"):
     """Return runs, judgements and ratings of people; four replies of each base."""
-    runs = pd.DataFrame({"base": BASES[: len(truth)].astype(str), "length_bin": "S", "model": "m"})
+    runs = pd.DataFrame({"base": BASES[: len(truth)].astype(str), "level": "S", "model": "m"})
     runs["run_id"] = [f"r{number}" for number in range(len(runs))]
     scores = {judge: truth + errors[:, place] for place, judge in enumerate(judges)}
     judgements = pd.concat(

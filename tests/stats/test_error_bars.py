@@ -86,7 +86,7 @@ QUICK = settings(max_examples=40)
 
 def runs():
     dice = np.random.default_rng(1)
-    frame = crossed(base=named("b", 12), length_bin="SML", model=["m1", "m2", "m3"])
+    frame = crossed(base=named("b", 12), level="SML", model=["m1", "m2", "m3"])
     hard = dice.normal(0, 0.8, 12).repeat(9)
     gain = 0.2 * (frame["model"] != "m1")
     return frame.assign(composite_strict=3 + hard + gain + dice.normal(0, 0.3, len(frame)))
@@ -96,7 +96,7 @@ def test_models_are_compared_prompt_by_prompt_and_clustered_by_base():
     """The differences are those of a frame made by hand; what makes prompts hard cancels."""
     frame = runs()
     found = compare_models(frame)
-    wide = frame.pivot(index=["base", "length_bin"], columns="model", values="composite_strict")
+    wide = frame.pivot(index=["base", "level"], columns="model", values="composite_strict")
     by_hand = clustered_mean(wide["m1"] - wide["m2"], list(wide.index.get_level_values(0)))
     first = found.differences[0]
     assert [one.name for one in found.differences] == ["m1 - m2", "m1 - m3", "m2 - m3"]
@@ -175,10 +175,10 @@ def test_all_right_against_all_wrong_is_decided_in_five_clusters():
 def gained(gain, bases):
     """Return the estimates that rest on a score which is higher by as much in every base."""
     names, level = named("b", bases), np.arange(bases) / 7
-    runs = crossed(base=names, length_bin="SM").assign(model="m")
-    runs["composite_strict"] = 2 + level.repeat(2) + gain * (runs["length_bin"] == "M")
-    methods = runs.rename(columns={"base": "question", "length_bin": "variant", "composite_strict": "raw"})
-    then = runs[runs["length_bin"] == "S"].assign(target=names, judge="j", dimension="composite_strict")
+    runs = crossed(base=names, level="SM").assign(model="m")
+    runs["composite_strict"] = 2 + level.repeat(2) + gain * (runs["level"] == "M")
+    methods = runs.rename(columns={"base": "question", "level": "variant", "composite_strict": "raw"})
+    then = runs[runs["level"] == "S"].assign(target=names, judge="j", dimension="composite_strict")
     then = then.rename(columns={"composite_strict": "score"})
     drift = judge_drift(then, then.assign(score=then["score"] + gain))
     return {
@@ -252,7 +252,7 @@ def uneven(draw):
                 scores = draw(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=4))
                 rows += [(f"b{base}", length, model, score) for score in scores]
                 rows += [(f"b{base}", length, model, None)] * draw(st.integers(0, 2))
-    frame = pd.DataFrame(rows, columns=["base", "length_bin", "model", "composite_strict"])
+    frame = pd.DataFrame(rows, columns=["base", "level", "model", "composite_strict"])
     return frame.astype({"composite_strict": float})
 
 
@@ -264,7 +264,7 @@ def test_a_mean_weighs_items_as_the_difference_does(frame, rate, share_cluster):
     compared = compare_models(frame, rate=rate)
     a, b = (dict(compared.models)[name] for name in "ab")
     assert a.estimate - b.estimate == pytest.approx(compared.differences[0].estimate, abs=1e-12)
-    items = frame.groupby(["model", "base", "length_bin"])["composite_strict"].mean()
+    items = frame.groupby(["model", "base", "level"])["composite_strict"].mean()
     assert a.estimate == pytest.approx(items["a"].mean())
     answers = frame["composite_strict"][frame["model"] == "a"]
     assert (a.n["answers"], a.n["prompts"]) == (answers.count(), len(items["a"]))

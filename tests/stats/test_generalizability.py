@@ -33,12 +33,12 @@ def judgements(bases=6, models=3, bins=("S", "M"), repeats=2, judges=3, times=1,
     frame = crossed(
         base=named("b", bases),
         model=named("m", models),
-        length_bin=bins,
+        level=bins,
         repeat=range(repeats),
         judge=JUDGE_ROLES[:judges],
         judge_repeat=range(times),
     )
-    run = frame["base"] + frame["model"] + frame["length_bin"] + frame["repeat"].astype(str)
+    run = frame["base"] + frame["model"] + frame["level"] + frame["repeat"].astype(str)
     return frame.assign(run_id=run, composite_strict=values.ravel())
 
 

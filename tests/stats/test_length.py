@@ -18,14 +18,14 @@ GAINS = {"S": 0, "M": 0.3, "L": 0.5}
 
 def study(bases=8, models=("m1", "m2"), repeats=2, seed=4):
     rng = np.random.default_rng(seed)
-    frame = crossed(base=named("b", bases), model=models, length_bin=GAINS, repeat=range(repeats))
+    frame = crossed(base=named("b", bases), model=models, level=GAINS, repeat=range(repeats))
     level = 3 + rng.normal(0, 0.6, bases)[pd.factorize(frame["base"])[0]]
-    frame["composite_strict"] = level + frame["length_bin"].map(GAINS) + rng.normal(0, 0.2, len(frame))
-    return frame.astype({"length_bin": pd.CategoricalDtype(GAINS, ordered=True)})
+    frame["composite_strict"] = level + frame["level"].map(GAINS) + rng.normal(0, 0.2, len(frame))
+    return frame.astype({"level": pd.CategoricalDtype(GAINS, ordered=True)})
 
 
 def base_means(runs):
-    return runs.groupby(["base", "length_bin"], observed=True)["composite_strict"].mean().unstack()
+    return runs.groupby(["base", "level"], observed=True)["composite_strict"].mean().unstack()
 
 
 def test_contrasts_are_paired_t_tests_over_bases_with_holm():
@@ -70,7 +70,7 @@ def test_a_run_without_a_score_is_missing_and_its_base_leaves_the_contrast():
 def test_a_model_that_failed_in_one_bin_does_not_pass_for_an_effect_of_length():
     runs = study(models=("weak", "strong"), repeats=1)
     runs["composite_strict"] = np.where(runs["model"] == "weak", 1.0, 4.0) + runs["composite_strict"] / 100
-    failed = (runs["base"] == "b0") & (runs["model"] == "weak") & (runs["length_bin"] == "M")
+    failed = (runs["base"] == "b0") & (runs["model"] == "weak") & (runs["level"] == "M")
     runs.loc[failed, "composite_strict"] = np.nan
     comparison = compare_conditions(runs)
     assert comparison.contrasts[0].n == {"bases": 8}
@@ -84,10 +84,10 @@ def test_by_model_is_the_interaction_of_length_and_model():
 
     runs = study(repeats=1)
     for contrast, row in zip(("MS", "LM", "LS"), compare_conditions(runs).by_model, strict=True):
-        pair = runs[runs["length_bin"].isin(list(contrast))].astype({"length_bin": str})
-        oracle = AnovaRM(pair, "composite_strict", "base", within=["length_bin", "model"]).fit().anova_table
+        pair = runs[runs["level"].isin(list(contrast))].astype({"level": str})
+        oracle = AnovaRM(pair, "composite_strict", "base", within=["level", "model"]).fit().anova_table
         t = row.estimate / (width(row) / 2 / stats.t.ppf(0.975, 7))
-        assert t**2 == pytest.approx(oracle.loc["length_bin:model", "F Value"])
+        assert t**2 == pytest.approx(oracle.loc["level:model", "F Value"])
         assert row.facets == {"contrast": f"{contrast[0]}-{contrast[1]}", "model": "m1"}
         assert row.statistic == "less that of m2"
 
@@ -97,7 +97,7 @@ def test_a_model_on_which_length_does_nothing_stands_out_from_the_others():
     runs = study(bases=12, models=("m1", "m2", "m3"))
     flat = runs["model"] == "m3"
     runs.loc[flat, "composite_strict"] = 3 + runs.loc[flat, "composite_strict"] / 100
-    runs.loc[flat & (runs["base"] == "b0") & (runs["length_bin"] == "M"), "composite_strict"] = np.nan
+    runs.loc[flat & (runs["base"] == "b0") & (runs["level"] == "M"), "composite_strict"] = np.nan
     rows = {(row.facets["contrast"], row.facets["model"]): row for row in compare_conditions(runs).by_model}
     assert len(rows) == 9
     last = rows["M-S", "m3"]
@@ -122,14 +122,14 @@ def test_a_model_on_which_length_does_nothing_stands_out_from_the_others():
 def test_equal_differences_have_no_effect_size():
     runs = study(models=("m1",), repeats=1)
     runs["composite_strict"] = (
-        4.1 + runs["length_bin"].cat.codes * 0.1 + runs["base"].str[1:].astype(int) * 0.07
+        4.1 + runs["level"].cat.codes * 0.1 + runs["base"].str[1:].astype(int) * 0.07
     )
     comparison = compare_conditions(runs)
     for effect in (*comparison.effect_sizes, *comparison.corrected_effect_sizes):
         assert effect.remarks == "not estimable: the differences are all equal"
 
 
-@pytest.mark.parametrize("runs", [study(bases=1), study(bases=0), study().query("length_bin == 'S'")])
+@pytest.mark.parametrize("runs", [study(bases=1), study(bases=0), study().query("level == 'S'")])
 def test_too_few_bases_are_not_estimable(runs):
     comparison = compare_conditions(runs)
     for one in (*comparison.contrasts, *comparison.effect_sizes):
@@ -150,9 +150,9 @@ def test_the_tests_of_any_difference_are_made_where_asked_over_complete_bases():
 
 
 def test_two_bins_and_one_bin_have_an_answer_to_any_difference():
-    two = compare_conditions(study().query("length_bin != 'M'"), omnibus=True)
+    two = compare_conditions(study().query("level != 'M'"), omnibus=True)
     assert two.anova.p_value == pytest.approx(two.contrasts[2].p_value)
-    one = compare_conditions(study().query("length_bin == 'S'"), omnibus=True)
+    one = compare_conditions(study().query("level == 'S'"), omnibus=True)
     assert one.anova.reason == "1 level with a score, and two are needed"
 
 
@@ -175,14 +175,14 @@ def test_the_page_on_statistics_fits_a_mixed_model_to_the_joined_table(capsys):
     """The five lines of the page, on bases that react to models and lengths; each run stands there once a judge."""
     page = (DOCS / "explain" / "statistics.md").read_text("utf-8")
     (lines,) = re.findall(r"```python\n(import statsmodels.*?)```", page, re.DOTALL)
-    runs, rng = study(bases=24, repeats=1).astype({"length_bin": str}), np.random.default_rng(2)
-    base, model, place = (pd.factorize(runs[name])[0] for name in ("base", "model", "length_bin"))
+    runs, rng = study(bases=24, repeats=1).astype({"level": str}), np.random.default_rng(2)
+    base, model, place = (pd.factorize(runs[name])[0] for name in ("base", "model", "level"))
     runs["run_composite_strict"] = 3 + rng.normal(0, 0.5, 24)[base] + rng.normal(0, 0.2, (24, 2))[base, model]
     runs["run_composite_strict"] += rng.normal(0, 0.2, (24, 3))[base, place] + rng.normal(0, 0.3, len(runs))
     runs = runs.assign(run_id=range(len(runs)), scenario=np.array(["x", "y"])[base % 2])
     exec(lines, {"study": SimpleNamespace(joined=lambda: pd.concat([runs, runs]))})
     told = capsys.readouterr().out
-    assert "C(length_bin, Sum)[S.M]:C(model, Sum)[S.m1]" in told
+    assert "C(level, Sum)[S.M]:C(model, Sum)[S.m1]" in told
     assert re.search(r"No. Observations: +144 .*Converged: +Yes", told, re.DOTALL)
 
 
@@ -190,11 +190,11 @@ def test_the_page_on_statistics_fits_a_mixed_model_to_the_joined_table(capsys):
 def test_a_contrast_says_which_models_and_how_many_bases_it_rests_on(seed):
     """Recounted from cells that are missing at random; a model that gives nothing is named, and n counts the others."""
     drawn, runs = np.random.default_rng(seed), study(bases=5, models=("m1", "m2", "m3"), repeats=1)
-    place = runs.groupby(["model", "length_bin"], observed=True).ngroup()
+    place = runs.groupby(["model", "level"], observed=True).ngroup()
     keep = np.ones(9)
     keep[drawn.permutation(9)[: seed % 5]] = drawn.choice([0.0, 0.5], seed % 5)
     runs.loc[drawn.random(len(runs)) >= keep[place], "composite_strict"] = np.nan
-    cells = runs.pivot(index=["base", "model"], columns="length_bin", values="composite_strict")
+    cells = runs.pivot(index=["base", "model"], columns="level", values="composite_strict")
     comparison = compare_conditions(runs, margin=0.5)
     pairs = [cells[one.name.split("-")].notna().all(axis=1) for one in comparison.contrasts]
     counts = [pair.groupby("model").sum() for pair in pairs]

@@ -12,8 +12,8 @@ from toolkit.stats.conditions.reply_length import length_bias
 def study(bases=12, models="xy", seed=1, slope=0.1, noise=0.3):
     """Score 3 + base + 0.2 at M and 0.3 at L + slope x tokens / 100; replies are 80 and 160 tokens longer at M, L."""
     rng = np.random.default_rng(seed)
-    runs = crossed(base=named("b", bases), model=models, length_bin="SML")
-    place = runs["length_bin"].map({"S": 0, "M": 1, "L": 2}).to_numpy()
+    runs = crossed(base=named("b", bases), model=models, level="SML")
+    place = runs["level"].map({"S": 0, "M": 1, "L": 2}).to_numpy()
     level = rng.normal(0, 0.6, bases)[pd.factorize(runs["base"])[0]]
     runs["output_tokens"] = 300 + 80 * place + rng.normal(0, 80, len(runs)).round()
     gain = np.array([0, 0.2, 0.3])[place]
@@ -29,13 +29,13 @@ def test_the_slope_is_that_of_least_squares_with_all_intercepts():
     runs = study()
     found = length_bias(runs)
     fit = smf.ols(
-        "composite_strict ~ C(base) + C(model):C(length_bin) + I(output_tokens / 100) - 1", runs
+        "composite_strict ~ C(base) + C(model):C(level) + I(output_tokens / 100) - 1", runs
     ).fit()
     assert found.slope.estimate == pytest.approx(fit.params["I(output_tokens / 100)"])
     # Treatment coding: L of x is the reference, and y has an intercept of its own at every length.
     at = fit.params
-    of_y = {b: at[f"C(model)[T.y]:C(length_bin)[{b}]"] for b in "SML"}
-    m_less_s = at["C(length_bin)[T.M]"] - at["C(length_bin)[T.S]"] + (of_y["M"] - of_y["S"]) / 2
+    of_y = {b: at[f"C(model)[T.y]:C(level)[{b}]"] for b in "SML"}
+    m_less_s = at["C(level)[T.M]"] - at["C(level)[T.S]"] + (of_y["M"] - of_y["S"]) / 2
     assert found.direct[0].estimate == pytest.approx(m_less_s)
     assert found.slope.unit == "score points (0-5) per 100 tokens"
     assert found.slope.n == {"bases": 12, "answers": 72}
@@ -59,7 +59,7 @@ def test_total_less_direct_is_the_slope_times_the_longer_replies():
         total.estimate - direct.estimate for total, direct in zip(found.total, found.direct, strict=True)
     ]
     assert apart[0] + apart[1] == pytest.approx(apart[2])
-    longer = study().groupby("length_bin")["output_tokens"].mean()
+    longer = study().groupby("level")["output_tokens"].mean()
     assert apart[2] == pytest.approx(found.slope.estimate * (longer["L"] - longer["S"]) / 100)
 
 
@@ -92,7 +92,7 @@ def test_what_cannot_be_estimated_says_why():
     nothing = length_bias(runs.assign(composite_strict=np.nan))
     assert nothing.slope.estimate is None
     assert nothing.slope.missing == 72
-    two = length_bias(runs[runs["length_bin"] != "M"])
+    two = length_bias(runs[runs["level"] != "M"])
     assert [one.estimable for one in two.total] == [False, False, True]
     assert two.total[2].correction == "none"  # one contrast is no family
     check_shown(constant, flat, alone, nothing, two)
@@ -102,7 +102,7 @@ def test_a_model_that_lacks_a_bin_does_not_pass_for_an_effect():
     """A better model without L prompts leaves L-S to the other."""
     runs = study(noise=0.1)
     runs.loc[runs["model"] == "y", "composite_strict"] += 2
-    runs = runs[(runs["model"] != "y") | (runs["length_bin"] != "L")]
+    runs = runs[(runs["model"] != "y") | (runs["level"] != "L")]
     found = length_bias(runs)
     assert found.total[2].estimate == pytest.approx(0.46, abs=0.15)
     assert "lacks a length bin" in str(found.notes)
@@ -110,7 +110,7 @@ def test_a_model_that_lacks_a_bin_does_not_pass_for_an_effect():
 
 def runs(*rows):
     """Return runs of base, model and bin with a score for clarity."""
-    return pd.DataFrame(rows, columns=["base", "model", "length_bin", "clarity"])
+    return pd.DataFrame(rows, columns=["base", "model", "level", "clarity"])
 
 
 def test_repeats_are_averaged_within_a_base_and_the_interval_is_that_of_three_bases():
@@ -144,7 +144,7 @@ def test_models_and_bins_come_in_order_and_every_cell_once():
     """By model, then from short to long, whatever the order of the rows."""
     table = runs(*((b, m, s, 3.0) for b in ("b2", "b1") for m in ("y", "x") for s in ("L", "S", "M")))
     found = dimension_profile(table, ("clarity",))
-    assert [(one.facets["model"], one.facets["length_bin"]) for one in found.means] == [
-        (model, length_bin) for model in "xy" for length_bin in "SML"
+    assert [(one.facets["model"], one.facets["level"]) for one in found.means] == [
+        (model, level) for model in "xy" for level in "SML"
     ]
     assert "no interval" in found.means[0].remarks

@@ -14,18 +14,18 @@ from toolkit.stats.inference.proportions import share
 def scores(seed=1, top=0.4):
     rng = np.random.default_rng(seed)
     levels = {"model": ("m1", "m2"), "judge": ("primary", "secondary")}
-    frame = crossed(base=named("b", 12), length_bin="SML", **levels)
+    frame = crossed(base=named("b", 12), level="SML", **levels)
     return frame.assign(composite_strict=np.where(rng.random(len(frame)) < top, 5.0, 3.5))
 
 
 def test_shares_are_those_of_the_group_with_intervals_by_base():
     frame = scores()
     found = ceiling(frame)
-    groups = "all/length_bin S/length_bin M/length_bin L/model m1/model m2/judge primary/judge secondary"
+    groups = "all/level S/level M/level L/model m1/model m2/judge primary/judge secondary"
     assert list(found.shares) == groups.split("/")
-    rows = frame[frame["length_bin"] == "L"]
+    rows = frame[frame["level"] == "L"]
     oracle = share("x", list(rows["composite_strict"] == 5), list(rows["base"]))
-    top, bottom = found.shares["length_bin L"]
+    top, bottom = found.shares["level L"]
     assert numbers(top) == numbers(oracle)
     assert (bottom.estimate, bottom.low) == (0.0, 0.0)
     assert top.n == {"scores": 48, "bases": 12}
@@ -65,13 +65,13 @@ def test_an_empty_group_and_a_frame_without_groups():
 
 def study(bases=10, seed=3):
     rng = np.random.default_rng(seed)
-    frame = crossed(base=named("b", bases), model=["m1", "m2"], length_bin="SML")
+    frame = crossed(base=named("b", bases), model=["m1", "m2"], level="SML")
     return frame.assign(composite_strict=rng.choice([2.0, 3.0, 3.5, 4.0], len(frame)))
 
 
 def test_shares_are_counted_at_every_place():
     runs = study()
-    runs.loc[runs["length_bin"] == "L", "composite_strict"] = [np.nan, 3.0, 3.0, np.nan] * 5
+    runs.loc[runs["level"] == "L", "composite_strict"] = [np.nan, 3.0, 3.0, np.nan] * 5
     judgements = pd.DataFrame(
         {"base": ["b1", "b2"] * 3, "judge": list("aabbcc"), "composite_strict": [1, 2, None, None, 3, 4]}
     )
@@ -81,17 +81,17 @@ def test_shares_are_counted_at_every_place():
         ("missing runs", pytest.approx(1 / 6)),
         ("missing judgements", pytest.approx(1 / 3)),
     ]
-    assert {one.name: one.estimate for one in found.shares["length_bin"]} == {
-        "missing, length_bin L": 0.5,
-        "missing, length_bin M": 0.0,
-        "missing, length_bin S": 0.0,
+    assert {one.name: one.estimate for one in found.shares["level"]} == {
+        "missing, level L": 0.5,
+        "missing, level M": 0.0,
+        "missing, level S": 0.0,
     }
     assert [one.estimate for one in found.shares["judge"]] == [0.0, 1.0, 0.0]
     assert all(one.low <= one.estimate <= one.high for one in found.shares["judge"])
     assert found.reasons == {"not JSON": 1, "outside the scale": 1}
     assert "not JSON 1" in found.sentence()
     check_shown(found)
-    assert set(found.frame()["missing by"]) == {"all", "length_bin", "model", "judge"}
+    assert set(found.frame()["missing by"]) == {"all", "level", "model", "judge"}
 
 
 def test_a_run_that_failed_keeps_its_reason():
@@ -106,7 +106,7 @@ def test_a_run_that_failed_keeps_its_reason():
 def test_a_group_that_lacks_nothing_is_as_well_known_as_one_that_lacks_one_score(end):
     """How alike the answers of a base are is what all groups say: 0 of 137 was drawn to 24 %, 1 of 137 to 9 %."""
     rows = [(f"b{n % 12}", "S", model) for model in ("m1", "m2") for n in range(137)]
-    runs = pd.DataFrame(rows, columns=["base", "length_bin", "model"]).assign(composite_strict=3.0)
+    runs = pd.DataFrame(rows, columns=["base", "level", "model"]).assign(composite_strict=3.0)
     runs.loc[5, "composite_strict"] = None
     if end == "there":
         runs["composite_strict"] = runs["composite_strict"].isna().map({True: 3.0, False: None})

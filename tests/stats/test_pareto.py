@@ -15,11 +15,11 @@ def study(points, bases=12, spread=0.1):
     """Runs whose mean quality and cost are those of the points, whatever the noise."""
     rng = np.random.default_rng(7)
     rows = []
-    for (model, length_bin), (quality, cost) in points.items():
+    for (model, level), (quality, cost) in points.items():
         q, c = rng.normal(0, spread, bases), rng.uniform(0.9, 1.1, bases)
         for b in range(bases):
-            rows.append((f"b{b}", model, length_bin, quality + q[b] - q.mean(), cost * c[b] / c.mean()))
-    return pd.DataFrame(rows, columns=["base", "model", "length_bin", "composite_strict", "aud_cost"])
+            rows.append((f"b{b}", model, level, quality + q[b] - q.mean(), cost * c[b] / c.mean()))
+    return pd.DataFrame(rows, columns=["base", "model", "level", "composite_strict", "aud_cost"])
 
 
 POINTS = {
@@ -33,7 +33,7 @@ POINTS = {
 def test_the_front_is_what_no_other_point_beats():
     """Three points are on it, and with this little noise surely; quality per AUD is the ratio of the means."""
     found = pareto(study(POINTS))
-    assert [(point.model, point.length_bin) for point in found.points] == list(POINTS)
+    assert [(point.model, point.level) for point in found.points] == list(POINTS)
     assert [point.on_front for point in found.points] == [True, True, False, True]
     assert [point.probability for point in found.points] == [1.0, 1.0, 0.0, 1.0]
     assert found.points[3].per_aud.estimate == pytest.approx(4.5 / 0.2)
@@ -126,7 +126,7 @@ def steps(gain, cost, bases=8, noise=0.1):
         for i in range(bases)
         for name, q, c in (("S", 0.0, 0.0), ("M", gain, cost))
     ]
-    return pd.DataFrame(rows, columns=["base", "length_bin", "model", "composite_strict", "aud_cost"])
+    return pd.DataFrame(rows, columns=["base", "level", "model", "composite_strict", "aud_cost"])
 
 
 @pytest.mark.parametrize(
@@ -144,4 +144,4 @@ def test_a_point_without_a_price_has_its_reason(runs, reason):
     """A gain or a cost that may be 0 whatever its sign, or is below 0, one base; and one length has no step."""
     (price,) = point_cost(runs)
     assert (price.estimate, price.reason) == (None, reason)
-    assert point_cost(runs[runs["length_bin"] == "S"]) == ()
+    assert point_cost(runs[runs["level"] == "S"]) == ()

@@ -62,7 +62,7 @@ def pilot(bases=20, repeats=2, models=2, seed=1):
     """Runs whose differences have the variance .3**2 x 2 between bases and .4**2 of a repeat."""
     dice = np.random.default_rng(seed)
     levels = {"model": named("m", models), "repeat": range(repeats)}
-    frame = crossed(base=named("b", bases), length_bin="SML", **levels)
+    frame = crossed(base=named("b", bases), level="SML", **levels)
     prompts = np.array([3.2, 3.4, 3.5]) + dice.normal(0, 0.7, (bases, 1)) + dice.normal(0, 0.3, (bases, 3))
     scores = prompts.repeat(models * repeats) + dice.normal(0, 0.4, len(frame))
     return frame.assign(composite_strict=scores, aud_cost=0.01, judge_aud_cost=0.02)
@@ -72,7 +72,7 @@ def test_the_spread_is_that_of_the_contrast_power_is_at_holms_first_level_and_co
     """The same differences as in the comparison of lengths, tested at .05 / 3; 12 runs a base at 3 cents each."""
     frame = pilot()
     found, compared = pilot_power(frame, 0.3), compare_conditions(frame).contrasts
-    cells = frame.groupby(["base", "length_bin"])["composite_strict"].mean().unstack()
+    cells = frame.groupby(["base", "level"])["composite_strict"].mean().unstack()
     assert found.aud_per_base.estimate == pytest.approx(12 * 0.03)
     for one, contrast, (b, a) in zip(found.contrasts, compared, PAIRS, strict=True):
         sd = (cells[b] - cells[a]).std(ddof=1)
@@ -119,7 +119,7 @@ def test_a_negative_component_counts_as_nothing_and_an_unknown_one_has_no_number
 def test_a_missing_score_is_no_zero_and_a_base_without_a_bin_is_counted():
     """All runs of one base and bin fail."""
     frame = pilot()
-    lost = (frame["base"] == "b0") & (frame["length_bin"] == "L")
+    lost = (frame["base"] == "b0") & (frame["level"] == "L")
     found, dropped = (
         pilot_power(frame.assign(composite_strict=frame["composite_strict"].mask(lost))),
         pilot_power(frame[~lost]),
@@ -152,7 +152,7 @@ def test_costs_that_are_nothing_or_unknown_are_named():
         (pilot(bases=5).assign(composite_strict=3.0), "are equal"),
         (pilot(bases=5).assign(composite_strict=lambda f: f["composite_strict"] * 1e-13 + 4), "are equal"),
         (pilot().assign(composite_strict=math.nan), None),
-        (pilot().query("length_bin == 'S'"), None),
+        (pilot().query("level == 'S'"), None),
         (pilot().head(0), None),
     ],
 )

@@ -18,7 +18,7 @@ def one_result(*estimates):
 
 def runs():
     dice = np.random.default_rng(5)
-    frame = crossed(model=["one", "<b>two</b>"], base=named("b", 12), length_bin="SML")
+    frame = crossed(model=["one", "<b>two</b>"], base=named("b", 12), level="SML")
     return frame.assign(composite_strict=dice.uniform(2, 4, len(frame)), scenario="SOC", aud_cost=0.01)
 
 

@@ -132,14 +132,14 @@ def test_shares_and_correlation_are_those_of_the_runs():
         for i in range(12)
         for judge, share in zip("pq", rng.uniform(0, 1, 2), strict=True)
     ]
-    elements = pd.DataFrame(rows, columns=["run_id", "cluster", "length_bin", "judge", "share"])
+    elements = pd.DataFrame(rows, columns=["run_id", "cluster", "level", "judge", "share"])
     elements.loc[elements["run_id"] == "r0", "share"] = np.nan
     found = required_elements(elements, runs)
     means = elements.groupby("run_id")["share"].mean().dropna()
     expected = pearsonr(means, runs.set_index("run_id").loc[means.index, "composite"])[0]
     assert found.rubric[0].estimate == pytest.approx(expected)
     assert found.rubric[0].missing == 1
-    of_s = elements[(elements["length_bin"] == "S")].groupby("run_id")["share"].mean()
+    of_s = elements[(elements["level"] == "S")].groupby("run_id")["share"].mean()
     assert found.shares[0].estimate == pytest.approx(of_s.mean())
     assert (found.shares[0].missing, found.shares[0].n) == (1, {"bases": 3, "answers": 3})
     nothing = required_elements(elements.iloc[:0], runs)

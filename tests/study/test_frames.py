@@ -58,11 +58,11 @@ def same_rows(frame, whole):
 def test_a_filter_of_runs_gives_the_rows_that_a_filter_of_the_frame_gives(study):
     """One value, several, and filters together; all filters of one name or the other."""
     whole = study.runs()
-    assert same_rows(study.runs(length_bin="S"), whole[whole["length_bin"] == "S"])
-    assert same_rows(study.runs(length_bin=["S", "L"]), whole[whole["length_bin"] != "M"])
+    assert same_rows(study.runs(level="S"), whole[whole["level"] == "S"])
+    assert same_rows(study.runs(level=["S", "L"]), whole[whole["level"] != "M"])
     base = whole["base"][0]
     assert same_rows(
-        study.runs(base=base, length_bin="M"), whole.query("base == @base and length_bin == 'M'")
+        study.runs(base=base, level="M"), whole.query("base == @base and level == 'M'")
     )
     for name in ("model", "scenario", "category", "prompt_id", "repeat", "status"):
         value = whole[name].iloc[-1]
@@ -79,7 +79,7 @@ def test_the_values_of_a_filter_may_be_a_column_an_array_or_a_range(study):
     ids = some["prompt_id"]
     for values in (ids, ids.unique(), {*ids}, iter(ids)):
         assert same_rows(study.runs(prompt_id=values), some)
-    assert same_rows(study.runs(length_bin=some["length_bin"], repeat=range(1), judged=np.True_), whole)
+    assert same_rows(study.runs(level=some["level"], repeat=range(1), judged=np.True_), whole)
     assert same_rows(study.runs(repeat=np.int64(0)), whole)
 
 
@@ -88,11 +88,11 @@ def test_filters_of_judgements_are_those_of_runs_and_of_judges(study):
     whole = study.judgements()
     assert same_rows(study.judgements(judge="secondary"), whole[whole["judge"] == "secondary"])
     assert same_rows(study.judgements(judge_model="judge-c"), whole[whole["judge_model"] == "judge-c"])
-    chosen = whole.query("judge == 'primary' and length_bin == 'L'")
-    assert same_rows(study.judgements(judge="primary", length_bin="L"), chosen)
+    chosen = whole.query("judge == 'primary' and level == 'L'")
+    assert same_rows(study.judgements(judge="primary", level="L"), chosen)
     assert study.judgements(failed=True).empty
     assert same_rows(study.judgements(failed=False), whole)
-    scores = study.dimensions(judge="primary", length_bin="L")
+    scores = study.dimensions(judge="primary", level="L")
     assert len(scores) == 7 * len(chosen)
     assert scores["score"].sum() == pytest.approx(chosen[list(dtype_of("dimension").categories)].sum().sum())
 
@@ -109,7 +109,7 @@ def test_what_is_not_asked_for_is_not_read(study, monkeypatch):
         return found
 
     monkeypatch.setattr(type(study.store), "find_by", counting)
-    study.runs(length_bin="S", status="succeeded")
+    study.runs(level="S", status="succeeded")
     study.runs(status="failed")
     assert read == [12, 0]
 
@@ -218,7 +218,7 @@ def test_runs_and_judgements_join_without_a_name_that_means_two_things(study):
     joined, judgements, runs = study.joined(), study.judgements(), study.runs()
     assert len(joined) == len(judgements) == 108
     assert not [name for name in joined if name.endswith(("_x", "_y"))]
-    assert joined["length_bin"].dtype == runs["length_bin"].dtype
+    assert joined["level"].dtype == runs["level"].dtype
     assert {"composite", "run_composite", "failure", "run_failure", "reasons"} <= set(joined)
     means = joined.groupby("run_id")["composite"].mean().to_numpy()
     assert means == pytest.approx(runs.set_index("run_id").sort_index()["composite"].to_numpy(), nan_ok=True)
@@ -227,7 +227,7 @@ def test_runs_and_judgements_join_without_a_name_that_means_two_things(study):
 
 
 def test_replies_stand_beside_their_runs(study):
-    runs = study.runs(replies=True, length_bin="S")
+    runs = study.runs(replies=True, level="S")
     assert runs["reply"].tolist() == [study.reply(run_id) for run_id in runs["run_id"]]
     assert "reply" not in study.runs()
     without = runs.assign(output_blob_id=None).astype({"output_blob_id": "string"})

@@ -52,7 +52,7 @@ def test_replies_of_a_study_are_asked_once_and_read_from_the_ledger(server, stud
     assert messages[2] in [f"Question: {prompt}\nGenerated Answer: {reply}" for prompt, reply in texts]
     assert "\nIf yes, on the next line, explain in about ten words why" in messages[0]
     shares, verdicts = shares_of(fields), study.hallucination_verdicts()
-    means = verdicts.groupby(["judge", "length_bin"], observed=True)["decision"].mean()
+    means = verdicts.groupby(["judge", "level"], observed=True)["decision"].mean()
     for judge, name in (("primary", "S"), ("primary", "M"), ("secondary", "L")):
         assert shares[judge, MODE, name]["estimate"] == means[judge, name]
     assert shares["primary", MODE]["n"] == {"answers": 6, "bases": 2}

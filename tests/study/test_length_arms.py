@@ -89,7 +89,7 @@ def test_arms_are_composed_on_request_alone(tmp_path):
     assert len(plain.prompts) == 9
     first = {prompt.prompt_id: prompt for prompt in with_arms.prompts if prompt.base == "base_00"}
     assert [*first] == [f"base_00_{end}" for end in ("s", "m", "l", "nm", "nl", "lm")]
-    arms = {p.metadata["length_arm"]: p.length_bin for p in first.values() if "length_arm" in p.metadata}
+    arms = {p.metadata["length_arm"]: p.level for p in first.values() if "length_arm" in p.metadata}
     assert arms == LENGTH_ARMS
     s, nm, nl = (first[f"base_00_{end}"].text.partition("\n\nTask")[0] for end in ("s", "nm", "nl"))
     assert nm.startswith(s)
@@ -99,7 +99,7 @@ def test_arms_are_composed_on_request_alone(tmp_path):
 
 def test_a_table_has_arms_in_a_column_of_their_own(tmp_path):
     rows = [
-        {"prompt_id": f"b_{end}", "text": f"text {end}", "scenario": "s", "category": "c", "length_bin": name}
+        {"prompt_id": f"b_{end}", "text": f"text {end}", "scenario": "s", "category": "c", "level": name}
         | ({"length_arm": arm} if arm else {})
         for end, name, arm in (("s", "S", ""), ("nm", "M", "neutral_m"))
     ]
@@ -142,7 +142,7 @@ def test_no_other_analysis_sees_an_arm(finished):
     assert finished.runs()["length_arm"].value_counts().to_dict() == dict.fromkeys(LENGTH_ARMS, 2 * BASES)
     assert finished.judgements()["length_arm"].notna().sum() == 3 * 2 * 3 * BASES
     assert finished.prompts()["length_arm"].notna().sum() == 3 * BASES
-    frames, plain = finished.frames(), finished.runs(length_bin="M")
+    frames, plain = finished.frames(), finished.runs(level="M")
     for frame in (frames.runs, frames.judgements, frames.judge_means):
         assert len(frame)
         assert frame["length_arm"].isna().all()
@@ -226,7 +226,7 @@ def test_a_study_says_which_factors_it_has_and_what_another_one_takes(study, fin
 
 def test_scores_of_arms_are_left_out_where_frames_are_read_again(tmp_path):
     path = tmp_path / "runs.csv"
-    rows = ["base,length_bin,length_arm,model,judge,score"]
+    rows = ["base,level,length_arm,model,judge,score"]
     rows += [
         f"b{b},{name},{arm},m,j,{3 + b % 2}"
         for b in range(4)

@@ -166,7 +166,7 @@ def test_the_study_of_vllm_runs_as_it_is(tmp_path):
         runs = study.runs()
         (said,) = {re.sub(r"\d+", "N", text) for text in runs.loc[runs["status"] == "failed", "failure"]}
         assert "maximum context length is N tokens" in said
-        assert set(runs.loc[runs["status"] == "failed", "length_bin"]) == {"L"}
+        assert set(runs.loc[runs["status"] == "failed", "level"]) == {"L"}
         asked = models.count
         context[0] = 10_000
         study.execute(progress=False)

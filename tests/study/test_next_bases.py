@@ -8,7 +8,7 @@ from simulated_banks import simulated_bank
 from toolkit.adaptive.rounds import next_bases
 from toolkit.errors import InputError
 
-NONE = pd.DataFrame(columns=["model", "base", "length_bin", "score"])
+NONE = pd.DataFrame(columns=["model", "base", "level", "score"])
 
 
 def asked(bank, scores, bases):
@@ -47,7 +47,7 @@ def test_the_noisier_and_the_cheaper_stratum_is_asked_more():
     even = pd.DataFrame({b: dice.normal(3, 0.4, 2) for b in bank["base"]}).T
     for values, cost, wanted in ((quiet, 1.0, 30), (even, np.repeat([9.0, 1.0], 40), 30)):
         scores = values.rename_axis("base").reset_index().melt("base", var_name="model", value_name="score")
-        done = run(bank.assign(cost=cost), scores.assign(length_bin="S"), 1, 12)
+        done = run(bank.assign(cost=cost), scores.assign(level="S"), 1, 12)
         assert sum(base >= "b40" for base in done) >= wanted
 
 

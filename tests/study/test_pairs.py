@@ -62,9 +62,9 @@ def command(*words):
 # --- which pairs are compared -----------------------------------------------------------------------------------------
 
 SLOTS = [
-    Slot(f"{base}-{length_bin}", repeat, f"b{base}", f"s{base % 3}", length_bin)
+    Slot(f"{base}-{level}", repeat, f"b{base}", f"s{base % 3}", level)
     for base in range(12)
-    for length_bin in "SML"
+    for level in "SML"
     for repeat in (0, 1)
 ]
 
@@ -88,7 +88,7 @@ def test_a_limited_draw_connects_all_models_and_is_balanced_over_bases_scenarios
         assert max(spread(own, attrgetter(name)) for name in ("base", "scenario")) <= 1
     assert spread(pairs, tuple) <= 1
     if size % 12 == 0:
-        assert spread(pairs, attrgetter("length_bin")) == 0
+        assert spread(pairs, attrgetter("level")) == 0
     for part in range(0, len(pairs), 6):
         assert len({pair.models for pair in pairs[part : part + 6]}) == 6
 
@@ -126,10 +126,10 @@ def test_every_part_of_the_draw_is_balanced_where_scenarios_differ_in_size(lengt
             asked = sum(slot.scenario == scenario for slot in order[:size])
             assert abs(asked - size * count / bases) <= 1
     for start in range(0, len(order), bases):
-        of_lengths = Counter(slot.length_bin for slot in order[start : start + bases])
+        of_lengths = Counter(slot.level for slot in order[start : start + bases])
         assert max(of_lengths.values()) - min(of_lengths[length] for length in lengths) <= 1
     for key in used:
-        own = [slot.length_bin for slot in order if (slot.scenario, slot.base) == key]
+        own = [slot.level for slot in order if (slot.scenario, slot.base) == key]
         assert {*own[: len(lengths)]} == {*lengths}
 
 

@@ -80,7 +80,7 @@ def test_a_round_is_blind_balanced_and_each_rater_s_own(study):
     assert sorted(ids(first)) == sorted(ids(second)) == sorted(study.runs()["run_id"])
     assert ids(first) != ids(second)
     assert (first.rated, first.unfinished) == (0, 0)
-    bins = study.runs().set_index("run_id")["length_bin"]
+    bins = study.runs().set_index("run_id")["level"]
     order = [bins[run_id] for run_id in ids(first)]
     assert Counter(order[:3]) == Counter(order[3:]) == Counter("SML")
     reply = first.replies[0]

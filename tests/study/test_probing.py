@@ -142,7 +142,7 @@ def test_replies_are_drawn_in_turn_from_bins_and_bases_by_the_seed(demo_like_stu
     """12 of 36: four of each bin, every base once; the same seed draws the same, in another store too."""
     with Study.load(demo_like_study) as study:
         targets = probe_targets(study.plan, study.store)
-        assert Counter(target.length_bin for target in targets) == {"S": 4, "M": 4, "L": 4}
+        assert Counter(target.level for target in targets) == {"S": 4, "M": 4, "L": 4}
         assert len({target.base for target in targets}) == 12
         assert targets == probe_targets(study.plan, study.store)
         stored = usable_replies(study.plan, study.store)

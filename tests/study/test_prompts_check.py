@@ -93,7 +93,7 @@ def test_each_text_of_a_large_dataset_is_counted_once(check, tmp_path, monkeypat
         for p in demo
     )
     code, out, _ = check(write_prompts(tmp_path / "many.csv", many), "--json")
-    wrong = sum(p.length_bin != "S" for p in many)  # the counts are made up: 200 tokens fit S only
+    wrong = sum(p.level != "S" for p in many)  # the counts are made up: 200 tokens fit S only
     found = json.loads(out)
     assert (code, found["bases"], found["prompts"]) == (1, 12 * copies, 36 * copies)
     assert (found["kinds"]["range"], found["kinds"]["near_copy"]) == (wrong, 12 * (copies - 1))
@@ -105,7 +105,7 @@ def test_a_study_goes_on_with_flaws_that_it_accepts_and_says_so(tmp_path, study_
     """Out of range is refused with the way out; accepted, every caption counts it. A kind nobody knows is refused."""
     short = tuple(
         replace(p, text=f"Name the first step for {p.prompt_id} and give a reason.")
-        if p.length_bin == "S"
+        if p.level == "S"
         else p
         for p in load_dataset("demo").prompts
         if p.scenario == "CTI_ANALYSIS"

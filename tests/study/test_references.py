@@ -28,7 +28,7 @@ PER_SENTENCE = Manner(focus="per_sentence", reference=True)
 def write_dataset(path, **references):
     """Write the two CTI bases of the demo with a reference answer, one changed or taken away by its base."""
     prompts = [p for p in load_dataset("demo").prompts if p.scenario == "CTI_ANALYSIS"]
-    names = ["prompt_id", "text", "scenario", "category", "length_bin", "base"]
+    names = ["prompt_id", "text", "scenario", "category", "level", "base"]
     with path.open("w", newline="") as file:
         rows = csv.DictWriter(file, [*names, "dataset_version", "reference"])
         rows.writeheader()

@@ -26,7 +26,7 @@ class FakePrompt:
     prompt_id: str
     text: str
     base: str
-    length_bin: str
+    level: str
     metadata = MappingProxyType[str, str]({})
 
 

@@ -86,7 +86,7 @@ def test_people_are_held_against_judges(scores):
 CANNOT = {
     "reliability": (lambda: ratings().query("judge == 'j1'").drop(columns="judge"), "no column judge"),
     "compare_judges": (lambda: ratings(judges=("j1",)), "one judge: agreement is not estimable"),
-    "length": (ratings, "no column length_bin"),
+    "length": (ratings, "no column level"),
     "compare_models": (lambda: ratings(models=("alpha",)), "one model"),
     "dimension_profile": (ratings, "no column dimension"),
     "pareto": (ratings, "no column aud_cost"),
@@ -143,7 +143,7 @@ def test_figures_and_bundle_are_written_and_the_same_twice(scores, tmp_path):
     assert files <= names
     assert [path.read_bytes() for path in once] == [path.read_bytes() for path in again]
     left = (tmp_path / "once" / "figures" / "left_out.txt").read_text()
-    assert "quality_by_length: no column length_bin (S, M, L)" in left
+    assert "quality_by_length: no column level (S, M, L)" in left
     told = (tmp_path / "once" / "methods.txt").read_text()
     assert "on a scale from 1 to 7" in told
     for path in once:
@@ -213,7 +213,7 @@ def test_units_come_with_the_frame_and_survive_a_copy(scores):
         runs = given.runs()
         assert {one.unit for _, one in stats.compare_models(runs, "composite").rows()} == {unit}
         assert given.ceiling().shares["all"][0].name.startswith(f"composite at the ceiling ({ends[-1]})")
-        lengths = runs.assign(length_bin="S")
+        lengths = runs.assign(level="S")
         assert {one.unit for one in stats.compare_conditions(lengths, "composite").per_level} == {unit}
         mean = stats.compare_models(runs, "composite").differences[0]
         for copied in (copy.deepcopy(mean), pickle.loads(pickle.dumps(mean))):

@@ -95,7 +95,7 @@ class Facts:
                 prompt = about[call["request"]["messages"][-1]["content"]]
                 run = (prompt.prompt_id, call["model"], int(call["request"]["repeat"]))
                 self.runs[run], by_reply[call["_id"][:12]] = self.aud[call["_id"]], run
-                self.cell[run] = (prompt.base, call["model"], prompt.length_bin)
+                self.cell[run] = (prompt.base, call["model"], prompt.level)
         self.said = {}
         for call in calls:
             if call["purpose"] == "judge":

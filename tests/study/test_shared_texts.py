@@ -78,7 +78,7 @@ def test_frames_name_the_unit_whatever_is_filtered(shared):
     soc, cti = "academic_soc_00", "academic_cti_00"
     together = {f"{soc}2": f"{soc}1", f"{soc}3": f"{soc}1", f"{cti}2": f"{cti}1"}
     assert clusters == {base: together.get(base, base) for base in clusters}
-    for frame in (study.runs(length_bin="M"), study.judgements(), study.dimensions()):
+    for frame in (study.runs(level="M"), study.judgements(), study.dimensions()):
         assert set(zip(frame["base"], frame["cluster"], strict=True)) == set(clusters.items())
     assert (len(runs), runs["call_id"].nunique()) == (36, 32)
 

@@ -41,7 +41,7 @@ def test_a_finished_study_answers_every_question_about_length(study):
     assert bias.slope.n == {"bases": 12, "answers": 36}
     assert len(bias.frame()) == 7
     front = study.pareto()
-    assert {point.length_bin for point in front.points} == {"S", "M", "L"}
+    assert {point.level for point in front.points} == {"S", "M", "L"}
     assert all(point.per_aud.sentence() for point in front.points)
     with under(study, equivalence_margin=0.25) as other:
         found = other.length().equivalence
@@ -54,9 +54,9 @@ def test_what_is_missing_at_the_ceiling_and_held_against_people(tmp_path):
         missing, ceiling = finished.missing(), finished.ceiling()
         assert missing.overall[0].n == {"runs": 6, "bases": 2}
         assert missing.overall[0].estimate == 0.0
-        assert set(missing.shares) == {"length_bin", "model", "judge"}
+        assert set(missing.shares) == {"level", "model", "judge"}
         assert ceiling.limit == finished.file.analysis.ceiling_share
-        assert {"all", "length_bin S", "judge primary"} <= set(ceiling.shares)
+        assert {"all", "level S", "judge primary"} <= set(ceiling.shares)
         assert ceiling.shares["all"][0].n["scores"] == 18
         assert finished.calibration().means["all"].calibrated.estimate is None
         round_ = open_round(finished.plan, finished.store, "anna")

@@ -65,7 +65,7 @@ def test_it_ships_a_base_to_write_ones_own_by(thesis):
         [(p.prompt_id, p.text, p.scenario, p.category, p.base) for p in d.prompts] for d in (folder, table)
     ]
     assert texts[0] == texts[1]
-    assert [p.length_bin for p in table.prompts] == ["S", "M", "L"]
+    assert [p.level for p in table.prompts] == ["S", "M", "L"]
 
 
 def test_what_is_there_is_not_touched(thesis, tmp_path):

@@ -255,7 +255,7 @@ def test_no_field_of_a_run_can_act_whatever_stands_in_it(study):
     failed = [replace(run, facts={**run.facts, "status": "failed", "failure": ATTACK}) for run in runs[:1]]
     hidden = [replace(run, hidden_for=ATTACK, judges=(), people=()) for run in runs[1:2]]
     shown = [*failed, *hidden, *runs[2:]]
-    texts = ["prompt_id", "base", "scenario", "model", "length_bin", "status", "defect", HIDDEN]
+    texts = ["prompt_id", "base", "scenario", "model", "level", "status", "defect", HIDDEN]
     table = rows(frame.assign(**dict.fromkeys(texts, ATTACK)))
     page = page_html({"name": ATTACK, "rows": table}, iter([shown]))
     assert {tag for tag, _ in Tags(page).found} == OF_THE_PAGE

@@ -199,7 +199,7 @@ def taxonomy(plan: Plan, runs: pd.DataFrame, asked: Sequence[str] | None = None)
     prompts = pd.DataFrame(
         [
             {"base": prompt.base, "scenario": prompt.scenario, "category": prompt.category,
-             "csf": prompt.metadata.get("csf"), "length_bin": prompt.length_bin}
+             "csf": prompt.metadata.get("csf"), "level": prompt.level}
             for prompt in without_arms(plan.dataset.prompts)
         ]
     )  # fmt: skip

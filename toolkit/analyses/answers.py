@@ -396,7 +396,7 @@ class Analyses(Frames, Analysable):
             "no judge was asked anew on a later day": (self.drift.empty, ("judge_drift",)),
             "one model": (self.runs["model"].nunique() < 2, ("compare_models", "model_power")),
             f"one judge ({''.join(judges)}): not estimable": (len(judges) < 2, BY_JUDGES),
-            "one prompt length": (self.runs["length_bin"].nunique() < 2, BY_LENGTH),
+            "one prompt length": (self.runs["level"].nunique() < 2, BY_LENGTH),
         }  # fmt: skip
         return {
             name: reason

@@ -308,7 +308,7 @@ def _texts(runs: pd.DataFrame) -> pd.DataFrame:
     if runs.empty:
         return runs
     arms = runs["length_arm"].astype("object")
-    rows = runs.assign(length_arms=arms.where(arms.notna(), runs["length_bin"].astype("object")))
+    rows = runs.assign(length_arms=arms.where(arms.notna(), runs["level"].astype("object")))
     return rows[rows["base"].isin(rows.loc[arms.notna(), "base"])]
 
 

@@ -233,7 +233,7 @@ def without_copies(drafts: Iterable[Draft], prompts: Iterable[Prompt]) -> list[D
     """Return the drafts; a near-copy of a known base or of an earlier draft gets no sizes."""
     known: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for prompt in prompts:
-        known[prompt.length_bin].append((prompt.base, prompt.text))
+        known[prompt.level].append((prompt.base, prompt.text))
     checked = []
     for draft in drafts:
         shares = [(0.0, "")]

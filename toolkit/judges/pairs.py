@@ -37,7 +37,7 @@ class Slot(NamedTuple):
     repeat: int
     base: str
     scenario: str
-    length_bin: str
+    level: str
 
 
 class Pair(NamedTuple):
@@ -68,7 +68,7 @@ def draw_pairs(slots: Iterable[Slot], models: Sequence[str], size: int | None, s
 def _balanced(slots: Iterable[Slot], seed: int) -> list[Slot]:
     """Return slots in rounds of all bases, scenarios alternating, of which each base begins at another length."""
     by_base: dict[tuple[str, str], list[Slot]] = defaultdict(list)
-    for slot in sorted(slots, key=lambda slot: (slot.repeat, slot.length_bin, slot.prompt_id)):
+    for slot in sorted(slots, key=lambda slot: (slot.repeat, slot.level, slot.prompt_id)):
         by_base[slot.scenario, slot.base].append(slot)
     by_scenario: dict[str, list[list[Slot]]] = defaultdict(list)
     rng = random.Random(f"pairs {seed}")

@@ -128,8 +128,8 @@ class RubricStudy(PromptResponseTest):
         measured_items = [item for item in measured_items if "length_arm" not in item.item.context.metadata]
         clusters = clusters_of(self.prompts)
         bases = pd.Series([measured.item.context.base for measured in measured_items], dtype="object")
-        length_bins = [measured.item.context.length_bin for measured in measured_items]
-        runs = pd.DataFrame({"base": bases, "cluster": bases.map(clusters), "length_bin": length_bins})
+        length_bins = [measured.item.context.level for measured in measured_items]
+        runs = pd.DataFrame({"base": bases, "cluster": bases.map(clusters), "level": length_bins})
         for name in (*COMPOSITES, "zeros"):
             runs[name] = pd.Series([measured.value(name) for measured in measured_items], dtype="float64")
         runs.attrs["scale"] = self.rubric.scale
@@ -146,13 +146,13 @@ class RubricStudy(PromptResponseTest):
         for name in self._bins():
             note = means[name].note
             if score == "composite" and self.rubric.scheme.is_of_seed:  # it leaves out true zeros
-                zeros = int(runs.loc[runs["length_bin"] == name, "zeros"].sum())
+                zeros = int(runs.loc[runs["level"] == name, "zeros"].sum())
                 note = "; ".join(filter(None, [note, f"{counted(zeros, 'scores')} of 0 left out"]))
             results.append(replace(means[name], name=f"mean {score}, {name}", note=note))
         return results
 
     def _bins(self) -> list[str]:
-        present = {prompt.length_bin for prompt in self.prompts}
+        present = {prompt.level for prompt in self.prompts}
         return [name for name in LENGTH_BINS if name in present]
 
 

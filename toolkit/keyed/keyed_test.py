@@ -260,7 +260,7 @@ def scored_runs(runs: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     score = runs["run_id"].map(by_run[name]).astype("float64")
     failure = runs["failure"].where(runs["failure"].notna(), runs["run_id"].map(by_run["reason"]))
     table = runs.assign(
-        composite=score, composite_strict=score, judged=score.notna(), judge_count=0, zeros=0, length_bin=WHOLE,
+        composite=score, composite_strict=score, judged=score.notna(), judge_count=0, zeros=0, level=WHOLE,
         failure=failure,
     )  # fmt: skip
     table[name] = score

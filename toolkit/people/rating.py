@@ -215,7 +215,7 @@ def _extended(
     cells: dict[tuple[Any, str], list[str]] = defaultdict(list)
     for run, reply in rateable:
         if reply.run_id not in present:
-            cells[getattr(run.item.context, "length_bin", None), run.model].append(reply.run_id)
+            cells[getattr(run.item.context, "level", None), run.model].append(reply.run_id)
     rng = random.Random(seed)
     for cell in cells.values():
         rng.shuffle(cell)

@@ -57,9 +57,9 @@ class Reply:
         return str(getattr(self.run.item.context, "base", self.run.item.item_id))
 
     @property
-    def length_bin(self) -> str:
+    def level(self) -> str:
         """The length bin of its prompt, empty where it has none."""
-        return str(getattr(self.run.item.context, "length_bin", ""))
+        return str(getattr(self.run.item.context, "level", ""))
 
 
 def outcome_counts(judgements: Sequence[Judgement]) -> dict[str, int]:
@@ -112,7 +112,7 @@ def balanced_sample(replies: Sequence[Reply], size: int, seed: int) -> tuple[Rep
     cells: dict[tuple[str, str], list[Reply]] = defaultdict(list)
     plain = [reply for reply in replies if not reply.run.of_arm]
     for reply in rng.sample(plain, len(plain)):
-        cells[reply.run.model, reply.length_bin].append(reply)
+        cells[reply.run.model, reply.level].append(reply)
     order = [cells[name] for name in sorted(cells)]
     rng.shuffle(order)
     counts: Counter[str] = Counter()
@@ -191,7 +191,7 @@ class Pair(NamedTuple):
         elif self.altered.failed:
             reason = f"altered {self.altered.reason}"
         return {
-            **{name: getattr(self.target, name) for name in ("run_id", "base", "length_bin")},
+            **{name: getattr(self.target, name) for name in ("run_id", "base", "level")},
             "model": self.target.run.model,
             "judge": self.spec.role,
             "judge_model": self.spec.name,
@@ -228,7 +228,7 @@ class ProbeResult:
     def summary(self) -> Summary:
         """Return the summary of the command line; exit code 1 where a judge did not answer."""
         shifts = self.shifts()
-        bins = Counter(target.length_bin for target in self.targets)
+        bins = Counter(target.level for target in self.targets)
         spread = ", ".join(f"{count} {name}" for name, count in bins.items())
         counts = {"replies": len(self.targets), "pairs": len(self.pairs)}
         fields = counts | {name: getattr(self, name) for name in ("new_calls", "spent_aud", "unanswered")}

@@ -68,13 +68,13 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
     problems = check_dataset(dataset)
     plain, clusters = without_arms(dataset.prompts), clusters_of(dataset.prompts)
     arms = Counter(arm for prompt in dataset.prompts if (arm := prompt.metadata.get("length_arm")))
-    bins = Counter(prompt.length_bin for prompt in plain)
+    bins = Counter(prompt.level for prompt in plain)
     fields: dict[str, Any] = {
         "dataset": dataset.name,
         **version_of(dataset),
         "bases": len(clusters),
         "prompts": len(plain),
-        "length_bins": {length_bin: bins[length_bin] for length_bin in LENGTH_BINS},
+        "length_bins": {level: bins[level] for level in LENGTH_BINS},
         "kinds": flaw_counts(problems),
         "problems": [asdict(problem) for problem in problems],
     }
@@ -124,7 +124,7 @@ def _problem(name: str, prompt: Prompt, **values: Any) -> Problem:
 def _ranges(prompts: Prompts) -> Problems:
     tokens_by = {encoding: count_all([p.text for p in prompts], encoding) for encoding in ENCODINGS}
     for number, prompt in enumerate(prompts):
-        low, high = LENGTH_BINS[prompt.length_bin]
+        low, high = LENGTH_BINS[prompt.level]
         outside = {
             encoding: counts[number]
             for encoding, counts in tokens_by.items()
@@ -135,7 +135,7 @@ def _ranges(prompts: Prompts) -> Problems:
             verdict = "refuses" if BINNED_BY in outside else "takes"
             direction = "longer" if min(outside.values()) < low else "shorter"
             yield _problem(
-                "range", prompt, tokens=tokens, length_bin=prompt.length_bin, low=low, high=high,
+                "range", prompt, tokens=tokens, level=prompt.level, low=low, high=high,
                 direction=direction, verdict=verdict, encoding=BINNED_BY,
             )  # fmt: skip
 
@@ -143,12 +143,12 @@ def _ranges(prompts: Prompts) -> Problems:
 def _bins(prompts: Prompts) -> Problems:
     for name, base in _by_base(prompts).items():
         bins = by_bin(base)
-        if missing := ", ".join(length_bin for length_bin in LENGTH_BINS if length_bin not in bins):
+        if missing := ", ".join(level for level in LENGTH_BINS if level not in bins):
             yield _problem("length_missing", base[0], base=name, missing=missing)
-        for length_bin, members in bins.items():
+        for level, members in bins.items():
             if len(members) > 1:
                 yield _problem(
-                    "length_twice", members[1], base=name, count=len(members), length_bin=length_bin
+                    "length_twice", members[1], base=name, count=len(members), level=level
                 )
 
 
@@ -164,7 +164,7 @@ def _labels(prompts: Prompts) -> Problems:
 def _containment(prompts: Prompts) -> Problems:
     pairs = []
     for base in _by_base(prompts).values():
-        by_bin = {prompt.length_bin: prompt for prompt in base}
+        by_bin = {prompt.level: prompt for prompt in base}
         for shorter, longer in pairwise(LENGTH_BINS):
             if shorter in by_bin and longer in by_bin:
                 lines = set(_lines(by_bin[longer].text))
@@ -379,7 +379,7 @@ _AS_LONG = (("neutral_m", "M"), ("neutral_l", "L"), ("short_l", "M"), ("short_l"
 def _arms(prompts: Prompts) -> Problems:
     complete = []
     for base, members in _by_base(prompts).items():
-        texts = {prompt.metadata.get("length_arm") or prompt.length_bin: prompt for prompt in members}
+        texts = {prompt.metadata.get("length_arm") or prompt.level: prompt for prompt in members}
         arms = [name for name in LENGTH_ARMS if name in texts]
         if arms and (absent := [name for name in (*LENGTH_BINS, *LENGTH_ARMS) if name not in texts]):
             yield _problem("arms", texts[arms[0]], base=base, missing=", ".join(absent))

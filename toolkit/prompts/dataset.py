@@ -394,13 +394,13 @@ def without_arms(prompts: Iterable[Prompt]) -> list[Prompt]:
 
 def by_bin(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
     """Return the prompts of each length bin that occurs, the shortest bin first."""
-    bins = {name: [prompt for prompt in prompts if prompt.length_bin == name] for name in LENGTH_BINS}
+    bins = {name: [prompt for prompt in prompts if prompt.level == name] for name in LENGTH_BINS}
     return {name: members for name, members in bins.items() if members}
 
 
 def digest_of(prompts: Iterable[Prompt]) -> str:
     """Return the SHA-256 of the content of prompts, independent of their order."""
-    names = ("prompt_id", "text", "scenario", "category", "length_bin", "dataset_version", "base")
+    names = ("prompt_id", "text", "scenario", "category", "level", "dataset_version", "base")
     content = [
         [*(getattr(prompt, name) for name in names), dict(prompt.metadata)]
         for prompt in sorted(prompts, key=lambda prompt: prompt.prompt_id)

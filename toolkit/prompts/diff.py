@@ -9,7 +9,7 @@ from typing import Any
 from toolkit.prompts.dataset import Dataset, Prompt, load_dataset, version_of
 from toolkit.words import Summary, template
 
-LABELS = ("scenario", "category", "length_bin", "base", "token_count")
+LABELS = ("scenario", "category", "level", "base", "token_count")
 
 
 @dataclass(frozen=True)

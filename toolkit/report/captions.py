@@ -214,7 +214,7 @@ def cut_words(data: pd.DataFrame, scale: tuple[float, float]) -> str:
 
 def lengths_words(runs: pd.DataFrame) -> str:
     """Name the prompt lengths of runs, from short to long."""
-    return joined([name for length, name in TEXTS["lengths"].items() if (runs["length_bin"] == length).any()])
+    return joined([name for length, name in TEXTS["lengths"].items() if (runs["level"] == length).any()])
 
 
 def differences_words(differences: Iterable[Estimate]) -> str:

@@ -29,7 +29,7 @@ _LETTERS = "".join(chr(c) for c in range(0xC0, 0x100) if chr(c) not in "ÐðÞþ
 """Letters that pdflatex prints in every font encoding."""
 TERMS: Mapping[str, Mapping[str, str]] = data_file("terms")
 _FIELD_TERMS = (
-    {f"length_bin {name}": f"length {name}" for name in LENGTH_BINS}
+    {f"level {name}": f"length {name}" for name in LENGTH_BINS}
     | {name: name.replace("_", " ") for name in DIMENSIONS}
     | {name: f"{name[:3]} {name[4:].lower()}" for name in SCENARIOS}
     | dict(TERMS["words"])

@@ -64,7 +64,7 @@ def pairs_frame(plan: Plan, store: Store) -> pd.DataFrame:
             continue
         ((prompt_id, first, repeat), (_, second, _)), detail = task.runs, vote["detail"] or {}
         prompt, choice = plan.sources[prompt_id], detail.get("vote")
-        row = {name: getattr(prompt, name) for name in ("prompt_id", "base", "scenario", "length_bin")}
+        row = {name: getattr(prompt, name) for name in ("prompt_id", "base", "scenario", "level")}
         row |= {
             "first_run_id": vote["shown"][0]["run_id"],
             "second_run_id": vote["shown"][1]["run_id"],

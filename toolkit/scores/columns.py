@@ -339,8 +339,8 @@ def _label(cell: Any, name: str) -> str | None:
     label = visible_name(text) or None
     if label is None and name in _NAMES:
         raise ValueError(f"the {MEANING[name]} is empty; every row needs one")
-    if name == "length_bin" and label not in LENGTH_BINS:
-        raise ValueError(f"length {label!r} is none of {', '.join(LENGTH_BINS)}{_DECLINE}length_bin=)")
+    if name == "level" and label not in LENGTH_BINS:
+        raise ValueError(f"length {label!r} is none of {', '.join(LENGTH_BINS)}{_DECLINE}level=)")
     return label
 
 

@@ -14,10 +14,10 @@ from toolkit.words import DIMENSIONS, one_line
 PARTIAL = "no score of some dimension"
 LONE = "score"
 """The judge of scores that name none."""
-_RUN = ["base", "length_bin", "model", "repeat"]
+_RUN = ["base", "level", "model", "repeat"]
 _ANSWER_COLUMNS = ("cluster", "scenario", "aud_cost", "output_tokens")
 _DEFAULTS = {
-    "length_bin": WHOLE, "model": "model", "judge": LONE, "repeat": 0, "judge_repeat": 0, "human": False,
+    "level": WHOLE, "model": "model", "judge": LONE, "repeat": 0, "judge_repeat": 0, "human": False,
     "failure": None, **dict.fromkeys(_ANSWER_COLUMNS),
 }  # fmt: skip
 
@@ -115,5 +115,5 @@ def _runs(
         output_tokens=tokens, aud_cost=pd.to_numeric(runs["aud_cost"], errors="coerce"), judge_aud_cost=np.nan,
     )  # fmt: skip
     table["composite_strict"] = table["composite"]
-    ordered = table.reset_index().sort_values(["model", "base", "length_bin", "repeat"], ignore_index=True)
+    ordered = table.reset_index().sort_values(["model", "base", "level", "repeat"], ignore_index=True)
     return ordered.astype({"failure": "object", "output_tokens": "float64"})

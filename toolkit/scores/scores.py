@@ -23,7 +23,7 @@ from toolkit.scores.readers import read_files
 from toolkit.words import Summary, counted, one_line, template
 
 _STUDIES_ONLY = (*TEXTS["questions"]["studies_only"], *BY_KEY, *PAIRWISE)
-_NEEDED: Mapping[str, Sequence[str]] = {"length_bin": BY_LENGTH, **TEXTS["questions"]["needed"]}
+_NEEDED: Mapping[str, Sequence[str]] = {"level": BY_LENGTH, **TEXTS["questions"]["needed"]}
 """Questions that a column answers."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _SUFFIXES = re.compile(r"(\.(csv|tsv|xlsx|parquet|jsonl|json|eval))+$", re.IGNORECASE)
@@ -36,7 +36,7 @@ class Scores(Reported):
     ----------
     frame
         One row a score. Columns are known by usual names (item, model, judge, score, and where there are any dimension,
-        repeat, length_bin, cluster, scenario, aud_cost, output_tokens, human, failure); a score that is missing is
+        repeat, level, cluster, scenario, aud_cost, output_tokens, human, failure); a score that is missing is
         empty. `load` hands over what it read of files.
     name
         Of these scores, in captions and file names.
@@ -44,7 +44,7 @@ class Scores(Reported):
         Ends of the scale of the scores; by default the narrowest usual one that holds them all.
     columns
         What columns are, where their names do not say it: ``{"item": "doc", "judge": "who"}``; an empty
-        text leaves a column out that its name would take: ``{"length_bin": ""}``.
+        text leaves a column out that its name would take: ``{"level": ""}``.
     judges
         Columns of a wide table that hold the scores of one judge each; ``judge_1``, ``rater2`` and the like are told.
     values

@@ -35,9 +35,9 @@ _WRITTEN = (
     "p_value", "note", "statistic", "facets", "role", "status", "reason",
 )  # fmt: skip
 """Parts of a result as JSON, in their order."""
-_WORDS = {name: name.replace("_", " ") for name in (*DIMENSIONS, SCORE, "length_bin")}
+_WORDS = {name: name.replace("_", " ") for name in (*DIMENSIONS, SCORE, "level")}
 """Names of the code among keys of results, in words; names of others stay as they are."""
-LEVELS = ("length_bin", "model", "judge")
+LEVELS = ("level", "model", "judge")
 """Facets that a label names beside their value."""
 ROWS = 12
 """Rows that are shown; the frame has all."""

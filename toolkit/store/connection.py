@@ -225,6 +225,7 @@ def prompt_document(prompt: DatasetPrompt) -> Prompt:
     """Return a prompt of a dataset as it is stored."""
     fields = asdict(prompt)
     fields.pop("base")  # it is metadata.base_scenario, as the seed has it
+    fields["length_bin"] = fields.pop("level")  # as the seed has it, whatever the factor is
     return Prompt(**{name: value for name, value in fields.items() if value != ""})
 
 

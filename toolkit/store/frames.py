@@ -310,7 +310,7 @@ def prompts_frame(prompts: Iterable[Prompt], prompt_ids: Container[str]) -> pd.D
             **vars(prompt),
             "test_item": prompt.base,
             "scenario": prompt.scenario or None,
-            "length_bin": prompt.length_bin or None,
+            "level": prompt.level or None,
             **{name: prompt.metadata.get(name) for name in ("length_arm", "reference")},
             "tokens": prompt.token_count,
         }

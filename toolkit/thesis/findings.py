@@ -150,7 +150,7 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
     foreign = set(QUESTIONS) - ON_ANSWERS if analyses.is_keyed else set(BY_KEY)
     absent = {
         "compare_pairs": analyses.pairs.empty,
-        "length": bool((analyses.runs["length_bin"] == WHOLE).all()),
+        "length": bool((analyses.runs["level"] == WHOLE).all()),
         "conditions": not analyses.factors,
         "missing": not analyses.is_judged,
         "length_bias": not analyses.length_normalization,
@@ -282,7 +282,7 @@ def _stated(lead: str, number: Estimate, reference: float | None = None, end: st
 
 def _length(analyses: Analyses, reasons: Reasons) -> Iterator[Statement]:
     """Yield the contrasts, how reliable the scores are that they rest on, what people make of them, and the cost."""
-    texts, names = TEXTS["length"], WORDS["conditions"]["factors"]["length_bin"]["levels"]
+    texts, names = TEXTS["length"], WORDS["conditions"]["factors"]["level"]["levels"]
     yield from _compared_levels(analyses, analyses.length())
     if "reliability" not in reasons:
         scored = analyses.judgements[~analyses.judgements["failed"].astype(bool)]
@@ -290,7 +290,7 @@ def _length(analyses: Analyses, reasons: Reasons) -> Iterator[Statement]:
         yield _reliability(analyses, "ICC(A,k)", texts["judges"].format(judges=judges))
     longer, shorter = CONTRASTS[0]
     for mean in () if "calibration" in reasons else analyses.calibration().differences:
-        if mean.calibrated.facets.get("length_bin") == f"{longer} - {shorter}":
+        if mean.calibrated.facets.get("level") == f"{longer} - {shorter}":
             yield _compared(names[longer], names[shorter], mean.calibrated, lead=texts["people"])
     cost = cost_column(analyses.runs)
     if "pareto" in reasons or analyses.runs[cost].isna().all():

@@ -103,7 +103,7 @@ def evidence_of(
     if analyses is None or analyses.runs.empty:
         return Evidence(numbers, columns)
     runs = analyses.runs
-    by = [name for name in ("model", "base", "length_bin", "prompt_id") if name in runs]
+    by = [name for name in ("model", "base", "level", "prompt_id") if name in runs]
     besides = {
         "several models": runs["model"].nunique() > 1,
         "repeats": runs.duplicated(by).any(),

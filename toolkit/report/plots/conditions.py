@@ -97,18 +97,18 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
     judged, means = captions.judged_runs(analyses.runs), analyses.length().per_level
     n = captions.counts(judged, context.repeats)
     profile = analyses.once(stats.dimension_profile, analyses.runs, dimensions=(analyses.score,)).means
-    of_models = [(e.facets["model"], replace(e, name=e.facets["length_bin"])) for e in profile]
+    of_models = [(e.facets["model"], replace(e, name=e.facets["level"])) for e in profile]
     bases = _base_means(judged.rename(columns={analyses.score: "score"}))
     parts = [*bases, *(("model", model, e.name, e) for model, e in of_models)]
     parts += [("mean", "all", e.name, e) for e in means]
-    data = style.data_of(parts, ("kind", "name", "length_bin"), ("answers",), nothing="no judged runs")
+    data = style.data_of(parts, ("kind", "name", "level"), ("answers",), nothing="no judged runs")
     crowded, several = n["bases"] > style.MANY_BASES, n["models"] > 1
     data = data.rename(columns={"estimate": "score"})
     figure, cut = _draw_quality(data, context, crowded=crowded)
-    absent = [name for name in _BINS if name in set(analyses.runs["length_bin"]) - set(data["length_bin"])]
+    absent = [name for name in _BINS if name in set(analyses.runs["level"]) - set(data["level"])]
     # Lines that do not rest on the same models at all their points: their slope is not that of length.
-    base_lengths = judged.groupby("base", observed=True)["length_bin"].nunique()
-    model_lengths = judged.groupby(["base", "model"], observed=True)["length_bin"].nunique()
+    base_lengths = judged.groupby("base", observed=True)["level"].nunique()
+    model_lengths = judged.groupby(["base", "model"], observed=True)["level"].nunique()
     mixed = int((model_lengths.groupby(level="base").min() < base_lengths).sum())
     has_mean = any(e.estimable for e in means)
     words = {
@@ -134,7 +134,7 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
 
 def _base_means(judged: pd.DataFrame) -> list[tuple[str, str, str, Estimate]]:
     """Return the mean of each base and bin, averaged as the means over them are: repeats first, then models."""
-    keys = ["base", "length_bin"]
+    keys = ["base", "level"]
     cells = judged.groupby([*keys, "model"], observed=True)["score"].agg(["mean", "size"])
     means = cells.groupby(level=keys, observed=True).agg({"mean": "mean", "size": "sum"}).reset_index()
     return [
@@ -144,7 +144,7 @@ def _base_means(judged: pd.DataFrame) -> list[tuple[str, str, str, Estimate]]:
 
 
 def _draw_quality(data: pd.DataFrame, context: About, *, crowded: bool) -> tuple[Figure, str]:
-    marks = data.assign(x=data["length_bin"].map(_BINS.index).astype(float))
+    marks = data.assign(x=data["level"].map(_BINS.index).astype(float))
     means, models, bases = (marks[marks["kind"] == kind] for kind in ("mean", "model", "base"))
     styles = context.styles(models["name"])
     several = len(styles) > 1
@@ -207,11 +207,11 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the mean of each dimension with its interval: a panel for each prompt length, a mark for each model."""
     means = analyses.dimension_profile().means
     parts = [(*mean.facets.values(), mean) for mean in means]
-    keys, counts = ("model", "length_bin", "dimension"), ("bases", "answers")
+    keys, counts = ("model", "level", "dimension"), ("bases", "answers")
     data = style.data_of(parts, keys, counts, nothing="no judged runs")
     figure, cut = _draw_profile(data, context)
     data = data.rename(columns={"estimate": "mean"})
-    places = data.assign(place=[at_length(row.model, row.length_bin) for row in style.rows_of(data)])
+    places = data.assign(place=[at_length(row.model, row.level) for row in style.rows_of(data)])
     words = {
         "lengths": context.lengths,
         "marks": style.values_of(places, captions.TEXTS["dimension_profile"]["mark"]),
@@ -220,7 +220,7 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
 
 
 def _draw_profile(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
-    styles, bins = context.styles(data["model"]), in_order(data["length_bin"])
+    styles, bins = context.styles(data["model"]), in_order(data["level"])
     dimensions = list(dict.fromkeys(data["dimension"]))[::-1]
     columns = 1 if len(styles) <= style.CROWD else 2
     head = 18 + 4.2 * -(-len(styles) // columns) * (len(styles) > 1)
@@ -231,7 +231,7 @@ def _draw_profile(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
     panels, cut = figure.subplots(1, len(bins), squeeze=False, sharey=True)[0], ""
     for axes, name in zip(panels, bins, strict=True):
         for model, look, shift in style.side_by_side(styles, -height / row_height):
-            marks = data[(data["length_bin"] == name) & (data["model"] == model)]
+            marks = data[(data["level"] == name) & (data["model"] == model)]
             up = marks["dimension"].map(dimensions.index) + shift
             style.forest(axes, marks, up, look, size=4.2, clip=False)
         for row in range(1, len(dimensions)):
@@ -269,8 +269,8 @@ def length_slope(analyses: Analyses, context: About) -> FigureWithCaption:
 
 
 def _slope_marks(answers: pd.DataFrame, slope: Estimate) -> pd.DataFrame:
-    columns = ["model", "base", "run_id", "length_bin", "output_tokens", "score"]
-    points = answers[columns].assign(kind="answer").astype({"length_bin": "string"})
+    columns = ["model", "base", "run_id", "level", "output_tokens", "score"]
+    points = answers[columns].assign(kind="answer").astype({"level": "string"})
     points = points.sort_values(["model", "base", "output_tokens", "run_id"], kind="stable")
     rise, *ends = (np.nan if value is None else value for value in (slope.estimate, slope.low, slope.high))
     lines = []
@@ -283,7 +283,7 @@ def _slope_marks(answers: pd.DataFrame, slope: Estimate) -> pd.DataFrame:
             lines.append(("slope", model, x, score + distance * rise, low, high))
     columns = ["kind", "model", "output_tokens", "score", "low", "high"]
     rows = pd.concat([points.astype(object), pd.DataFrame(lines, columns=columns, dtype=object)])
-    order = ["kind", "model", "base", "run_id", "length_bin", *columns[2:]]
+    order = ["kind", "model", "base", "run_id", "level", *columns[2:]]
     return rows[order].reset_index(drop=True).astype(dict.fromkeys(columns[2:], "float64"))
 
 

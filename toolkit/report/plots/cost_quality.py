@@ -46,7 +46,7 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
     text = captions.text_of("cost_quality")
     is_free = (data["cost"] == 0).groupby(data["model"]).all()
     places = data.assign(
-        place=[at_length(row.model, row.length_bin) for row in style.rows_of(data)],
+        place=[at_length(row.model, row.level) for row in style.rows_of(data)],
         cost=data["cost"] * factor,
         front=data["on_front"].map({True: ", on the front", False: ""}),
     )
@@ -55,7 +55,7 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
         "label": label,
         "points": style.values_of(places, text["point"]),
         "what": "tokens" if tokens else "cost",
-        "lengths": data["length_bin"].nunique() > 1 and context.lengths,
+        "lengths": data["level"].nunique() > 1 and context.lengths,
         "free": tokens,
         "cost": not tokens,
         "some_free": not tokens and ", ".join(sorted(map(str, is_free.index[is_free]))),
@@ -78,7 +78,7 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
 
 def _front_name(point: Any) -> str:
     share = "" if point.probability is None else f" ({point.probability:.0%})"
-    return at_length(point.model, point.length_bin) + share
+    return at_length(point.model, point.level) + share
 
 
 def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tuple[Figure, bool, str]:
@@ -105,7 +105,7 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
         front["cost"], front["quality"], linestyle="none", markersize=_RING, zorder=2, clip_on=False, **ring
     )
     for name, look in styles.items():
-        points = marks[marks["model"] == name].set_index("length_bin")
+        points = marks[marks["model"] == name].set_index("level")
         x, y = points["cost"], points["quality"]
         thin: dict[str, Any] = {"color": look.color, "linewidth": 1.1, "zorder": 2}
         axes.vlines(x, points["quality_low"], points["quality_high"], **thin)
@@ -118,7 +118,7 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
     cut = style.cut_axis(axes, context.scale, marks[["quality", "quality_low", "quality_high"]])
     axes.set(ylabel=f"Composite score ({scale_words(context.scale, '–')})", xlabel=label)
     handles = [*style.model_handles(styles), style.handle("front", markersize=8, **line, **ring)]
-    if len(lengths := [name for name in LENGTH_BINS if name in set(marks["length_bin"])]) > 1:
+    if len(lengths := [name for name in LENGTH_BINS if name in set(marks["level"])]) > 1:
         label = f"{', '.join(lengths)}: prompt length"
         handles.append(style.handle(label, color=style.INK, linewidth=0.9, marker=">"))
     style.legend(figure, handles, columns=across, handlelength=2.6)
@@ -131,7 +131,7 @@ def _name_lengths(axes: Axes, marks: pd.DataFrame, dpi: float) -> None:
     """Write the prompt length above an interval or beside a free mark, but not over an earlier letter."""
     positions: list[Any] = []
     for row in style.rows_of(
-        marks[marks["length_bin"] != WHOLE].sort_values(["length_bin", "cost"], ascending=False)
+        marks[marks["level"] != WHOLE].sort_values(["level", "cost"], ascending=False)
     ):
         free = row.cost < 0  # all of a free model's marks stand above each other: beside the mark
         top = row.quality if free or pd.isna(row.quality_high) else row.quality_high
@@ -140,7 +140,7 @@ def _name_lengths(axes: Axes, marks: pd.DataFrame, dpi: float) -> None:
             positions.append(at)
             offset = (10, -3) if free else (0, 7 if pd.isna(row.quality_high) else 3)
             axes.annotate(
-                row.length_bin, (row.cost, top), offset, textcoords="offset points", ha="center", fontsize="small",
+                row.level, (row.cost, top), offset, textcoords="offset points", ha="center", fontsize="small",
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},  # no line runs through it
             )  # fmt: skip
 

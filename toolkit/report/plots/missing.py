@@ -20,7 +20,7 @@ from toolkit.stats.result import Result
 
 _ROW_MM = 4.8
 _LEAST = 0.1
-_GROUPS = {"length_bin": "prompt length", "model": "model", "judge": "judge"}
+_GROUPS = {"level": "prompt length", "model": "model", "judge": "judge"}
 _MOST_REASONS = 8  # most reasons that get a bar of their own
 _OTHERS = "other reasons"
 _NUMBERS = {"missing": "Int64", "of": "Int64", "share": "float64", "low": "float64", "high": "float64"}
@@ -137,7 +137,7 @@ def score_distribution(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw how the composite scores spread at each prompt length, and how those that each judge gave."""
     means = analyses.judge_means
     judgements = means[~means["failed"].astype(bool) & means[analyses.score].notna()]
-    frames = {"length_bin": captions.judged_runs(analyses.runs), "judge": judgements}
+    frames = {"level": captions.judged_runs(analyses.runs), "judge": judgements}
     rows = [
         pd.DataFrame(
             {

@@ -45,7 +45,7 @@ def benchmark_designs(
 
     Each design asks two bases at a time until the widest interval of a difference is at most ``target_width``.
 
-    ``scores`` has model, base, length_bin and the score of every model on every base; bases without all of them are
+    ``scores`` has model, base, level and the score of every model on every base; bases without all of them are
     left out, and 12 are needed. ``bank`` is that of `read_bank`, with cost in ``cost_unit`` per base. The baseline is
     commonly random sampling of common items; `toolkit.adaptive.rounds` has both choices.
 
@@ -222,7 +222,7 @@ def _estimates(frame: pd.DataFrame, name: str, baseline: str, budget: float, uni
     )
 
 
-TAXONOMY = ("scenario", "category", "csf", "length_bin")
+TAXONOMY = ("scenario", "category", "csf", "level")
 PERMUTATIONS = 999
 
 
@@ -243,8 +243,8 @@ def sample_taxonomy(
 
     Examples
     --------
-    >>> bank = pd.DataFrame({"base": list("aabbccdd"), "scenario": list("xxxxyyyy"), "length_bin": list("SL" * 4)})
-    >>> found = sample_taxonomy(bank, ["a", "b"], by=("scenario", "length_bin"))
+    >>> bank = pd.DataFrame({"base": list("aabbccdd"), "scenario": list("xxxxyyyy"), "level": list("SL" * 4)})
+    >>> found = sample_taxonomy(bank, ["a", "b"], by=("scenario", "level"))
     >>> [round(one.estimate, 2) for one in found.coverage], round(found.divergence.estimate, 3)
     ([0.5, 1.0, 0.5], 0.216)
     """

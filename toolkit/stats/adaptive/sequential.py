@@ -257,7 +257,7 @@ def sequential_comparison(
     at any of them, for any reason (O'Brien-Fleming bounds on the information so far). Each interval holds by itself,
     not all jointly.
 
-    ``scores`` has model, base, length_bin and the score; repeats are averaged. A base counts when every model has a
+    ``scores`` has model, base, level and the score; repeats are averaged. A base counts when every model has a
     score at every length; others are counted as missing. ``bank`` is that of `read_bank`. Without ``target_width``
     this is the only, planned look: an ordinary interval with finite population correction.
 
@@ -275,7 +275,7 @@ def sequential_comparison(
     --------
     >>> names = [f"b{i:02}" for i in range(40)]
     >>> rows = [(m, b, "S", (i * 7 % 11) / 4 + (m == "x") * (i % 3)) for i, b in enumerate(names[:20]) for m in "xy"]
-    >>> frame = pd.DataFrame(rows, columns=["model", "base", "length_bin", "score"])
+    >>> frame = pd.DataFrame(rows, columns=["model", "base", "level", "score"])
     >>> found = sequential_comparison(frame, pd.DataFrame({"base": names}), target_width=1)
     >>> round(found.differences[0].estimate, 6), found.stop
     (0.95, True)
@@ -334,11 +334,11 @@ def sequential_comparison(
 
 def block_means(scores: pd.DataFrame, score: str = "score") -> tuple[pd.DataFrame, list[Hashable]]:
     """Return the mean of each complete block (rows bases as first met, columns models), and the bases without."""
-    need_labelled("scores", scores, ("model", "base", "length_bin"), score)
+    need_labelled("scores", scores, ("model", "base", "level"), score)
     values = pd.Series(numbers_of("scores", scores, score, finite=True), scores.index)
-    by = [scores[name].astype(object) for name in ("base", "model", "length_bin")]
+    by = [scores[name].astype(object) for name in ("base", "model", "level")]
     cells = values.groupby(by, sort=False).mean()
-    wide = cells.unstack(["model", "length_bin"]).reindex(pd.unique(scores["base"]))
+    wide = cells.unstack(["model", "level"]).reindex(pd.unique(scores["base"]))
     columns = pd.MultiIndex.from_product([sorted(set(by[1]), key=str), sorted(set(by[2]), key=str)])
     complete = wide.reindex(columns=columns).dropna()
     means = complete.T.groupby(level=0, sort=False).mean().T

@@ -475,7 +475,7 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> Result:
     Parameters
     ----------
     elements
-        One row a run and judge: run_id, cluster, length_bin, judge, share (0 to 1, NaN where it could not be read).
+        One row a run and judge: run_id, cluster, level, judge, share (0 to 1, NaN where it could not be read).
     runs
         One row a run: run_id, and the rubric's composite and composite_strict.
 
@@ -497,7 +497,7 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> Result:
 
     Examples
     --------
-    >>> runs = pd.DataFrame({"run_id": list("wxyz"), "cluster": list("abcd"), "length_bin": "S", "judge": "primary"})
+    >>> runs = pd.DataFrame({"run_id": list("wxyz"), "cluster": list("abcd"), "level": "S", "judge": "primary"})
     >>> runs = runs.assign(share=[0.5, 1.0, 0.75, 0.0], composite=[3.0, 4.5, 4.0, 1.0])
     >>> runs = runs.assign(composite_strict=runs["composite"])
     >>> found = required_elements(runs, runs[["run_id", "composite", "composite_strict"]])
@@ -505,21 +505,21 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> Result:
     (0.5625, 0.99)
     """
     run_table.need_columns(
-        "required elements", elements, ("run_id", "cluster", "length_bin", "judge", "share")
+        "required elements", elements, ("run_id", "cluster", "level", "judge", "share")
     )
     run_table.need_columns("runs", runs, ("run_id", *COMPOSITES))
     wide = elements.pivot_table(index="run_id", columns="judge", values="share", observed=True, dropna=False)
-    runs_index = elements.drop_duplicates("run_id").set_index("run_id")[["cluster", "length_bin"]]
+    runs_index = elements.drop_duplicates("run_id").set_index("run_id")[["cluster", "level"]]
     means = runs_index.join(wide.mean(axis=1).rename("share")).join(
         runs.set_index("run_id")[list(COMPOSITES)]
     )
     clusters = runs_index.loc[wide.index, "cluster"].tolist()
     shares: list[Estimate] = []
-    for length_bin in LENGTH_BINS:
-        in_bin = means[means["length_bin"] == length_bin].rename(columns={"cluster": "unit"})
+    for level in LENGTH_BINS:
+        in_bin = means[means["level"] == level].rename(columns={"cluster": "unit"})
         if len(in_bin):
             mean = of_rows(
-                f"{SHARE}, {length_bin}",
+                f"{SHARE}, {level}",
                 in_bin,
                 "share",
                 partial(bounded_mean, limits=(0.0, 1.0)),

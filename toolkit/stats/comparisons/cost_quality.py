@@ -25,7 +25,7 @@ _NUMBERS = ("quality", "cost", "per_aud")
 
 
 class Pareto(Result):
-    """The points of a study in the plane of cost and quality: model, length_bin, three estimates, and the front."""
+    """The points of a study in the plane of cost and quality: model, level, three estimates, and the front."""
 
     def frame(self) -> pd.DataFrame:
         """Return one row per point: estimates with their ends, front, probability and note; never rounded."""
@@ -37,7 +37,7 @@ class Pareto(Result):
             row |= {"bases": n.get("bases", n.get(GROUPS)), "answers": n["answers"]}
             row |= {"missing": point.quality.missing, "note": point.per_aud.remarks}
             rows.append(point.values | row)
-        frame = pd.DataFrame(rows, columns=["model", "length_bin", *ends, *counts])
+        frame = pd.DataFrame(rows, columns=["model", "level", *ends, *counts])
         return frame.astype(dict.fromkeys([*ends, "probability"], "float64"))
 
 
@@ -51,7 +51,7 @@ def _point_sentence(point: Result) -> str:
     if point.probability is not None:
         certainty = f"on it in {point.probability:.1%} of the resamples of bases"
     numbers = " ".join(getattr(point, name).sentence() for name in _NUMBERS)
-    return f"{at_length(point.model, point.length_bin)} {verb} on the cost-quality front ({certainty}). {numbers}"
+    return f"{at_length(point.model, point.level)} {verb} on the cost-quality front ({certainty}). {numbers}"
 
 
 def cost_column(runs: pd.DataFrame) -> str:
@@ -87,7 +87,7 @@ def pareto(
     Examples
     --------
     >>> rows = [(f"b{i}", m, "S", 3 + q + i % 2, c) for i in range(6) for m, q, c in [("x", 0, 0.1), ("y", -1, 0.2)]]
-    >>> runs = pd.DataFrame(rows, columns=["base", "model", "length_bin", "composite_strict", "aud_cost"])
+    >>> runs = pd.DataFrame(rows, columns=["base", "model", "level", "composite_strict", "aud_cost"])
     >>> [(p.model, p.on_front, p.probability) for p in pareto(runs).points]
     [('x', True, 1.0), ('y', False, 0.0)]
     """
@@ -97,10 +97,10 @@ def pareto(
     if (table[cost] < 0).any():
         raise InputError(f"runs: {cost} {table[cost].min():g} is below 0; a run costs nothing or more")
     used = table.dropna(subset=["score", cost])
-    by = ["model", "length_bin"]
+    by = ["model", "level"]
     means = used.groupby([*by, "unit", "base"])[["score", cost]].mean()
     means = means.groupby(level=[*by, "unit"]).mean()  # see `mean_of_units`
-    bins = in_order(used["length_bin"])
+    bins = in_order(used["level"])
     keys = sorted({key[:2] for key in means.index}, key=lambda key: (str(key[0]), bins.index(key[1])))
     bases = used["unit"].unique()
     quality, price = (
@@ -116,7 +116,7 @@ def pareto(
         empty = Estimate(at_length(*key), n={"answers": int(answers[key])}, missing=missing)
         estimates = _numbers(empty, quality[:, index], price[:, index], *units)
         point = Result(
-            "pareto_point", text=_point_sentence, model=str(key[0]), length_bin=key[1],
+            "pareto_point", text=_point_sentence, model=str(key[0]), level=key[1],
             quality=estimates[0], cost=estimates[1], per_aud=estimates[2],
             on_front=bool(front[index]), probability=probabilities[index],
         )  # fmt: skip
@@ -168,13 +168,13 @@ def point_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost") -
     --------
     >>> steps = (("S", 3, 1), ("M", 4, 3))
     >>> rows = [(f"b{i}", n, "m", q + i % 3 / 10, c + i / 100) for i in range(6) for n, q, c in steps]
-    >>> runs = pd.DataFrame(rows, columns=["base", "length_bin", "model", "composite_strict", "aud_cost"])
+    >>> runs = pd.DataFrame(rows, columns=["base", "level", "model", "composite_strict", "aud_cost"])
     >>> [(e.facets["step"], round(e.estimate), e.unit) for e in point_cost(runs)]
     [('S to M', 2000, 'AUD more on 1,000 runs')]
     """
     table = checked_runs(runs, score, numbers=(cost,)).dropna(subset=["score", cost])
-    units = table.groupby(["model", "unit", "base", "length_bin"])[["score", cost]].mean()
-    means = units.groupby(level=["model", "unit", "length_bin"]).mean().unstack("length_bin")
+    units = table.groupby(["model", "unit", "base", "level"])[["score", cost]].mean()
+    means = units.groupby(level=["model", "unit", "level"]).mean().unstack("level")
     prices = []
     for model in map(str, means.index.unique("model")):
         rows = means.loc[[model]]
@@ -259,7 +259,7 @@ def _notes(
     table: pd.DataFrame, used: pd.DataFrame, cost: str, quality: np.ndarray, score: str
 ) -> tuple[str, ...]:
     notes = ["the cost is that of the run, not of its judges"]
-    if table.duplicated(["base", "model", "length_bin"]).any():
+    if table.duplicated(["base", "model", "level"]).any():
         notes.insert(0, "repeats are averaged first, so each base counts once")
     if incomplete := len(table) - len(used):
         spent = f"{_COST_UNITS.get(cost, cost)} {float(table[cost].sum() - used[cost].sum()):g}"

@@ -26,12 +26,12 @@ def missing_data(runs: pd.DataFrame, judgements: pd.DataFrame | None = None, sco
 
     Examples
     --------
-    >>> runs = pd.DataFrame({"base": list("aabbcc"), "length_bin": list("SLSLSL"), "model": "m"})
+    >>> runs = pd.DataFrame({"base": list("aabbcc"), "level": list("SLSLSL"), "model": "m"})
     >>> found = missing_data(runs.assign(composite_strict=[1, None, 2, 3, 4, None]))
-    >>> [(one.name, one.estimate) for one in found.shares["length_bin"]]
-    [('missing, length_bin S', 0.0), ('missing, length_bin L', 0.6666666666666666)]
+    >>> [(one.name, one.estimate) for one in found.shares["level"]]
+    [('missing, level S', 0.0), ('missing, level L', 0.6666666666666666)]
     """
-    tables: list[tuple[str, pd.DataFrame, tuple[str, ...]]] = [("runs", runs, ("length_bin", "model"))]
+    tables: list[tuple[str, pd.DataFrame, tuple[str, ...]]] = [("runs", runs, ("level", "model"))]
     if judgements is not None and len(judgements):
         tables.append(("judgements", judgements, ("judge",)))
     shares: dict[str, list[Estimate]] = {}
@@ -74,7 +74,7 @@ def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> Result:
     checked = run_table.checked_runs(runs, score)
     worst, best = run_table.scale_of(runs)
     missing = checked["score"].isna().to_numpy()
-    bins = checked["length_bin"].to_numpy()
+    bins = checked["level"].to_numpy()
 
     def contrasts(fill: np.ndarray | float) -> Estimates:
         return explored(checked.assign(score=np.where(missing, fill, checked["score"])), score)
@@ -147,7 +147,7 @@ def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> 
 
     Examples
     --------
-    >>> frame = pd.DataFrame({"base": list("aabb"), "length_bin": list("SLSL"), "composite_strict": [5, 5, 3, None]})
+    >>> frame = pd.DataFrame({"base": list("aabb"), "level": list("SLSL"), "composite_strict": [5, 5, 3, None]})
     >>> found = ceiling(frame)
     >>> round(found.shares["all"][0].estimate, 3), found.shares["all"][0].missing, len(found.warnings)
     (0.667, 1, 3)
@@ -169,7 +169,7 @@ def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> 
     shares: dict[str, tuple[Estimate, ...]] = {}
     warnings = []
     cases = scores.assign(group="all")
-    for column in ("group", *run_table.grouping_columns(scores, ("length_bin", "model", "judge"))):
+    for column in ("group", *run_table.grouping_columns(scores, ("level", "model", "judge"))):
         for name in run_table.in_order(cases[column]):
             group = "all" if column == "group" else f"{column} {name}"
             member = cases[column].isin([name]).to_numpy()

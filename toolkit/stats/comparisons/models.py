@@ -49,7 +49,7 @@ def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False
     Examples
     --------
     >>> rows = [(f"b{i}", "S", m, s + i / 4) for i in range(5) for m, s in (("a", 3.5 + i % 2 / 2), ("b", 3.0))]
-    >>> found = compare_models(pd.DataFrame(rows, columns=["base", "length_bin", "model", "composite_strict"]))
+    >>> found = compare_models(pd.DataFrame(rows, columns=["base", "level", "model", "composite_strict"]))
     >>> [(one.name, round(one.estimate, 2), round(one.low, 2)) for one in found.differences]
     [('a - b', 0.7, 0.36)]
     """
@@ -165,7 +165,7 @@ def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str) -> tuple[str,
     repeated = checked["score"].notna().sum() > cells.notna().to_numpy().sum()
     notes = ["answers of one model to one prompt are averaged before models are compared"] if repeated else []
     notes += run_table.left_out_note(checked, score)
-    lengths = cells.index.get_level_values("length_bin")
+    lengths = cells.index.get_level_values("level")
     for pair in itertools.combinations(cells, 2):
         both = run_table.in_order(lengths[cells[list(pair)].notna().all(axis=1)])
         if 0 < len(both) < lengths.nunique():
@@ -222,7 +222,7 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
     >>> round(estimate.estimate, 2), round(estimate.low, 2), round(estimate.high, 2), estimate.missing
     (0.8, 0.38, 0.96, 1)
     """
-    frame = rows.assign(length_bin=rows.get("length_bin", run_table.WHOLE))
+    frame = rows.assign(level=rows.get("level", run_table.WHOLE))
     if "correct_of_all" in frame:  # a reply that cannot be read scores 0 here, a run without one is missing
         frame["all"] = frame[score].fillna(frame["correct_of_all"])
         frame["readable"] = frame[score].notna().astype("float64").where(frame["all"].notna())

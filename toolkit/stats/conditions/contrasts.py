@@ -85,7 +85,7 @@ def compare_conditions(
     table: pd.DataFrame,
     score: str = SCORE,
     *,
-    factor: str = "length_bin",
+    factor: str = "level",
     levels: Sequence[Any] | None = None,
     contrasts: Sequence[Sequence[Any]] | None = None,
     primary: str | None = None,
@@ -113,7 +113,7 @@ def compare_conditions(
     factor
         Column of the levels.
     levels
-        Levels in their order: S, M and L of ``length_bin``, those of the table by name otherwise. Others are left out.
+        Levels in their order: S, M and L of ``level``, those of the table by name otherwise. Others are left out.
     contrasts
         Pairs of levels, the second taken from the first: by default each level and the one before it, and the last and
         the first. Levels that follow a pair must have a score too, so that contrasts add up.
@@ -147,10 +147,10 @@ def compare_conditions(
     >>> [(contrast.name, round(contrast.estimate, 2)) for contrast in comparison.contrasts]
     [('one - zero', 0.4), ('five - one', 0.3), ('five - zero', 0.7)]
     """
-    is_length = factor == "length_bin"
-    if not is_length and "length_bin" not in table:
-        table = table.assign(length_bin=run_table.WHOLE)
-    labels = [name for name in (*within, factor) if name not in ("model", "length_bin")]
+    is_length = factor == "level"
+    if not is_length and "level" not in table:
+        table = table.assign(level=run_table.WHOLE)
+    labels = [name for name in (*within, factor) if name not in ("model", "level")]
     rows = run_table.checked_runs(table, score, labels=labels)
     levels = levels or list(LENGTH_BINS if is_length else run_table.in_order(rows[factor]))
     pairs = contrasts or successive(levels)
@@ -212,7 +212,7 @@ def successive(levels: Sequence[Any]) -> list[tuple[Any, ...]]:
 def paired(
     rows: pd.DataFrame,
     score: str,
-    factor: str = "length_bin",
+    factor: str = "level",
     levels: Iterable[Any] = tuple(LENGTH_BINS),
     pairs: Sequence[Sequence[Any]] = CONTRASTS,
     within: Sequence[str] = ("model",),
@@ -226,7 +226,7 @@ def paired(
         counts, values = _over_bases(complete, within)
         values = mean_of_units(values)
         differences.append(values[more] - values[less])
-        name = f"{more}-{less}" if factor == "length_bin" else f"{more} - {less}"
+        name = f"{more}-{less}" if factor == "level" else f"{more} - {less}"
         mean = mean_over_bases(name, differences[-1], bases, scale, unit=unit)
         if counts:  # what is paired is counted, and not bases alone
             mean = replace(mean, n={**mean.n, **counts}, missing=len(cells) - len(complete))
@@ -439,18 +439,18 @@ def dimension_profile(runs: pd.DataFrame, dimensions: tuple[str, ...] = DIMENSIO
 
     Examples
     --------
-    >>> runs = pd.DataFrame({"base": ["b1", "b2"], "length_bin": "S", "model": "m", "clarity": [3.0, 4.0]})
+    >>> runs = pd.DataFrame({"base": ["b1", "b2"], "level": "S", "model": "m", "clarity": [3.0, 4.0]})
     >>> [(one.facets["dimension"], one.estimate) for one in dimension_profile(runs, ("clarity",)).means]
     [('clarity', 3.5)]
     """
     means = []
     for dimension in dimensions:
         table = run_table.checked_runs(runs, dimension)
-        for (model, length_bin), rows in table.groupby(["model", "length_bin"], sort=False):
-            name = f"{dimension} of {run_table.at_length(model, length_bin)}"
+        for (model, level), rows in table.groupby(["model", "level"], sort=False):
+            name = f"{dimension} of {run_table.at_length(model, level)}"
             mean = runs_mean(name, rows, run_table.score_unit(dimension, runs))
-            facets = {"model": str(model), "length_bin": str(length_bin), "dimension": dimension}
+            facets = {"model": str(model), "level": str(level), "dimension": dimension}
             means.append(replace(mean, facets=facets))
-    bins = run_table.in_order(mean.facets["length_bin"] for mean in means)
-    means.sort(key=lambda mean: (mean.facets["model"], bins.index(mean.facets["length_bin"])))
+    bins = run_table.in_order(mean.facets["level"] for mean in means)
+    means.sort(key=lambda mean: (mean.facets["model"], bins.index(mean.facets["level"])))
     return Result("dimension_profile", means=means)

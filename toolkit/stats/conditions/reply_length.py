@@ -36,7 +36,7 @@ def length_bias(runs: pd.DataFrame, score: str = SCORE) -> Result:
     --------
     >>> rng = np.random.default_rng(1)
     >>> rows = [(b, m, s, rng.integers(200, 900)) for b in range(8) for m in "xy" for s in "SML"]
-    >>> runs = pd.DataFrame(rows, columns=["base", "model", "length_bin", "output_tokens"])
+    >>> runs = pd.DataFrame(rows, columns=["base", "model", "level", "output_tokens"])
     >>> runs["composite_strict"] = 3 + 0.001 * runs["output_tokens"] + rng.normal(0, 0.1, len(runs))
     >>> found = length_bias(runs)
     >>> round(found.slope.estimate, 2), found.slope.unit
@@ -45,7 +45,7 @@ def length_bias(runs: pd.DataFrame, score: str = SCORE) -> Result:
     table = run_table.checked_runs(runs, score, numbers=(_LENGTH,))
     labels = {"method": CR2_METHOD, "unit": run_table.score_unit(score, runs)}
     empty, used = complete_rows("", table, ["score", _LENGTH], ("bases", "answers"), **labels)
-    codes, names = pd.factorize(pd.MultiIndex.from_frame(used[["model", "length_bin"]]))
+    codes, names = pd.factorize(pd.MultiIndex.from_frame(used[["model", "level"]]))
     size = len(names)
     dummies = np.eye(size)[codes].reshape(len(used), size)
     tokens = used[_LENGTH].to_numpy() / TOKENS
@@ -78,7 +78,7 @@ def _within(columns: np.ndarray, bases: np.ndarray) -> np.ndarray:
 
 def _weights(more: str, less: str, cells: list[tuple[str, str]]) -> np.ndarray | None:
     """Return the weights of a difference of two bins, averaged over the models that have both."""
-    models_of = [{model for model, length_bin in cells if length_bin == name} for name in (more, less)]
+    models_of = [{model for model, level in cells if level == name} for name in (more, less)]
     models = models_of[0] & models_of[1]
     if not models:
         return None

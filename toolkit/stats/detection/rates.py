@@ -285,7 +285,7 @@ def hallucination_shares(verdicts: pd.DataFrame) -> Result:
     ----------
     verdicts
         One row an answer, judge and prompt (``mode``): cluster, model, judge, mode, decision (True for yes, missing
-        where there is none), and length_bin where there are prompt lengths.
+        where there is none), and level where there are prompt lengths.
 
     Returns
     -------
@@ -311,7 +311,7 @@ def hallucination_shares(verdicts: pd.DataFrame) -> Result:
     [('judge primary, cot, model x', 1.0, 0), ('judge primary, cot, model y', 0.0, 1)]
     """
     need_columns("shares of hallucination", verdicts, ("cluster", "model", "judge", "mode", "decision"))
-    levels = [name for name in ("model", "length_bin") if name in verdicts and verdicts[name].nunique() > 1]
+    levels = [name for name in ("model", "level") if name in verdicts and verdicts[name].nunique() > 1]
     shares = []
     for level in ((), *zip(levels, strict=True)):
         keys = ["judge", "mode", *level]

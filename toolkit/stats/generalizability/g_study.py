@@ -405,7 +405,7 @@ def study_generalizability(
     length bins, which are fixed (Brennan 2001, section 4.3), and over the times a judge judged a reply.
 
     ``judgements`` has one row per judgement with base, model, repeat, judge, the score and, where there are several,
-    run_id, length_bin and judge_repeat; ``target`` is the wanted coefficient, and a run and a judgement cost
+    run_id, level and judge_repeat; ``target`` is the wanted coefficient, and a run and a judgement cost
     ``run_aud`` and ``judgement_aud`` (None where unknown).
     """
     if of not in _OBJECTS:
@@ -435,7 +435,7 @@ def _answers(judgements: pd.DataFrame, score: str) -> pd.DataFrame:
     if "run_id" in judgements:
         answer = judgements["run_id"]
     else:
-        names = [name for name in ("model", "length_bin", "repeat") if name in judgements]
+        names = [name for name in ("model", "level", "repeat") if name in judgements]
         answer = judgements[names].astype("string").agg(" / ".join, axis=1)
     judge, repeat = judgements["judge"].astype("object"), judgements.get("judge_repeat", 0)
     scores = pd.DataFrame({"base": judgements["unit"], "answer": answer, "judge": judge, "repeat": repeat})
@@ -447,7 +447,7 @@ def _bases(judgements: pd.DataFrame, score: str, costs: Costs) -> tuple[pd.DataF
     keys = ["unit", "base", "model", "judge", "repeat"]
     frame = judgements.assign(score=numbers_of("judgements", judgements, score))
     frame = frame.astype({"judge": "object"})
-    within = [name for name in ("length_bin", "judge_repeat") if name in frame]
+    within = [name for name in ("level", "judge_repeat") if name in frame]
     frame[within] = frame[within].astype("object")
     twice = "are there twice, the first of base {base}; keep one per run, judge and time judged"
     need_once(frame, [*keys, *within], f"judgements: {{count}} {twice}")
@@ -458,12 +458,12 @@ def _bases(judgements: pd.DataFrame, score: str, costs: Costs) -> tuple[pd.DataF
 
     if "judge_repeat" in frame:
         times = int(frame["judge_repeat"].nunique())
-        by = [*keys, *(name for name in within if name == "length_bin")]
+        by = [*keys, *(name for name in within if name == "level")]
         frame = cells(by).mean().reset_index()
         if times > 1:
             notes.append(f"scores are means over up to {times} times a judge judged a reply")
-    if "length_bin" in frame:
-        bins = int(frame["length_bin"].nunique())
+    if "level" in frame:
+        bins = int(frame["level"].nunique())
         frame = cells(keys).mean().where(cells(keys).count() == bins).reset_index()
         if bins > 1:
             notes.append(

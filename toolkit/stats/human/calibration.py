@@ -41,7 +41,7 @@ def calibrate(
     Examples
     --------
     >>> scores = [3.0, 4.0, 2.5, 4.5, 3.5] * 6
-    >>> runs = pd.DataFrame({"run_id": range(30), "base": range(30), "length_bin": "S", "model": "m"})
+    >>> runs = pd.DataFrame({"run_id": range(30), "base": range(30), "level": "S", "model": "m"})
     >>> runs = runs.assign(composite_strict=scores)
     >>> human = runs.iloc[:15].assign(rater="anna", composite_strict=[s - 0.5 for s in scores[:15]])
     >>> found = calibrate(runs, runs.assign(judge="primary"), human)
@@ -53,7 +53,7 @@ def calibrate(
     judged = pd.to_numeric(runs[score], errors="coerce").astype("float64")
     table = runs.assign(judged=judged, rating=rating, shown=runs["run_id"].isin(human["run_id"]))
     means, differences = _calibrated(table.assign(all="all"), "all", score)
-    for column in run_table.grouping_columns(table, ("length_bin", "model")):
+    for column in run_table.grouping_columns(table, ("level", "model")):
         if table[column].nunique() > 1:
             by_group, by_pair = _calibrated(table, column, score)
             means, differences = means | by_group, differences + by_pair
@@ -93,7 +93,7 @@ def _sentence(result: Result) -> str:
 
 
 def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, score: str) -> None:
-    run_table.need_columns("calibration: runs", runs, ("run_id", "base", "length_bin", "model", score))
+    run_table.need_columns("calibration: runs", runs, ("run_id", "base", "level", "model", score))
     run_table.need_columns("calibration: judgements", judgements, ("run_id", "base", "judge", score))
     run_table.need_columns("calibration: human", human, ("run_id", "base", "rater", score))
     run_table.need_once(runs, ["run_id"], "calibration: a run of {run_id} is there twice; keep one")
@@ -108,7 +108,7 @@ def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, sc
 def _calibrated(table: pd.DataFrame, column: str, score: str) -> tuple[dict[str, Result], list[Result]]:
     names = run_table.in_order(table[column])
     of_lengths = [pair for pair in CONTRASTS if {*pair} <= {*names}]
-    pairs = of_lengths if column == "length_bin" else combinations(names, 2)
+    pairs = of_lengths if column == "level" else combinations(names, 2)
     prefix, facet = ("", "group") if column == "all" else (f"{column} ", column)
     mean, difference = f"calibrated mean of {score}", f"calibrated difference of {score}"
     contrasts: list[Contrast] = [(f"{mean}, {prefix}{name}", name, None) for name in names]

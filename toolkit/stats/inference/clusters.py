@@ -155,7 +155,7 @@ def by_group(
     column
         The values; a row without one is missing and counted.
     by
-        Columns whose values are the groups, such as model and length_bin.
+        Columns whose values are the groups, such as model and level.
     interval
         How values of units become an estimate: `mean_on_scale` by default, `rate_mean` of values from 0 to 1.
     **labels

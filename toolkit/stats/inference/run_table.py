@@ -47,8 +47,8 @@ def score_unit(score: str, frame: pd.DataFrame) -> str:
 def checked_runs(
     runs: pd.DataFrame, score: str, *, numbers: Sequence[str] = (), labels: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """Return unit (what is independent), base, model, length_bin and score of every run, or say what cannot be used."""
-    need_columns("runs", runs, ("base", "length_bin", *labels, score, *numbers))
+    """Return unit (what is independent), base, model, level and score of every run, or say what cannot be used."""
+    need_columns("runs", runs, ("base", "level", *labels, score, *numbers))
     if "run_id" in runs and runs["run_id"].notna().all() and runs["run_id"].duplicated().any():
         # A run that is there twice would narrow every interval that counts runs.
         name = runs["run_id"][runs["run_id"].duplicated()].iloc[0]
@@ -56,17 +56,17 @@ def checked_runs(
     checked = pd.DataFrame({"unit": runs["unit" if "unit" in runs else "base"].to_numpy()})
     checked["base"] = runs["base"].to_numpy()
     checked["model"] = runs["model"].to_numpy() if "model" in runs else "all"
-    checked["length_bin"] = runs["length_bin"].astype("object").to_numpy()
+    checked["level"] = runs["level"].astype("object").to_numpy()
     for column, name in (("score", score), *zip(numbers, numbers, strict=True)):
         checked[column] = numbers_of("runs", runs, name, finite=True)
     for name in labels:
         checked[name] = runs[name].astype("object").to_numpy()
     checked.attrs = dict(runs.attrs)  # the scale of the scores
     need_labels("runs", checked, ("base", "unit", "model", *labels))
-    if checked["length_bin"].isna().all():
-        checked["length_bin"] = WHOLE
-    need_labels("runs", checked, ("length_bin",))
-    unknown = checked.loc[~checked["length_bin"].isin((*words.LENGTH_BINS, WHOLE)), "length_bin"]
+    if checked["level"].isna().all():
+        checked["level"] = WHOLE
+    need_labels("runs", checked, ("level",))
+    unknown = checked.loc[~checked["level"].isin((*words.LENGTH_BINS, WHOLE)), "level"]
     if len(unknown):
         raise InputError(
             f"runs: length bin {unknown.iloc[0]!r} is not known; {words.choices(unknown.iloc[0], words.LENGTH_BINS)}"
@@ -76,7 +76,7 @@ def checked_runs(
 
 def item_means(rows: pd.DataFrame, *by: str) -> pd.DataFrame:
     """Return scores and numbers averaged within an item, a prompt of a base, however often it was asked."""
-    item = [name for name in ("unit", "base", "length_bin", "prompt_id") if name in rows]
+    item = [name for name in ("unit", "base", "level", "prompt_id") if name in rows]
     return rows.groupby([*item, *by]).mean(numeric_only=True)
 
 
@@ -136,9 +136,9 @@ def grouping_columns(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     return [name for name in columns if name in frame and not (frame[name] == WHOLE).all()]
 
 
-def at_length(model: object, length_bin: object) -> str:
+def at_length(model: object, level: object) -> str:
     """Return a model at a prompt length in words, or the model alone where no lengths are known."""
-    return f"{model}" if length_bin == WHOLE else f"{model} at {length_bin}"
+    return f"{model}" if level == WHOLE else f"{model} at {level}"
 
 
 def averaged_note(checked: pd.DataFrame, *cell: str) -> list[str]:

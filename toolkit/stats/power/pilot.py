@@ -77,7 +77,7 @@ def pilot_power(
     --------
     >>> scores = {"S": [3.0, 2.5, 3.5, 3.0, 4.0, 2.0], "L": [3.5, 3.0, 3.5, 4.0, 4.5, 2.0]}
     >>> rows = [(f"b{i}", b, value) for b, values in scores.items() for i, value in enumerate(values)]
-    >>> found = pilot_power(pd.DataFrame(rows, columns=["base", "length_bin", "composite_strict"]), effect=0.3)
+    >>> found = pilot_power(pd.DataFrame(rows, columns=["base", "level", "composite_strict"]), effect=0.3)
     >>> found.contrasts[0].name, round(found.contrasts[0].detectable.estimate, 2), found.contrasts[0].needed.whole
     ('L-S', 0.54, 15)
     """
@@ -87,10 +87,10 @@ def pilot_power(
         check_size("the number of repeats", repeats, 1)
     costs = [name for name in COSTS if name in runs]
     checked = checked_runs(runs, score, numbers=costs)
-    by = ["unit", "base", "model", "length_bin"]
+    by = ["unit", "base", "model", "level"]
     cells = checked.groupby(by)["score"].agg(["mean", "count", "var"])
     cells = cells[cells["count"] > 0]
-    present = set(cells.index.get_level_values("length_bin"))
+    present = set(cells.index.get_level_values("level"))
     pairs = [(b, a) for b, a in CONTRASTS if b in present and a in present]
     level = ALPHA / max(len(pairs), 1)
     now = float(checked.groupby(by[1:]).size().mean()) if len(checked) else 1.0
@@ -124,7 +124,7 @@ def _contrast(
     b, a = pair
     name = f"{b}-{a}"
     facets = {"contrast": name}
-    wide = {column: cells[column].unstack("length_bin") for column in ("mean", "count", "var")}
+    wide = {column: cells[column].unstack("level") for column in ("mean", "count", "var")}
     paired = wide["mean"][[b, a]].dropna().index
     means = wide["mean"].loc[paired]
     differences = mean_of_units(means[b] - means[a])
@@ -200,7 +200,7 @@ def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:
     if "aud_cost" not in costs:
         return unknown.not_estimable("the runs have no aud_cost")
     total = 0.0
-    for (model, length), rows in checked.groupby(["model", "length_bin"]):
+    for (model, length), rows in checked.groupby(["model", "level"]):
         if rows["aud_cost"].isna().all():
             return unknown.not_estimable(f"no cost of {str(model)!r} is known at length {length}")
         per_base = len(rows) / max(rows["base"].nunique(), 1)
@@ -268,7 +268,7 @@ def model_power(runs: pd.DataFrame, *, score: str = SCORE, effect: float | None 
     Parameters
     ----------
     runs : DataFrame
-        One row an answer: base, model, length_bin, the score, and perhaps cluster and prompt_id.
+        One row an answer: base, model, level, the score, and perhaps cluster and prompt_id.
     score : str
         Column of scores.
     effect : float, optional
@@ -286,7 +286,7 @@ def model_power(runs: pd.DataFrame, *, score: str = SCORE, effect: float | None 
     Examples
     --------
     >>> rows = [(f"b{i}", "all", m, v) for i in range(40) for m, v in (("x", i % 2), ("y", i % 3 == 0))]
-    >>> runs = pd.DataFrame(rows, columns=["base", "length_bin", "model", "right"])
+    >>> runs = pd.DataFrame(rows, columns=["base", "level", "model", "right"])
     >>> result = model_power(runs, score="right", effect=0.1)
     >>> round(result.detectable[0].estimate, 2), result.needed[0].whole
     (0.32, 387)
