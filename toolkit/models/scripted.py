@@ -124,13 +124,17 @@ def planted_answer(
     text = request.messages[-1].content
     tokens = count_tokens(text)
     length_bin = min(LENGTH_BINS, key=lambda name: abs(tokens - sum(LENGTH_BINS[name]) / 2))
-    opening = next((line for line in text.splitlines() if line.strip()), "")
+    marks = dict(truth.get("added", ()))
+    lines = [line for line in text.splitlines() if not any(mark in line for mark in marks)]
+    opening = next((line for line in lines if line.strip()), "")
     # What is drawn depends on who is asked, the repeat, and the opening and length of the prompt: a fact that is worded
     # otherwise changes no truth.
     case, rng = _drawn(truth, request, f"{opening} {length_bin}")
     if question:
         return _planted_choice(truth["accuracy"], question, request)
     added = {"S": 0.0, "M": truth["m_minus_s"], "L": truth["m_minus_s"] + truth["l_minus_m"]}[length_bin]
+    asked = "\n".join(message.content for message in request.messages)
+    added += sum(points for mark, points in marks.items() if mark in asked)
     level = truth["level"] + added + random.Random(opening).gauss(0, BASE_SD) + rng.gauss(0, OWN_SD)
     facts = [line for line in text.splitlines() if line.startswith("- ")]
     chosen = rng.sample(facts, min(len(facts), rng.randint(2, 5)))

@@ -17,7 +17,7 @@ from toolkit.stats.inference.jackknife import numbered, sums_by, total_and_jackk
 from toolkit.stats.inference.means import CLUSTERED, bounded_mean, clustered_mean, clustered_slope
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result, Row
-from toolkit.words import COMPOSITES, DIMENSIONS, LENGTH_BINS, SCORE, counted, total_aud
+from toolkit.words import COMPOSITES, DIMENSIONS, SCORE, counted, total_aud
 
 # Leniency of a judge is error here, so absolute agreement leads (DESIGN, section 7).
 ROW_ORDER = ("ICC(A,1)", "ICC(A,k)", "ICC(1,1)", "ICC(1,k)", "ICC(C,1)", "ICC(C,k)")
@@ -515,7 +515,7 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> Result:
     )
     clusters = runs_index.loc[wide.index, "cluster"].tolist()
     shares: list[Estimate] = []
-    for level in LENGTH_BINS:
+    for level in run_table.levels_of(runs):
         in_bin = means[means["level"] == level].rename(columns={"cluster": "unit"})
         if len(in_bin):
             mean = of_rows(
