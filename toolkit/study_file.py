@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from itertools import combinations
-from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -306,8 +306,8 @@ class Factor(Table):
     """What texts and figures call it; its name where it is left out."""
     from_: str | None = Field(None, alias="from")
     """Column of the dataset that has the level of each prompt; without it every prompt is asked at every level."""
-    levels: Mapping[Annotated[str, Field(min_length=1, max_length=40), AfterValidator(plain_name)], Level] = Field(
-        min_length=2
+    levels: Mapping[Annotated[str, Field(min_length=1, max_length=40), AfterValidator(plain_name)], Level] = (
+        Field(min_length=2)
     )
     """Levels in their order: names alone, or of each the text around its prompts, or a table."""
     files: Mapping[str, Path] = Field(default_factory=dict)
@@ -423,7 +423,9 @@ class StudyFile(Table):
         """Return what does not fit together: the keys of the file that it is about, and a sentence."""
         judges, primary, adaptive = self.judges, self.analysis.primary, self.selection == "adaptive"
         names = [entry.label for entry in self.under_test]
-        joint, levels = (" - ", self.factor.levels) if self.factor else ("-", LENGTH_BINS.keys() & {*self.length_bins})
+        joint, levels = (
+            (" - ", self.factor.levels) if self.factor else ("-", LENGTH_BINS.keys() & {*self.length_bins})
+        )
         order = [*(self.factor.levels if self.factor else LENGTH_BINS)]
         pairs = [f"{b}{joint}{a}" for a, b in combinations([name for name in order if name in levels], 2)]
         of_scores = {

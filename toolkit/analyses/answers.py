@@ -186,9 +186,10 @@ class Analysable:
         Parameters
         ----------
         factor
-            That of the study by default: its own by its name, or ``length``; or what else was varied: ``focus`` (judged with focus sentences, on and off), ``reference``
-            (judged with the reference answer and without), ``weights`` (of the judges, specialization and equal) or
-            ``length_arms`` (length at equal information, information at equal length).
+            That of the study by default, its own or ``length``; or what else was varied: ``focus`` (judged with focus
+            sentences, on and off), ``reference`` (judged with the reference answer and without), ``weights`` (of the
+            judges, specialization and equal) or ``length_arms`` (length at equal information, information at equal
+            length).
         score
             composite_strict, composite, or one of the dimensions; that of the study by default.
 

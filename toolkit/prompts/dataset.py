@@ -146,8 +146,9 @@ def load_dataset(
         ``"demo"``, ``"rq1_controlled"`` or ``"from_documents"`` for a dataset that ships with the toolkit; otherwise
         the path of a folder with one TOML file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file with the columns
         prompt_id (or id), text, and perhaps scenario, category, length_bin, base, dataset_version, reference and
-        length_arm. Without the column base it is the prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has
-        it under ``prompts``; other keys of the layout of seed 002, section 3.1, (token_count, tags, ...) are not read.
+        length_arm. Without the column base it is the prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of
+        prompts or has it under ``prompts``; other keys of the layout of seed 002, section 3.1, (token_count, tags, ...)
+        are not read.
     check_ranges
         Whether a prompt outside the token range of its length bin is refused; ``check_dataset`` lists them instead.
     length_arms
@@ -176,7 +177,9 @@ def load_dataset(
     faults: list[str] = []
     if path.is_dir():
         if columns:
-            raise InputError(f"{path}: a folder of bases has no column {[*columns][0]!r}; give a table of prompts")
+            raise InputError(
+                f"{path}: a folder of bases has no column {next(iter(columns))!r}; give a table of prompts"
+            )
         index = {"name": path.resolve().name, "version": path.resolve().name}
         settings = read_toml(path / INDEX) if (path / INDEX).is_file() else {}
         named = checked(_Index, index | settings, str(path / INDEX))
@@ -308,9 +311,7 @@ def compose(opening: str, facts: Iterable[str], task: str) -> str:
     return f"{opening}\n\nFacts:\n{listed}{TASK}{task}"
 
 
-def _table(
-    path: Path, faults: list[str], columns: Collection[str] = ()
-) -> tuple[str, list[_SourcedRow]]:
+def _table(path: Path, faults: list[str], columns: Collection[str] = ()) -> tuple[str, list[_SourcedRow]]:
     versions: dict[str, str] = {}
     rows: list[_SourcedRow] = []
     optional = {name for name, column in _Row.model_fields.items() if not column.is_required()}

@@ -11,7 +11,6 @@ from toolkit.prompts.dataset import Dataset, digest_of
 from toolkit.words import PLACE, choices
 
 
-
 def with_levels(
     dataset: Dataset,
     factor: str,
@@ -29,21 +28,17 @@ def with_levels(
             f"factor: the prompts of dataset {dataset.name} differ in length ({', '.join(sorted(bins))}) too; "
             'choose a length, such as length_bins = ["M"]'
         )
-    prompts: list[Prompt] = []
-    for prompt in dataset.prompts:
-        columns = prompt.metadata.get("columns", {})
-        level = columns[column] if column else None
-        if level is not None and level not in templates:
+    for prompt in dataset.prompts if column else ():
+        if (level := prompt.metadata["columns"][column]) not in templates:
             raise InputError(
                 f"prompt {prompt.prompt_id}: {column} is {level!r}; {choices(level, templates, 'the levels are')}"
             )
-        for name in [level] if level else templates:
-            values = {**texts, **columns, "prompt": prompt.text}
-            text = PLACE.sub(lambda place, values=values: values[place[1]], templates[name])
-            base = prompt.base.removesuffix(f"_{name}") if column else prompt.base
-            labels = {"level": name, "base": base, "metadata": {**prompt.metadata, "base_scenario": base}}
-            prompt_id = prompt.prompt_id if column else f"{prompt.prompt_id}_{name}"
-            prompts.append(replace(prompt, text=text, prompt_id=prompt_id, **labels))
+    prompts = [
+        _at_level(prompt, name, template, texts, is_named=column is not None)
+        for prompt in dataset.prompts
+        for name, template in templates.items()
+        if column is None or prompt.metadata["columns"][column] == name
+    ]
     counts = Counter((prompt.base, prompt.level) for prompt in prompts)
     if twice := next((pair for pair, count in counts.items() if count > 1), None):
         raise InputError(
@@ -51,10 +46,28 @@ def with_levels(
             "each base its own name"
         )
     if absent := [name for name in templates if name not in {prompt.level for prompt in prompts}]:
-        raise InputError(f"factor: no prompt of dataset {dataset.name} has the level {absent[0]!r}; take it out")
+        raise InputError(
+            f"factor: no prompt of dataset {dataset.name} has the level {absent[0]!r}; take it out"
+        )
     bases, levels = list(dict.fromkeys(prompt.base for prompt in prompts)), list(templates)
     prompts.sort(key=lambda prompt: (bases.index(prompt.base), levels.index(prompt.level)))
     return _versioned(dataset, factor, prompts)
+
+
+def _at_level(
+    prompt: Prompt, level: str, template: str, texts: Mapping[str, str], *, is_named: bool
+) -> Prompt:
+    """Return a prompt as a level words it; one that a column gives its level has an id of its own already."""
+    values = {**texts, **prompt.metadata.get("columns", {}), "prompt": prompt.text}
+    base = prompt.base.removesuffix(f"_{level}") if is_named else prompt.base
+    return replace(
+        prompt,
+        text=PLACE.sub(lambda place: str(values[place[1]]), template),
+        prompt_id=prompt.prompt_id if is_named else f"{prompt.prompt_id}_{level}",
+        level=level,
+        base=base,
+        metadata={**prompt.metadata, "base_scenario": base},
+    )
 
 
 def _versioned(dataset: Dataset, factor: str, prompts: list[Prompt]) -> Dataset:

@@ -21,7 +21,7 @@ from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption
 from toolkit.report.style import NothingToDraw
 from toolkit.stats.conditions.reply_length import TOKENS
-from toolkit.stats.inference.run_table import at_length, in_order, levels_of
+from toolkit.stats.inference.run_table import WHOLE, at_length, in_order, levels_of
 from toolkit.stats.result import Estimate
 from toolkit.words import LENGTH_BINS, counted, joined, scale_words
 
@@ -241,6 +241,8 @@ def _draw_profile(data: pd.DataFrame, levels: Sequence[str], context: About) -> 
         axes.tick_params(axis="y", length=0)
         if name in LENGTH_BINS:
             axes.set_title("{}: {}–{} tokens".format(name, *LENGTH_BINS[name]))
+        elif name != WHOLE:
+            axes.set_title(style.shorten(name, 24))
         cut = style.cut_axis(axes, context.scale, data[["estimate", "low", "high"]], which="x")
         axes.xaxis.set_major_locator(MaxNLocator(4))
     panels[len(bins) // 2].set_xlabel(f"Mean score ({scale_words(context.scale, '–')})")

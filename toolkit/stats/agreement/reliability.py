@@ -504,9 +504,7 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> Result:
     >>> found.shares[0].estimate, round(found.rubric[0].estimate, 2)
     (0.5625, 0.99)
     """
-    run_table.need_columns(
-        "required elements", elements, ("run_id", "cluster", "level", "judge", "share")
-    )
+    run_table.need_columns("required elements", elements, ("run_id", "cluster", "level", "judge", "share"))
     run_table.need_columns("runs", runs, ("run_id", *COMPOSITES))
     wide = elements.pivot_table(index="run_id", columns="judge", values="share", observed=True, dropna=False)
     runs_index = elements.drop_duplicates("run_id").set_index("run_id")[["cluster", "level"]]

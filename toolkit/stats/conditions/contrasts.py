@@ -114,7 +114,8 @@ def compare_conditions(
         Levels in their order: of ``level`` those of ``attrs["levels"]`` (S, M and L without it), those of the table by
         name otherwise. Others are left out.
     contrasts
-        Pairs of levels, the second taken from the first: by default each two, neighbours first. Levels that follow a pair must have a score too, so that contrasts add up.
+        Pairs of levels, the second taken from the first: by default each two, neighbours first. Levels that follow a
+        pair must have a score too, so that contrasts add up.
     primary
         Name of the one confirmatory contrast, such as ``M-S``, whose P value is unadjusted; without it, or where it is
         an empty text, all are exploratory and adjusted among themselves.
@@ -225,8 +226,7 @@ def paired(
         counts, values = _over_bases(complete, within)
         values = mean_of_units(values)
         differences.append(values[more] - values[less])
-        mean = mean_over_bases(
-            run_table.contrast_name(more, less), differences[-1], bases, scale, unit=unit)
+        mean = mean_over_bases(run_table.contrast_name(more, less), differences[-1], bases, scale, unit=unit)
         if counts:  # what is paired is counted, and not bases alone
             mean = replace(mean, n={**mean.n, **counts}, missing=len(cells) - len(complete))
         results.append(mean)

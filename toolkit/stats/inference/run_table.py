@@ -80,6 +80,11 @@ def levels_of(frame: pd.DataFrame) -> Sequence[Any]:
     return cast(Sequence[Any], frame.attrs.get("levels", tuple(words.LENGTH_BINS)))
 
 
+def factor_of(frame: pd.DataFrame) -> str:
+    """Return what texts call the factor whose levels a frame has."""
+    return str(frame.attrs.get("factor", "prompt length"))
+
+
 def contrast_name(more: object, less: object) -> str:
     """Return the name of a difference of two levels; that of two prompt lengths is M-S."""
     return f"{more}-{less}" if {more, less} <= words.LENGTH_BINS.keys() else f"{more} - {less}"
