@@ -11,6 +11,7 @@ import argparse
 import csv
 import multiprocessing
 import os
+import tomllib
 import warnings
 import zlib
 from collections import Counter
@@ -159,35 +160,27 @@ def stored():
 
 
 def summary(rows, studies, seed):
-    """Return the page in docs: the range of each check that holds throughout, and what is outside of the others."""
+    """Return the page in docs: the range of each check, then what is outside of what is promised, by quantity."""
     text = SUMMARY.format(studies=studies, seed=seed, rows=len(rows), **Counter(row.verdict for row in rows))
     outside = ""
-    for kind, share in SHARE.items():
-        (low, high), within = PROMISED[kind], []
-        for check in dict.fromkeys(row.check for row in rows if row.check.kind == kind):
-            own = [row for row in rows if row.check is check]
-            below, above = [row for row in own if row.share < low], [row for row in own if row.share > high]
-            if below or above:
-                parts = "; ".join((*ranges(below, len(own)), *ranges(above, len(own))))
-                outside += f"- **{check.name}**, {share}. {REASONS.get(check.name, check.note)} {parts}.\n"
-            else:
-                within.append(f"{check.name} {span(own)}")
-        text += f"\n**{share.capitalize()}** as promised: {'; '.join(within)}.\n" if within else ""
-    return f"{text}\n{OUTSIDE}\n{outside}"
+    for check in dict.fromkeys(row.check for row in rows):
+        own = [row for row in rows if row.check is check]
+        low, high = PROMISED[check.kind]
+        odd = [row for row in own if not low <= row.share <= high]
+        by_name = {row.quantity: [one for one in odd if one.quantity == row.quantity] for row in odd}
+        if odd:
+            parts = "; ".join(f"{name} {span(group)}" for name, group in by_name.items())
+            outside += f"- **{check.name}**: {span(own)}. {REASONS.get(check.name, check.note)} {parts}.\n"
+        else:
+            text += f"{check.name} {span(own)}; "
+    return f"{text.removesuffix('; ')}.\n\n{OUTSIDE}\n{outside}"
 
 
 def span(rows):
-    """Return the least and the largest share of some rows."""
+    """Return the least and the largest share of some rows, and their number or the setting of the only one."""
     shares = [f"{100 * share:.1f}" for share in sorted(row.share for row in rows)]
-    return "-".join(dict.fromkeys((shares[0], shares[-1])))
-
-
-def ranges(rows, total):
-    """Return, by quantity, the range of the shares of some rows, and their setting or number."""
-    for quantity in dict.fromkeys(row.quantity for row in rows):
-        own = [row for row in rows if row.quantity == quantity]
-        where = own[0].setting.label if len(own) == 1 else f"{len(own)} of {total} rows"
-        yield f"{quantity} {span(own)} ({where})"
+    where = f"{len(rows)} rows" if rows[1:] else rows[0].setting.label
+    return f"{'-'.join(dict.fromkeys((shares[0], shares[-1])))} ({where})"
 
 
 HEAD = """\
@@ -208,35 +201,22 @@ SUMMARY = """\
 `build/statistics_verified.md`. A row is one statistic in one setting: {studies:,} studies with a known truth.
 
 - **Coverage** of an interval: the share of studies whose interval holds the truth. It should be 95 %.
-- **Size** of a test: the share of studies in which it rejects a true null hypothesis. It should be 5 % at most.
-- **Power**: the share of studies that find an effect that the calculation says 80 % find.
+- **Size** of a test (numbers near 5): the share that rejects a true null hypothesis. It should be 5 % at most.
+- **Power**: the share that finds an effect that the calculation says 80 % find.
 
 Scores are half points from 0 to 5; `mean 4.5` is a ceiling, at which many are cut off.
 
 **Of {rows} rows {holds} hold within 1.5 points (power: 3), {conservative} are conservative (too wide, or rejecting \
 too seldom), {misses} miss.** By chance alone 3 in 100 would be outside.
+
+As promised, in %: \
 """
 OUTSIDE = """\
 ## Outside of what is promised
 
-That is coverage outside of 93 to 97 %, size above 6.5 %, power below 77 %; the setting is named where it is one row.
+That is coverage outside of 93 to 97 %, size above 6.5 %, power below 77 %. The first range is of all rows.
 """
-CEILING = "At a ceiling scores are skewed and vary less: too short."
-WIDE = "Slightly too wide in one setting."
-REASONS = {
-    "judges, answers independent": CEILING,
-    "one-way ICC": CEILING,
-    "ICC, clustered by base": "With missing scores the interval is slightly too wide.",
-    "area under the ROC curve": WIDE,
-    "lengths calibrated against people": WIDE,
-    "prompt lengths": WIDE,
-    "means": "Student's t is too narrow near an end of the scale; results on a scale use *means on a scale* instead.",
-    "mean, no difference": "With 12 bases the test rejects slightly too often.",
-    "two models on the same prompts": "Rates of 12 bases take few values: too wide.",
-    "power as computed": "The simulated share has the interval 73.8 to 79.0; the other settings hold.",
-    "Holm": "The tests are independent and exact; the simulated share has the interval 5.2 to 8.3.",
-}
-"""Why a check is outside, where its note does not say it."""
+REASONS = tomllib.loads((Path(__file__).parent / "reasons.toml").read_text(encoding="utf-8"))
 
 
 def main():
