@@ -160,7 +160,7 @@ def stored():
 
 
 def summary(rows, studies, seed):
-    """Return the page in docs: the range of each check, then what is outside of what is promised, by quantity."""
+    """Return the page in docs: the checks that hold throughout, then those that do not, by quantity."""
     text = SUMMARY.format(studies=studies, seed=seed, rows=len(rows), **Counter(row.verdict for row in rows))
     outside = ""
     for check in dict.fromkeys(row.check for row in rows):
@@ -172,7 +172,7 @@ def summary(rows, studies, seed):
             parts = "; ".join(f"{name} {span(group)}" for name, group in by_name.items())
             outside += f"- **{check.name}**: {span(own)}. {REASONS.get(check.name, check.note)} {parts}.\n"
         else:
-            text += f"{check.name} {span(own)}; "
+            text += f"{check.name}; "
     return f"{text.removesuffix('; ')}.\n\n{OUTSIDE}\n{outside}"
 
 
@@ -201,7 +201,7 @@ SUMMARY = """\
 `build/statistics_verified.md`. A row is one statistic in one setting: {studies:,} studies with a known truth.
 
 - **Coverage** of an interval: the share of studies whose interval holds the truth. It should be 95 %.
-- **Size** of a test (numbers near 5): the share that rejects a true null hypothesis. It should be 5 % at most.
+- **Size** of a test (near 5 below): the share that rejects a true null hypothesis. It should be 5 % at most.
 - **Power**: the share that finds an effect that the calculation says 80 % find.
 
 Scores are half points from 0 to 5; `mean 4.5` is a ceiling, at which many are cut off.
@@ -209,12 +209,12 @@ Scores are half points from 0 to 5; `mean 4.5` is a ceiling, at which many are c
 **Of {rows} rows {holds} hold within 1.5 points (power: 3), {conservative} are conservative (too wide, or rejecting \
 too seldom), {misses} miss.** By chance alone 3 in 100 would be outside.
 
-As promised, in %: \
+In every setting coverage is 93 to 97 %, size at most 6.5 %, power at least 77 % of: \
 """
 OUTSIDE = """\
-## Outside of what is promised
+## Outside of these bounds
 
-That is coverage outside of 93 to 97 %, size above 6.5 %, power below 77 %. The first range is of all rows.
+The first range is of all rows, in %.
 """
 REASONS = tomllib.loads((Path(__file__).parent / "reasons.toml").read_text(encoding="utf-8"))
 

@@ -74,6 +74,12 @@ class _Document(Document):
         InputError
             When the text is no JSON object, or fields are unknown, missing, or of another type: one line names them.
 
+        Notes
+        -----
+        ``to_mongo()`` of the document is what pymongo inserts, and ``study.store.objects(Run)`` gives those of a study.
+        Within tables such as ``scores`` no types are checked. Fields that the toolkit adds, such as ``study`` and
+        ``repeat``, may be absent.
+
         Examples
         --------
         >>> OutputBlob.from_json('{"blob_id": "a1b2c3", "content": "Isolate the host.", "metadata": {}}').content

@@ -155,13 +155,13 @@ def dictionary_text(scheme: Scheme = SEED_SCHEME) -> str:
     """Return the data dictionary as Markdown, the same text every time: each column once, with its frames."""
     lines = [_text_of("dictionary.md").replace("from 0 to 5", f"from {scale_words(scheme.scale)}")]
     lines += [f"- `study.{row['frame']}()`: {row['meaning']}" for row in _ROWS if not row["column"]]
-    lines.append("\n| column | frames | dtype, unit | meaning |\n| --- | --- | --- | --- |")
+    lines.append("\n## Columns\n")
     table = describe(scheme=scheme)
     for cells, rows in table.groupby([*_TABLE[1:]], sort=False):
         name, dtype, unit, meaning, missing = map(str, cells)
         kind = f"{dtype}, {unit}" if unit else dtype
-        note = "" if missing == "never" else f"; missing: {missing}"
-        lines.append(f"| `{name}` | {', '.join(rows['frame'])} | {kind} | {meaning}{note} |")
+        note = "" if missing == "never" else f". Missing: {missing}"
+        lines.append(f"- `{name}` ({', '.join(rows['frame'])}; {kind}): {meaning}{note}")
     return "\n".join(lines) + "\n"
 
 
