@@ -159,9 +159,9 @@ def dictionary_text(scheme: Scheme = SEED_SCHEME) -> str:
     table = describe(scheme=scheme)
     for cells, rows in table.groupby([*_TABLE[1:]], sort=False):
         name, dtype, unit, meaning, missing = map(str, cells)
-        kind = f"{dtype}, {unit}" if unit else dtype
+        kind = "" if dtype == "string" else f"; {dtype}{unit and ', '}{unit}"
         note = "" if missing == "never" else f". Missing: {missing}"
-        lines.append(f"- `{name}` ({', '.join(rows['frame'])}; {kind}): {meaning}{note}")
+        lines.append(f"- `{name}` ({', '.join(rows['frame'])}{kind}): {meaning}{note}")
     return "\n".join(lines) + "\n"
 
 
