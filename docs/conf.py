@@ -14,7 +14,7 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
 exclude_patterns = ["study_keys.toml"]
 smartquotes = False  # two hyphens begin an option
-default_role = "code"  # docstrings write code between single backticks
+default_role = "py:obj"  # between single backticks: a link where the name is on a page, else code
 
 # Headings can be linked to by their words, which Sphinx checks like every other link.
 myst_heading_anchors = 4

@@ -6,6 +6,7 @@ Nothing of it is committed, so nothing of it can be stale.
 
 from __future__ import annotations
 
+import inspect
 import re
 import tomllib
 import types
@@ -94,6 +95,26 @@ SECTIONS: Mapping[str, tuple[str, str, type[BaseModel], str]] = {
     "analysis": ("`[analysis]`", "[analysis]\n", Analysis, "Write it before there is a score."),
 }
 """Title, the lines that stand before an example, the model, and a sentence, by the name in study_keys.toml."""
+FIRST = (
+    "study.name",
+    "study.models",
+    "study.dataset",
+    "study.bases",
+    "study.repeats",
+    "judges.primary",
+    "judges.secondary",
+    "budget.aud",
+    "analysis.primary",
+    "analysis.equivalence_margin",
+)
+"""Keys that one needs first."""
+FILTER = """\
+```{raw} html
+<p><label>Find a key: <input id="find-key" type="search" placeholder="budget, aud, reasoning"></label>
+<output id="found-keys"></output></p>
+<script src="../_static/keys.js" defer></script>
+```
+"""
 WORDS = {
     bool: "`true` or `false`",
     int: "whole number",
@@ -219,15 +240,32 @@ def known_models() -> str:
     return f"A name is enough for these: {served}. Retired and refused: {retired}."
 
 
+def first_keys() -> list[str]:
+    """Return the keys that one needs first, and a study file of them."""
+    lines, file = ["## Ten keys to begin with\n"], {}
+    for path in FIRST:
+        section, key = path.split(".")
+        field = keys_of(SECTIONS[section][2])[key]
+        name = key if section == "study" else path
+        anchor = path.replace(".", "-").replace("_", "-")
+        lines.append(f"- [`{name}`](#{anchor}): {field.description} Default: {default_words(field)}.")
+        before = SECTIONS[section][1]
+        file.setdefault(before, []).append(examples()[section][key][0].removeprefix(before))
+    rows = [f"{before}{chr(10).join(keys)}" for before, keys in file.items()]
+    return [*lines, "\n```toml", "\n\n".join(rows), "```\n"]
+
+
 def study_page() -> str:
     """Return the reference of the study file in Markdown: each key with sentence, type, default, unit and example."""
     lines = [
         "---\ntocdepth: 2\n---\n",
-        "# The study file, key by key\n",
+        "(study-file)=\n# The study file, key by key\n",
         "A study file is TOML. It says everything that a researcher decides before the first call. Two keys are",
         "needed, `name` and `models`; every other one has a default. An unknown key is an error, so that a misspelt",
         "setting is noticed. Paths are relative to the file. [How-to guides](../how_to/index.md) show the settings",
         "in their context.\n",
+        FILTER,
+        *first_keys(),
     ]
     given = examples()
     for name, (title, _, model, sentence) in SECTIONS.items():
@@ -259,7 +297,7 @@ def commands(group: click.Group, before: Sequence[str] = ()) -> Iterator[tuple[s
 def commands_page() -> str:
     """Return the reference of the command line in Markdown, as its help says it."""
     lines = [
-        "# Commands\n",
+        "(commands-page)=\n# Commands\n",
         "Every command of the toolkit, with what it takes. `toolkit COMMAND --help` says the same in a terminal.",
         f"{' '.join((cli.epilog or '').split())}\n",
     ]
@@ -313,6 +351,33 @@ def _entry(path: str, value: Any) -> str:
     return f".. autofunction:: {path}\n" if callable(value) else f".. autodata:: {path}\n   :no-value:\n"
 
 
+def _contents(path: str, holder: Any, names: Sequence[str]) -> str:
+    """Return a list of names with the first sentence of each, which leads to their entries."""
+    lines = []
+    for name in names:
+        summary = (inspect.getdoc(getattr(holder, name)) or "").partition("\n")[0].removeprefix("Return ")
+        lines.append(f"- :py:obj:`{name} <{path}.{name}>`: {summary}")
+    return "\n".join(lines) + "\n"
+
+
+def _class_page(name: str) -> str:
+    """Return the page of a class: its methods in a list, then its entry."""
+    holder = getattr(toolkit, name)
+    methods = [
+        member
+        for member, value in inspect.getmembers(holder, callable)
+        if not member.startswith("_") and inspect.getdoc(value)
+    ]
+    return "\n".join(
+        [
+            f".. _api-{name.lower()}:\n",
+            _title(name),
+            _contents(f"toolkit.{name}", holder, methods),
+            f".. autoclass:: toolkit.{name}\n   :members:\n   :inherited-members:\n",
+        ]
+    )
+
+
 def api_pages() -> dict[str, str]:
     """Return the reference of what notebooks import, in reStructuredText, from its docstrings."""
     apart = ("Study", "Scores", "__version__")
@@ -322,14 +387,27 @@ def api_pages() -> dict[str, str]:
         rooms.setdefault(
             module.removeprefix("toolkit.stats.").partition(".")[0].replace("_", " "), []
         ).append(name)
-    first = "``from toolkit import ...`` gives these names, and :doc:`api_study` and :doc:`api_scores`.\n"
-    statistics = [_title("toolkit.stats"), "``from toolkit.stats import ...`` gives these names.\n"]
+    first = [
+        ".. _api-toolkit:\n",
+        _title("toolkit"),
+        "``from toolkit import ...`` gives these names, and :doc:`api_study` and :doc:`api_scores`.\n",
+        _contents("toolkit", toolkit, names),
+    ]
+    statistics = [
+        ".. _api-stats:\n",
+        _title("toolkit.stats"),
+        "``from toolkit.stats import ...`` gives these names.\n",
+    ]
     for room, members in rooms.items():
-        statistics += [_title(room.capitalize(), "-"), *_entries("toolkit.stats", stats, members)]
+        statistics += [
+            _title(room.capitalize(), "-"),
+            _contents("toolkit.stats", stats, members),
+            *_entries("toolkit.stats", stats, members),
+        ]
     return {
-        "api_study.rst": "\n".join([_title("Study"), *_entries("toolkit", toolkit, ["Study"])]),
-        "api_scores.rst": "\n".join([_title("Scores"), *_entries("toolkit", toolkit, ["Scores"])]),
-        "api_toolkit.rst": "\n".join([_title("toolkit"), first, *_entries("toolkit", toolkit, names)]),
+        "api_study.rst": _class_page("Study"),
+        "api_scores.rst": _class_page("Scores"),
+        "api_toolkit.rst": "\n".join([*first, *_entries("toolkit", toolkit, names)]),
         "api_stats.rst": "\n".join(statistics),
     }
 

@@ -35,18 +35,16 @@ KINDS = {
 """Kinds of question, by the type of their answer."""
 HEAD = """# Accuracy of the verdicts of the one-shot test
 
-`python scripts/write_instrument_card.py` writes this page from the labelled answers in `tests/traffic/data`, and a test
-compares them. Intervals are Wilson's, 95 %. A language model wrote and labelled each set, so nothing here is agreement
-between people.
+`python scripts/write_instrument_card.py` makes this page from the labelled answers in `tests/traffic/data`. Intervals
+are Wilson's, 95 %. A language model wrote and labelled each set, so nothing here is agreement between people.
 
 - *Inventions caught*: hallucinated answers that are called so. *Right accepted*: expected ones that are called
-  expected. *Others refused*: unexpected ones that are not called expected.
+  expected. *Others refused*: unexpected ones that are not.
 - *Abstentions right*: "not in the sample" where that is so, and called expected; *abstentions wrong*: where the sample
   holds the answer, and called unexpected.
-- *Unreadable of right*: expected answers whose form cannot be read. An unreadable answer is neither caught
-  nor accepted.
-- *First look*: verdicts of the rules when the answers were opened. *Seen*: of the rules of today, which does not
-  predict new answers.
+- *Unreadable of right*: expected answers whose form cannot be read; they are neither caught nor accepted.
+- *First look*: verdicts when the answers were opened. *Seen*: by the rules of today, which predicts nothing of new
+  ones.
 """
 SETS = {
     OUTSIDE: """
@@ -58,8 +56,8 @@ Its writers saw only the prompts, and its labels are of a third who saw sample a
     AUTHORS: """
 ## Typed answers by the definition of the verdicts
 
-Their authors had not seen the rules, but labelled by the definition that the rules follow: the rows say that the rules
-keep to it. {relabelled} labels were changed with the definition; each says why.
+Labelled by the definition that the rules follow: the rows say that the rules keep to it. {relabelled} labels were
+changed with the definition.
 
 """,
 }
@@ -79,12 +77,11 @@ def rows_of(name: str) -> list[dict[str, Any]]:
 
 
 def rate(hits: int, n: int) -> str:
-    """Return a share with its interval and n."""
+    """Return hits and n, and the interval of their share."""
     if not n:
         return ""
     low, high = wilson(hits, n)
-    share, low, high = (f"{round(value, 3):g}" for value in (hits / n, low, high))
-    return f"{share} [{low}, {high}], {hits} of {n}"
+    return f"{hits} of {n} [{round(low, 3):g}, {round(high, 3):g}]"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -140,15 +137,15 @@ def measured(rows: Sequence[dict[str, Any]], look: str) -> list[str]:
     return [*rates[:2], rate(sum(row[look] != "expected" for row in others), len(others)), *rates[2:]]
 
 
-def typed_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the rates of typed answers: at first look, of today, and of today by kind of question."""
+def typed_table(rows: Sequence[dict[str, Any]], kinds: Iterable[str]) -> str:
+    """Return the rates of typed answers: at first look, of today, and of today by some kinds of question."""
     questions = {question.id: question for question in load_questions()}
     verdicts = typed_verdicts(rows)
     seen = [
         row | {"seen": verdict.verdict or UNREADABLE} for row, verdict in zip(rows, verdicts, strict=True)
     ]
     lines = [["first look", "all", *measured(rows, "first_look")], ["seen", "all", *measured(seen, "seen")]]
-    for kind in KINDS:
+    for kind in kinds:
         of_kind = [row for row in seen if question_kind(questions[row["question"]]) == kind]
         lines.append(["seen", kind, *measured(of_kind, "seen")])
     head = ("look", "question", "inventions caught", "right accepted", "others refused", "abstentions right")
@@ -176,7 +173,7 @@ def page_text() -> str:
     for name, text in SETS.items():
         if rows := [row for row in rows_of(name) if row.get("first_look")]:
             parts.append(text.replace("{relabelled}", str(sum("relabelled" in row for row in rows))))
-            parts += [typed_table(rows), misses(rows)]
+            parts += [typed_table(rows, KINDS if name == OUTSIDE else ()), misses(rows)]
     return "".join([*parts, TAIL])
 
 

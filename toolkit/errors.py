@@ -168,6 +168,12 @@ class ToolkitError(Exception):
     """Anything the user can act on; the command line prints it as one line without a traceback.
 
     ``exit_code`` follows DESIGN section 9: 1 some runs failed, 2 bad input, 3 budget reached.
+
+    Examples
+    --------
+    >>> error = ToolkitError("scores.csv, line 3: score is 'high'; write a number")
+    >>> str(error), error.exit_code
+    ("scores.csv, line 3: score is 'high'; write a number", 2)
     """
 
     exit_code = 2

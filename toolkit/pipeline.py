@@ -561,7 +561,14 @@ def _gateway(
 
 
 def at_worst(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> tuple[int, float]:
-    """Return how many of some requests are still to be asked, and what that may cost in AUD within the budget."""
+    """Return how many of some requests are still to be asked, and what that may cost in AUD within the budget.
+
+    Examples
+    --------
+    >>> tasks = hallucination_tasks(study.plan, read_items("security"), ["cot"])  # doctest: +SKIP
+    >>> at_worst(study.plan, study.store, comparison_requests(tasks, k=5))  # doctest: +SKIP
+    (1080, 1.486585386)
+    """
     unpaid = _unpaid(plan, store, requests)
     endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
     worst = total_aud(

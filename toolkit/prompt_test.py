@@ -163,7 +163,15 @@ class TestItemAnnotations:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A number about one item; a missing or infinite ``value`` is ``None`` and has a ``reason``."""
+    """A number about one item; a missing or infinite ``value`` is ``None`` and has a ``reason``.
+
+    Examples
+    --------
+    >>> Measurement("correct", 1.0, "share")
+    Measurement(name='correct', value=1.0, unit='share', reason=None)
+    >>> Measurement("correct", None, reason="the reply was cut off").reason
+    'the reply was cut off'
+    """
 
     name: str
     value: float | None
@@ -201,7 +209,13 @@ class MeasuredTestItem:
 
 @dataclass(frozen=True)
 class ResultType:
-    """A result that a test will produce."""
+    """A result that a test will produce.
+
+    Examples
+    --------
+    >>> ResultType("accuracy", "share of items")
+    ResultType(name='accuracy', unit='share of items')
+    """
 
     name: str
     unit: str
@@ -218,6 +232,22 @@ class PromptResponseTest(ABC):
     ``judged``: its annotators are the judges of the study, whose judgements are stored and compared. ``asks_judges``:
     its annotators ask judges at all. ``repeats_together``: all repeats of a prompt are asked before the next prompt.
     ``keyed``: replies are compared with a key, and the first measurement of an item is its score, from 0 to 1.
+
+    Examples
+    --------
+    >>> class Greeting(PromptResponseTest):
+    ...     name = "greeting"
+    ...     def make_test_items(self):
+    ...         return [TestItem("hello", [PromptWithContext(Prompt("Say hello."))])]
+    ...     def measure_quality(self, item_annotations):
+    ...         (reply,) = item_annotations.replies
+    ...         return [Measurement("greets", float("hello" in (reply.text or "").lower()), "share")]
+    ...     def result_types(self):
+    ...         return [ResultType("greeting", "share")]
+    ...     def aggregate_measurements(self, measured_items):
+    ...         return [mean_result("greeting", measured_items, "greets", "share", bounds=(0, 1))]
+    >>> [item.item_id for item in Greeting().make_test_items()]
+    ['hello']
     """
 
     name: str

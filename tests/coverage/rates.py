@@ -23,8 +23,7 @@ from toolkit.stats.one_shot.methods import (
 from toolkit.stats.result import Estimate
 
 _COARSE = (
-    "Counts take few values, so coverage jumps from share to share: an exact method covers at least 95 %, Wilson's "
-    "95 % on average over shares."
+    "Counts take few values, so coverage jumps: exact methods cover at least 95 %, Wilson's 95 % on average."
 )
 
 _TEN = (

@@ -11,6 +11,7 @@ import argparse
 import csv
 import multiprocessing
 import os
+import tomllib
 import warnings
 import zlib
 from collections import Counter
@@ -159,26 +160,27 @@ def stored():
 
 
 def summary(rows, studies, seed):
-    """Return the page in docs: one line a check, then everything outside of what is promised."""
-    verdicts = Counter(row.verdict for row in rows)
-    text = SUMMARY.format(studies=studies, seed=seed, rows=len(rows), **verdicts)
-    outside = []
+    """Return the page in docs: the checks that hold throughout, then those that do not, by quantity."""
+    text = SUMMARY.format(studies=studies, seed=seed, rows=len(rows), **Counter(row.verdict for row in rows))
+    outside = ""
     for check in dict.fromkeys(row.check for row in rows):
         own = [row for row in rows if row.check is check]
-        shares = sorted(100 * row.share for row in own)
-        text += f"| {check.name} | {SHARE[check.kind]} | {len(own)} | {shares[0]:.1f} to {shares[-1]:.1f} |\n"
         low, high = PROMISED[check.kind]
-        cells = [
-            f"{row.quantity} {100 * row.share:.1f} ({row.setting.label})"
-            for row in own
-            if not low <= row.share <= high
-        ]
-        if cells:
-            reason = REASONS.get(check.name, check.note)
-            outside.append(
-                f"- **{check.name}**. {reason} {SHARE[check.kind].capitalize()}: {'; '.join(cells)}.\n"
-            )
-    return f"{text}\n{OUTSIDE}\n{''.join(outside)}"
+        odd = [row for row in own if not low <= row.share <= high]
+        by_name = {row.quantity: [one for one in odd if one.quantity == row.quantity] for row in odd}
+        if odd:
+            parts = "; ".join(f"{name} {span(group)}" for name, group in by_name.items())
+            outside += f"- **{check.name}**: {span(own)}. {REASONS.get(check.name, check.note)} {parts}.\n"
+        else:
+            text += f"{check.name}; "
+    return f"{text.removesuffix('; ')}.\n\n{OUTSIDE}\n{outside}"
+
+
+def span(rows):
+    """Return the least and the largest share of some rows, and their number or the setting of the only one."""
+    shares = [f"{100 * share:.1f}" for share in sorted(row.share for row in rows)]
+    where = f"{len(rows)} rows" if rows[1:] else rows[0].setting.label
+    return f"{'-'.join(dict.fromkeys((shares[0], shares[-1])))} ({where})"
 
 
 HEAD = """\
@@ -195,47 +197,26 @@ rejects too often, or finds less than promised. *fails*: an error.
 SUMMARY = """\
 # How often the intervals and tests are right
 
-`make coverage STUDIES={studies} SEED={seed}` makes this page in about 20 minutes; do not edit it by hand. It \
-writes every row to `build/statistics_verified.md` and the counts to `tests/coverage/verified.csv`. A test compares \
-the counts with fresh simulations.
-
-Each row of that table is one statistic in one setting: {studies:,} studies with a known truth are drawn and analysed.
+`make coverage STUDIES={studies} SEED={seed}` makes this page in about 20 minutes, with every row in \
+`build/statistics_verified.md`. A row is one statistic in one setting: {studies:,} studies with a known truth.
 
 - **Coverage** of an interval: the share of studies whose interval holds the truth. It should be 95 %.
-- **Size** of a test: the share of studies in which it rejects a true null hypothesis. It should be 5 %, and not more.
-- **Power**: the share of studies that find an effect of the size that the calculation says is found in 80 % of studies.
+- **Size** of a test (near 5 below): the share that rejects a true null hypothesis. It should be 5 % at most.
+- **Power**: the share that finds an effect that the calculation says 80 % find.
 
-Scores are in half points between 0 and 5. A setting with `mean 4.5` is a ceiling: many scores are cut off at 5.
-With {studies:,} studies, chance alone puts 3 in 100 rows more than 1.5 points away from 95 % or 5 %.
+Scores are half points from 0 to 5; `mean 4.5` is a ceiling, at which many are cut off.
 
-**{rows} rows: {holds} hold within 1.5 points (power: 3), {conservative} are conservative (the interval is too \
-wide, the test rejects too seldom), {misses} miss (the interval is too short, the test \
-rejects too often, the power is too low).**
+**Of {rows} rows {holds} hold within 1.5 points (power: 3), {conservative} are conservative (too wide, or rejecting \
+too seldom), {misses} miss.** By chance alone 3 in 100 would be outside.
 
-| simulated | share | rows | range, % |
-| --- | --- | --: | --- |
+In every setting coverage is 93 to 97 %, size at most 6.5 %, power at least 77 % of: \
 """
 OUTSIDE = """\
-## Outside of what is promised
+## Outside of these bounds
 
-Listed is coverage outside of 93 to 97 %, size above 6.5 %, and power below 77 %.
+The first range is of all rows, in %.
 """
-CEILING = "Scores cut off at the end of the scale are skewed and vary less, so the interval is too short."
-WIDE = "Slightly too wide in one setting."
-REASONS = {
-    "judges, answers independent": CEILING,
-    "one-way ICC": CEILING,
-    "ICC, clustered by base": "With missing scores the interval is slightly too wide.",
-    "area under the ROC curve": WIDE,
-    "lengths calibrated against people": WIDE,
-    "prompt lengths": WIDE,
-    "means": "Student's t is too narrow near an end of the scale; results on a scale use *means on a scale* instead.",
-    "mean, no difference": "With 12 bases the test rejects slightly too often.",
-    "two models on the same prompts": "Rates of 12 bases take few values, and the interval is too wide.",
-    "power as computed": "The simulated share has the interval 73.8 to 79.0; the other settings hold.",
-    "Holm": "The tests are independent and exact; the simulated share has the interval 5.2 to 8.3.",
-}
-"""Why a check is outside, where its note does not say it."""
+REASONS = tomllib.loads((Path(__file__).parent / "reasons.toml").read_text(encoding="utf-8"))
 
 
 def main():

@@ -5,7 +5,7 @@ import shutil
 import tomllib
 
 import pytest
-from page_reader import DOCS, ROOT
+from places import DOCS, ROOT
 
 from toolkit.getting_started.folder import init_folder
 from toolkit.runs.unsaved import UNSAVED

@@ -59,6 +59,12 @@ def test_every_key_of_the_model_has_a_sentence_and_an_example(reference):
         ]
 
 
+def test_the_page_begins_with_ten_keys_that_are_a_study(reference):
+    first = reference.study_page().split("## Ten keys to begin with\n")[1].split("```toml\n")
+    assert len(re.findall(r"^- \[`[\w.]+`\]\(#[\w-]+\): ", first[0], re.MULTILINE)) == 10
+    assert StudyFile.model_validate(tomllib.loads(first[1].split("```")[0])).budget.aud
+
+
 def test_a_key_without_a_sentence_or_an_example_is_named(reference, monkeypatch):
     class Bare(BaseModel):
         width: int = 1

@@ -8,7 +8,6 @@ from datetime import datetime
 import pytest
 from bson import json_util
 from cases import cases
-from page_reader import Reader
 from places import TEMPLATES
 
 import toolkit
@@ -37,14 +36,6 @@ def test_a_formula_is_imported_by_the_name_of_the_seed_with_help(name):
     assert name in dir(toolkit)
     headings = set(re.findall(r"^(\w+)\n-+$", inspect.getdoc(formula), re.MULTILINE))
     assert headings >= {"Parameters", "Returns", "Raises", "Examples"}
-
-
-def test_the_page_of_formulas_and_documents_can_be_followed(tmp_path, monkeypatch):
-    """All its blocks, and every formula and document is in it."""
-    monkeypatch.chdir(tmp_path)
-    reader = Reader("reference/formulas_and_documents")
-    assert reader.read() > 4
-    assert {*FORMULAS, "Prompt", "Run", "OutputBlob"} <= reader.names.keys()
 
 
 FORMS = {"plain": r'"\2"', "extended": r'{"$\1": "\2"}'}

@@ -21,7 +21,15 @@ _TOP = 4.0  # widths, in units of that at which asking stops, up to which the co
 
 
 def adaptive_benchmark(benchmark: Result, about: About) -> FigureWithCaption:
-    """Draw cost, coverage and error, one row a design, with the intervals over seeds."""
+    """Draw cost, coverage and error, one row a design, with the intervals over seeds.
+
+    Examples
+    --------
+    >>> about = about_study(study.frames(), study.plan)  # doctest: +SKIP
+    >>> figure = adaptive_benchmark(study.adaptive(0.4), about)  # doctest: +SKIP
+    >>> save_figure(figure, "figures")[0].name  # doctest: +SKIP
+    'adaptive_benchmark.pdf'
+    """
     designs = list(benchmark.results)
     results = [
         (design, estimate.statistic, estimate)

@@ -401,7 +401,7 @@ class Analyses(Frames, Analysable):
             "no judge was asked anew on a later day": (self.drift.empty, ("judge_drift",)),
             "one model": (self.runs["model"].nunique() < 2, ("compare_models", "model_power")),
             f"one judge ({''.join(judges)}): not estimable": (len(judges) < 2, BY_JUDGES),
-"one prompt length" if self.methods.empty else "nothing is varied": (
+            "one prompt length" if self.methods.empty else "nothing is varied": (
                 self.runs["level"].nunique() < 2, BY_LENGTH
             ),
         }  # fmt: skip

@@ -109,6 +109,15 @@ def planted_and_found(study: Study) -> pd.DataFrame:
 
     The columns are what, planted, found, low, high (score points, or a share of runs), and inside: whether the interval
     has what is planted. No rows where nothing is planted.
+
+    Examples
+    --------
+    >>> study = Study.load("templates/planted.toml")  # doctest: +SKIP
+    >>> planted_and_found(study)[["what", "planted", "found"]].round(2).head(3)  # doctest: +SKIP
+                        what  planted  found
+    0                    M-S      0.3   0.34
+    1                    L-M      0.0  -0.01
+    2  planted-a - planted-b      0.0  -0.03
     """
     truths = {entry.label: entry.planted for entry in study.file.under_test if entry.planted}
     rows: list[tuple[str, float, Estimate]] = []

@@ -58,6 +58,13 @@ def hallucination_tasks(plan: Plan, items: Iterable[LabelledItem], modes: Iterab
 
     ``boolean`` and ``cot-seed`` of the ``modes`` reproduce seed 004 and are not hardened against answers that speak to
     the judge.
+
+    Examples
+    --------
+    >>> from toolkit import Study, read_items
+    >>> plan = Study.load("templates/planted.toml").plan
+    >>> len(hallucination_tasks(plan, read_items("security"), ["cot", "boolean"]))
+    432
     """
     return [
         (item, judge.of_run(item.run.get("repeat", 0)), mode)
@@ -87,6 +94,13 @@ def compare_hallucination(
 
     Returned is what was judged until the budget was reached; `InputError` is raised where the study has no judges or
     there is no answer. Items are told apart by their ``item_id``.
+
+    Examples
+    --------
+    >>> tasks = hallucination_tasks(study.plan, read_items("security"), ["cot"])  # doctest: +SKIP
+    >>> comparison = compare_hallucination(study.plan, study.store, tasks, k=5)  # doctest: +SKIP
+    >>> [judge.label for judge in comparison.deciders]  # doctest: +SKIP
+    ['primary (judge-fair), cot', 'secondary (judge-fair-too), cot', 'tertiary (judge-severe), cot']
     """
     if plan.judges and not tasks:
         raise InputError(
@@ -148,7 +162,16 @@ def compare_hallucination(
 
 
 def comparison_requests(tasks: Iterable[Task], k: int) -> tuple[ModelRequest, ...]:
-    """Return every request of `compare_hallucination`, to say what they cost before one is sent."""
+    """Return every request of `compare_hallucination`, to say what they cost before one is sent.
+
+    Examples
+    --------
+    >>> from toolkit import Study, read_items
+    >>> plan = Study.load("templates/planted.toml").plan
+    >>> tasks = hallucination_tasks(plan, read_items("security")[:2], ["cot"])
+    >>> len(comparison_requests(tasks, k=5))
+    30
+    """
     return tuple(request for task in tasks for request in hallucination_requests(*task, k))
 
 

@@ -48,7 +48,14 @@ _HALUEVAL = read_toml(_FOLDER / "halueval.toml")["kind"]
 
 
 def read_items(path: str | Path) -> tuple[LabelledItem, ...]:
-    """Read labelled answers: the shipped set by its name, a file of our own, HaluEval's, or TruthfulQA's."""
+    """Read labelled answers: the shipped set by its name, a file of our own, HaluEval's, or TruthfulQA's.
+
+    Examples
+    --------
+    >>> items = read_items("security")
+    >>> len(items), items[0].item_id, items[0].hallucinated
+    (72, 'soc-open-01', False)
+    """
     file = Path(path)
     if str(path) == SHIPPED:
         file = _FOLDER / "security_hallucinations.jsonl"
@@ -74,6 +81,8 @@ def some_items(items: Sequence[LabelledItem], limit: int | None, seed: int) -> t
     Accuracy, F1, kappa and "always the majority" depend on how frequent a label is, so a part keeps it. A larger limit
     holds the items of a smaller one.
 
+    Examples
+    --------
     >>> items = [LabelledItem(str(n), "?", "!", hallucinated=n < 9) for n in range(12)]
     >>> [item.hallucinated for item in some_items(items, 4, seed=1)]
     [True, True, True, False]

@@ -137,7 +137,13 @@ ALONE = About()
 
 
 def about_study(analyses: Analyses, plan: Plan, money: str = "") -> About:
-    """Return what every figure of a judged study says besides its numbers; ``money`` ends captions of costs."""
+    """Return what every figure of a judged study says besides its numbers; ``money`` ends captions of costs.
+
+    Examples
+    --------
+    >>> about_study(study.frames(), study.plan).source  # doctest: +SKIP
+    'Study planted, dataset version 20261128_rq1_v3'
+    """
     runs, study = analyses.runs, plan.study
     judged = captions.judged_runs(runs)
     valid = analyses.judge_means[~analyses.judge_means["failed"].astype(bool)]
@@ -220,7 +226,15 @@ def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes
 
 
 def save_figure(figure: FigureWithCaption, folder: Path | str) -> Files:
-    """Write pictures of a figure (PDF, SVG, PNG of 300 dpi; the alt text is in them), its data, caption and notes."""
+    """Write pictures of a figure (PDF, SVG, PNG of 300 dpi; the alt text is in them), its data, caption and notes.
+
+    Examples
+    --------
+    >>> about = about_study(study.frames(), study.plan)  # doctest: +SKIP
+    >>> files = save_figure(adaptive_benchmark(study.adaptive(0.4), about), "figures")  # doctest: +SKIP
+    >>> sorted(path.suffix for path in files)  # doctest: +SKIP
+    ['.csv', '.pdf', '.png', '.svg', '.txt', '.txt']
+    """
     picture = Picture(figure.name, figure.caption, figure.alt_text, figure.is_wide)
     contents = {f".{kind}": render(figure, kind) for kind in PICTURES}
     contents |= {".csv": csv_bytes(figure.data), ".txt": _text(figure.caption)}

@@ -58,6 +58,15 @@ def need_results(status: Mapping[str, Any], advice: str = _FIRST) -> None:
     ------
     NothingToShow
         When no run has succeeded.
+
+    Examples
+    --------
+    >>> need_results({"study": "mine", "done": 9})
+    >>> try:
+    ...     need_results({"study": "mine", "done": 0}, "run it first")
+    ... except NothingToShow as error:
+    ...     print(error)
+    study mine: no run has succeeded yet; run it first
     """
     if not status["done"]:
         raise NothingToShow(f"study {status['study']}: no run has succeeded yet; {advice}")
@@ -77,6 +86,15 @@ def need_whole(outcome: Mapping[str, Any], what: str = "runs") -> None:
     ------
     NotWhole
         When a run failed or the budget kept one from being asked.
+
+    Examples
+    --------
+    >>> need_whole({"budget": None, "failed": 0})
+    >>> try:
+    ...     need_whole({"budget": None, "failed": 2, "planned": 9, "failures": {"timeout": 2}})
+    ... except NotWhole as error:
+    ...     print(error)
+    2 of 9 runs failed (2 x timeout); run it again, or the batch with --retry
     """
     if outcome["budget"]:
         raise NotWhole(outcome["budget"])
@@ -104,6 +122,10 @@ def show_figure(files: Iterable[Path], name: str) -> None:
     ------
     InputError
         When there is no such figure.
+
+    Examples
+    --------
+    >>> show_figure(study.figures(), "quality_by_length")  # doctest: +SKIP
     """
     from IPython.display import Image, display
 

@@ -213,6 +213,8 @@ def study_status(plan: Plan, store: Store) -> Document:
 def status_sentence(status: Fields) -> str:
     """Return in one sentence how many runs, judgements and other answers there are, how many failed, and the cost.
 
+    Examples
+    --------
     >>> status = {"runs": {"planned": 9, "succeeded": 7, "failed": 2}, "judgements": {"planned": 0}, "spent_aud": 1.5}
     >>> status_sentence(status)
     '7 of 9 runs succeeded, 2 failed; AUD 1.50 spent.'

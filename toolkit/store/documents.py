@@ -73,6 +73,12 @@ class _Document(Document):
         InputError
             When the text is no JSON object, or fields are unknown, missing, or of another type: one line names them.
 
+        Notes
+        -----
+        ``to_mongo()`` of the document is what pymongo inserts, and ``study.store.objects(Run)`` gives those of a study.
+        Within tables such as ``scores`` no types are checked. Fields that the toolkit adds, such as ``study`` and
+        ``repeat``, may be absent.
+
         Examples
         --------
         >>> OutputBlob.from_json('{"blob_id": "a1b2c3", "content": "Isolate the host.", "metadata": {}}').content
@@ -129,7 +135,13 @@ class Prompt(_Changing):
 
 
 class OutputBlob(_Created):
-    """The text of a reply, stored once under the hash of its content."""
+    """The text of a reply, stored once under the hash of its content.
+
+    Examples
+    --------
+    >>> OutputBlob(blob_id="a1b2c3", content="Isolate the host.").content
+    'Isolate the host.'
+    """
 
     blob_id = _text(unique=True)
     content = _text()
@@ -155,7 +167,14 @@ class Economics(EmbeddedDocument):
 
 
 class Run(_Changing):
-    """A prompt, a model, a repeat, and the call that answered it."""
+    """A prompt, a model, a repeat, and the call that answered it.
+
+    Examples
+    --------
+    >>> run = Run.from_json('{"run_id": "01HZ", "prompt_id": "soc_001_s", "model": "gpt-4o", "status": "succeeded"}')
+    >>> run.model, run.status
+    ('gpt-4o', 'succeeded')
+    """
 
     run_id = _text(unique=True)
     prompt_id = _text()

@@ -59,8 +59,7 @@ def columns_of(kind: str, scheme: Scheme = SEED_SCHEME) -> dict[str, Column]:
         unit = column.unit.replace("0-5", scale_words(scheme.scale, "-"))
         column = column._replace(unit=unit, dtype=column.dtype.replace("dimension", "string"))
         if name == DIMENSIONS[0]:
-            words = {part: f"score of {part.replace('_', ' ')}" for part in scheme.names}
-            columns |= {part: column._replace(meaning=meaning) for part, meaning in words.items()}
+            columns |= dict.fromkeys(scheme.names, column)
         elif name not in DIMENSIONS:
             columns[name] = column
     return columns
@@ -157,16 +156,17 @@ def dtype_words(word: str) -> str:
 
 
 def dictionary_text(scheme: Scheme = SEED_SCHEME) -> str:
-    """Return the data dictionary as Markdown, the same text every time."""
-    parts = [_text_of("dictionary.md").replace("from 0 to 5", f"from {scale_words(scheme.scale)}")]
-    for kind, meaning in ((row["frame"], row["meaning"]) for row in _ROWS if not row["column"]):
-        parts.append(f"## `study.{kind}()`\n\n{meaning.capitalize()}.\n")
-        lines = ["| column | dtype | unit | meaning | missing |", "| --- | --- | --- | --- | --- |"]
-        for _, name, *cells in describe(kind, scheme).itertuples(index=False):
-            escaped = (cell.replace("|", chr(92) + "|") for cell in (f"`{name}`", *cells))
-            lines.append(f"| {' | '.join(escaped)} |")
-        parts.append("\n".join(lines) + "\n")
-    return "\n".join(parts)
+    """Return the data dictionary as Markdown, the same text every time: each column once, with its frames."""
+    lines = [_text_of("dictionary.md").replace("from 0 to 5", f"from {scale_words(scheme.scale)}")]
+    lines += [f"- `study.{row['frame']}()`: {row['meaning']}" for row in _ROWS if not row["column"]]
+    lines.append("\n## Columns\n")
+    table = describe(scheme=scheme)
+    for cells, rows in table.groupby([*_TABLE[1:]], sort=False):
+        name, dtype, unit, meaning, missing = map(str, cells)
+        kind = "" if dtype == "string" else f"; {dtype}{unit and ', '}{unit}"
+        note = "" if missing == "never" else f". Missing: {missing}"
+        lines.append(f"- `{name}` ({', '.join(rows['frame'])}{kind}): {meaning}{note}")
+    return "\n".join(lines) + "\n"
 
 
 def save_frame(frame: pd.DataFrame, path: Path, kind: str, scheme: Scheme = SEED_SCHEME) -> Path:

@@ -344,6 +344,12 @@ def human_frame(
     """Return one row a rating of a person: the newest of each rater and run, about the text the run has now.
 
     An unfinished rating has its reason and no scores; `history_frame` has those that were given.
+
+    Examples
+    --------
+    >>> human = human_frame(study.store, study.runs(), study.plan.rubric.digest)  # doctest: +SKIP
+    >>> human["rater"].unique().tolist()  # doctest: +SKIP
+    ['anna']
     """
     of_run, scheme = _rateable(runs), scheme or store.scheme_of(rubric_hash)
     newest = newest_ratings(store, {name: run["output_blob_id"] for name, run in of_run.items()}, rubric_hash)
@@ -363,6 +369,12 @@ def history_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.Data
 
     A version without any score has one row without a dimension. ``counts`` marks the newest version of each rater and
     run about the text that the run has now.
+
+    Examples
+    --------
+    >>> versions = history_frame(study.store, study.runs(), study.plan.rubric.digest)  # doctest: +SKIP
+    >>> list(versions)  # doctest: +SKIP
+    ['run_id', 'rater', 'version', 'counts', 'dimension', 'score', 'reasons', 'source', 'created_at']
     """
     blobs = {run_id: run["output_blob_id"] for run_id, run in _rateable(runs).items()}
     newest = newest_ratings(store, blobs, rubric_hash)
@@ -377,7 +389,14 @@ def history_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.Data
 
 
 def ratings_with_people(judgements: pd.DataFrame, human: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of judges and people as `ratings_frame` does; the rater anna is the judge ``human:anna``."""
+    """Return the scores of judges and people as `ratings_frame` does; the rater anna is the judge ``human:anna``.
+
+    Examples
+    --------
+    >>> ratings = ratings_with_people(study.judgements(), study.human())  # doctest: +SKIP
+    >>> list(ratings)  # doctest: +SKIP
+    ['target', 'base', 'cluster', 'judge', 'dimension', 'score']
+    """
     people = human.assign(judge=HUMAN + ":" + human["rater"])
     scores = (*judgements.attrs.get("dimensions", DIMENSIONS), SCORE)
     return pd.concat([ratings_frame(judgements, scores), _melted(people, _RATED, scores)], ignore_index=True)

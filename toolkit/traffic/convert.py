@@ -64,6 +64,11 @@ def convert(
     A cell that a spreadsheet could run as a formula has an apostrophe in front, which ``load_sample`` removes; tabs and
     line ends inside a value are escaped as tshark does. ``per_stream`` writes ``TARGET-stream-0.csv`` and so on, and
     ``TARGET-other.csv`` for packets without a TCP stream. ``pseudonymise`` is a key. A filter does not change times.
+
+    Examples
+    --------
+    >>> convert(shipped_capture("plain_gets"), "flow.csv").packets  # doctest: +SKIP
+    31
     """
     capture, final = Path(source), Path(target)
     if final.suffix != ".csv":

@@ -69,12 +69,24 @@ class Sample:
 
 @cache
 def shipped_samples() -> tuple[str, ...]:
-    """Return the names of the samples that come with the toolkit, sorted."""
+    """Return the names of the samples that come with the toolkit, sorted.
+
+    Examples
+    --------
+    >>> shipped_samples()
+    ('beaconing', 'login_post', 'plain_gets', 'redirects_and_404s', 'slow_download', 'sql_injection')
+    """
     return tuple(sorted(path.stem for path in _SHIPPED.glob("*.csv")))
 
 
 def shipped_capture(name: str) -> Path:
-    """Return the capture that a sample of this name was made from."""
+    """Return the capture that a sample of this name was made from.
+
+    Examples
+    --------
+    >>> shipped_capture("plain_gets").name
+    'plain_gets.pcapng'
+    """
     if name not in shipped_samples():
         raise InputError(f"sample {name!r}: does not ship; name one of {', '.join(shipped_samples())}")
     return _SHIPPED / f"{name}.pcapng"
@@ -84,6 +96,12 @@ def load_sample(path_or_name: str | Path, folder: Path | None = None) -> Sample:
     """Read a sample by its name where it ships, or by the path of a CSV that ``toolkit samples convert`` wrote.
 
     A relative path begins in the folder, by default the working directory.
+
+    Examples
+    --------
+    >>> sample = load_sample("plain_gets")
+    >>> sample.name, len(sample.frame), sample.frame["method"].dropna().tolist()[:2]
+    ('plain_gets', 31, ['GET', 'GET'])
     """
     import pandas as pd
 

@@ -146,6 +146,11 @@ def write_page(
     ------
     InputError
         When there is no run, or the file is there and is no such page.
+
+    Examples
+    --------
+    >>> write_page(study.plan, study.store, study.runs().head(5), path="five.html")  # doctest: +SKIP
+    PosixPath('five.html')
     """
     from toolkit.report.manifest import write_own
 

@@ -60,6 +60,18 @@ def benchmark_designs(
     References
     ----------
     Kossen et al. (2021), Active Testing, ICML.
+
+    Examples
+    --------
+    >>> from toolkit.adaptive.rounds import at_random, by_variance
+    >>> bases = [f"b{i}" for i in range(16)]
+    >>> rows = [(m, b, "S", 3 + (m == "x") + (i * 7 % 5) / 4) for m in "xy" for i, b in enumerate(bases)]
+    >>> scores = pd.DataFrame(rows, columns=["model", "base", "level", "score"])
+    >>> designs = [BenchmarkDesign("random", at_random), BenchmarkDesign("adaptive", by_variance)]
+    >>> bank = pd.DataFrame({"base": bases, "cost": 1.0})
+    >>> result = benchmark_designs(scores, bank, designs, target_width=0.5, seeds=2)
+    >>> sorted(result.trials["design"].unique())
+    ['adaptive', 'random']
     """
     means, _ = sequential.block_means(scores, score)
     scored = bank["base"].isin(means.index)

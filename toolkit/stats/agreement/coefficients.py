@@ -29,6 +29,16 @@ def pearson_between_judges(matrix: RatingMatrix) -> Estimates:
 
     A correlation ignores how mild or harsh a judge is, and how far it spreads its scores; agreement is what ICC(A,.)
     measures. The interval is the jackknife over bases, or Fisher's where no base is known.
+
+    Examples
+    --------
+    >>> from toolkit.stats import rating_matrix
+    >>> scores = {"anna": (1, 3, 4, 2), "ben": (2, 3, 5, 2)}
+    >>> rows = [(f"t{i}", judge, score) for judge in scores for i, score in enumerate(scores[judge])]
+    >>> table = pd.DataFrame(rows, columns=["target", "judge", "score"])
+    >>> matrix = rating_matrix(table, ["t0", "t1", "t2", "t3"], ["anna", "ben"])
+    >>> [(r.name, round(r.estimate, 2)) for r in pearson_between_judges(matrix)]
+    [('r(anna, ben)', 0.91)]
     """
     if matrix.pairs.empty:
         n = {"answers": len(matrix.values), "judges": 2}
@@ -47,7 +57,14 @@ def pearson_between_judges(matrix: RatingMatrix) -> Estimates:
 def clustered_pearson(
     name: str, x: ArrayLike, y: ArrayLike, clusters: Sequence[Hashable], *, missing: int = 0
 ) -> Estimate:
-    """Return Pearson's r of two sides with the same jackknife over bases as between judges."""
+    """Return Pearson's r of two sides with the same jackknife over bases as between judges.
+
+    Examples
+    --------
+    >>> r = clustered_pearson("r", [1, 2, 3, 4, 5], [1, 3, 2, 5, 4], clusters="abcde")
+    >>> round(r.estimate, 2), r.n
+    (0.8, {'bases': 5, 'answers': 5})
+    """
     a, b = paired(f"correlation {name}", x, y, clusters)
     empty = Estimate(name, n={"answers": len(a)}, missing=missing)
     return _pair_estimate(empty, np.column_stack([a, b]), None, clusters)
@@ -303,6 +320,16 @@ def alpha_over_judges(matrix: icc.RatingMatrix) -> Estimate:
 
     It says how consistently the judges rank the answers; it equals ICC(C,k) and ignores that one judge is milder than
     another.
+
+    Examples
+    --------
+    >>> from toolkit.stats import rating_matrix
+    >>> scores = {"anna": (1, 3, 4, 2), "ben": (2, 3, 5, 2)}
+    >>> rows = [(f"t{i}", judge, score) for judge in scores for i, score in enumerate(scores[judge])]
+    >>> table = pd.DataFrame(rows, columns=["target", "judge", "score"])
+    >>> matrix = rating_matrix(table, ["t0", "t1", "t2", "t3"], ["anna", "ben"])
+    >>> round(alpha_over_judges(matrix).estimate, 2)
+    0.95
     """
     empty = Estimate(OVER_JUDGES, method=FELDT, n=matrix.n, missing=matrix.missing)
     if matrix.problem:
@@ -315,6 +342,14 @@ def alpha_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
 
     It says how far the dimensions of the rubric measure one thing. The interval is clustered by base, or by answer
     where no base is known, because several judges score one answer.
+
+    Examples
+    --------
+    >>> rows = [("t1", "anna", 4, 3), ("t2", "anna", 2, 2), ("t3", "anna", 5, 4), ("t1", "ben", 3, 3)]
+    >>> table = pd.DataFrame(rows, columns=["target", "judge", "clarity", "relevance"])
+    >>> ratings = table.melt(["target", "judge"], var_name="dimension", value_name="score")
+    >>> round(alpha_over_dimensions(ratings).estimate, 2)
+    0.92
     """
     items = ratings[~ratings["dimension"].isin(COMPOSITES)]
     if items["dimension"].nunique() < 2:

@@ -59,6 +59,14 @@ def rating_matrix(ratings: pd.DataFrame, targets: list[Any], judges: list[Any]) 
     Targets without a score from every judge are left out (complete cases), and so is a judge who gave no score at all;
     both are said. Duplicates and infinite scores are refused, because to average or drop them in silence, as a pivot
     table does, would make up data.
+
+    Examples
+    --------
+    >>> rows = [("t1", "anna", 4.0), ("t1", "ben", 3.0), ("t2", "anna", 2.0), ("t2", "ben", 2.0), ("t3", "anna", 5.0)]
+    >>> table = pd.DataFrame(rows, columns=["target", "judge", "score"])
+    >>> matrix = rating_matrix(table, ["t1", "t2", "t3"], ["anna", "ben"])
+    >>> matrix.judges, matrix.values.shape, matrix.missing
+    (('anna', 'ben'), (2, 2), 1)
     """
 
     def refused(problem: str) -> RatingMatrix:
@@ -238,6 +246,15 @@ def icc_estimates(matrix: RatingMatrix) -> Estimates:
     References
     ----------
     Efron & Tibshirani (1993), Introduction to the Bootstrap, chapter 11. McGraw & Wong (1996).
+
+    Examples
+    --------
+    >>> scores = {"anna": (1, 3, 4, 2), "ben": (2, 3, 5, 2)}
+    >>> rows = [(f"t{i}", judge, score) for judge in scores for i, score in enumerate(scores[judge])]
+    >>> table = pd.DataFrame(rows, columns=["target", "judge", "score"])
+    >>> matrix = rating_matrix(table, ["t0", "t1", "t2", "t3"], ["anna", "ben"])
+    >>> [(icc.name, round(icc.estimate, 2)) for icc in icc_estimates(matrix)[:3]]
+    [('ICC(1,1)', 0.87), ('ICC(A,1)', 0.87), ('ICC(C,1)', 0.91)]
     """
     empty = [Estimate(form, method=F_METHOD, n=matrix.n, missing=matrix.missing) for form in FORMS]
     if matrix.problem:

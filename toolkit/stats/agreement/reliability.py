@@ -405,6 +405,16 @@ def compare_judges(
     output_tokens. ``leniency`` is by judge, as the agreement of the judges has it. The slope on the length of the
     reply is of the score less the mean of the others, so that better replies, which may be longer, are no bias.
     Failures and cost are complete counts and have no interval.
+
+    Examples
+    --------
+    >>> scores = {"primary": [4.0, 3.0, 5.0, 2.0], "secondary": [3.5, 2.5, 4.5, 2.0], "tertiary": [3.0, 2.0, 3.5, 1.0]}
+    >>> rows = [(f"r{i}", f"b{i}", judge, score) for judge in scores for i, score in enumerate(scores[judge])]
+    >>> table = pd.DataFrame(rows, columns=["run_id", "base", "judge", "composite_strict"])
+    >>> replies = pd.DataFrame({"run_id": ["r0", "r1", "r2", "r3"], "output_tokens": [300, 200, 500, 250]})
+    >>> judges = compare_judges(table.assign(failed=False, aud_cost=0.01), replies, leniency={})
+    >>> [(r.facets["judge"], round(r.estimate, 2)) for r in judges.select(statistic="correlation")]
+    [('primary', 1.0), ('secondary', 0.98), ('tertiary', 0.98)]
     """
     run_table.need_columns("judgements", judgements, (*_COLUMNS, score))
     run_table.need_columns("replies", replies, ("run_id", "output_tokens"))

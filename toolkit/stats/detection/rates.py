@@ -474,7 +474,16 @@ def compare_deciders(
     against: Sequence[Decider] = (),
     bases: Sequence[Hashable] | None = None,
 ) -> Estimates:
-    """Return which of two is right more often, for every pair, with p values corrected for the number of pairs."""
+    """Return which of two is right more often, for every pair, with p values corrected for the number of pairs.
+
+    Examples
+    --------
+    >>> truth = [True] * 6 + [False] * 4
+    >>> first = decider("primary", "m", "cot", labels=truth, decisions=truth)
+    >>> second = decider("secondary", "m", "cot", labels=truth, decisions=[True] * 10)
+    >>> [(pair.name, pair.estimate, pair.p_value) for pair in compare_deciders(truth, [first, second])]
+    [('accuracy: primary (m), cot - secondary (m), cot', 0.4, 0.125)]
+    """
     pairs = [(a, b) for a in deciders for b in against] if against else list(combinations(deciders, 2))
     tests = [
         mcnemar(labels, a.decisions, b.decisions, name=f"accuracy: {a.label} - {b.label}", clusters=bases)
@@ -484,7 +493,14 @@ def compare_deciders(
 
 
 def deciders_frame(deciders: Sequence[Decider]) -> pd.DataFrame:
-    """Return one row per judge and mode, and per baseline."""
+    """Return one row per judge and mode, and per baseline.
+
+    Examples
+    --------
+    >>> judge = decider("primary", "gpt-4o", "cot", labels=[True, False], decisions=[True, False], aud=0.5)
+    >>> deciders_frame([judge])[["judge", "mode", "accuracy", "aud"]].to_dict("records")
+    [{'judge': 'primary', 'mode': 'cot', 'accuracy': 1.0, 'aud': 0.5}]
+    """
     rows = []
     for decider in deciders:
         counts = decider.found.counts

@@ -312,6 +312,13 @@ def components_table(frame: pd.DataFrame, design: Design) -> ComponentsTable:
 
     A reply that some judge did not score is left out, because what judges add would otherwise mix with what replies
     differ by; all its scores count as missing.
+
+    Examples
+    --------
+    >>> rows = [("t1", "anna", 4.0), ("t1", "ben", 3.0), ("t2", "anna", 2.0), ("t2", "ben", 2.0), ("t3", "anna", 5.0)]
+    >>> table = components_table(pd.DataFrame(rows, columns=["answer", "judge", "score"]), Design(("answer", "judge")))
+    >>> table.values.shape, table.missing, table.notes
+    ((2, 2), 2, ('1 of 3 replies lacks a judge and is left out',))
     """
     need_columns("scores", frame, (*design.factors, "score"))
     if frame.empty:

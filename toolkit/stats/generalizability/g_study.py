@@ -256,6 +256,18 @@ def decision_study(result: Generalizability, target: float = 0.90, *, costs: Cos
     ----------
     Brennan (2001), Generalizability Theory, section 4.1. Marcoulides & Goldstein (1990), Educ. Psychol. Meas. 50,
     761-768, for the cheapest design.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from toolkit.stats import Design, variance_components
+    >>> scores = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
+    >>> rows = [(f"t{i}", f"j{j}", score) for i, row in enumerate(scores) for j, score in enumerate(row)]
+    >>> frame = pd.DataFrame(rows, columns=["answer", "judge", "score"])
+    >>> study = generalizability_study(variance_components(frame, Design(("answer", "judge"))), "answer")
+    >>> plans = decision_study(study, target=0.95).plans
+    >>> [(plan.coefficient, dict(plan.counts)) for plan in plans]
+    [('Phi', {}), ('E-rho2', {'judge': 8})]
     """
     if not 0 < target < 1:
         raise InputError(f"target {target}: a coefficient lies between 0 and 1")
@@ -407,6 +419,16 @@ def study_generalizability(
     ``judgements`` has one row per judgement with base, model, repeat, judge, the score and, where there are several,
     run_id, level and judge_repeat; ``target`` is the wanted coefficient, and a run and a judgement cost
     ``run_aud`` and ``judgement_aud`` (None where unknown).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> scores = {"mild": [4.0, 3.5, 5.0, 4.5], "fair": [3.5, 3.0, 4.0, 4.5]}
+    >>> rows = [(f"b{i}", "m", 0, judge, score) for judge in scores for i, score in enumerate(scores[judge])]
+    >>> table = pd.DataFrame(rows, columns=["base", "model", "repeat", "judge", "composite_strict"])
+    >>> study = study_generalizability(table, of="base").result
+    >>> round(study.e_rho2.estimate, 2), round(study.phi.estimate, 2)
+    (0.89, 0.78)
     """
     if of not in _OBJECTS:
         raise InputError(f"generalizability of {of!r} is not known; {choices(of, _OBJECTS)}")

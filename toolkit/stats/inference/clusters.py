@@ -27,6 +27,13 @@ def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
     Intervals, tests and their n are over units; S, M and L are paired within the base (`mean_of_units`). Where several
     bases are one unit, what the analysis returns counts independent groups in place of bases. An analysis that another
     one makes takes the units of that. Holm's families, and what is exploratory, are those of its words.
+
+    Examples
+    --------
+    >>> def units(runs):
+    ...     return runs["unit"].nunique()
+    >>> over_clusters(units)(pd.DataFrame({"base": ["a", "b", "c"], "cluster": ["a", "a", "c"]}))
+    2
     """
 
     @wraps(analysis)
@@ -129,7 +136,15 @@ def of_rows(
     nothing: str = "no answer has a score",
     **labels: Any,
 ) -> Estimate:
-    """Return the estimate of a column over the rows that have it, with n, what is missing, and other fields of it."""
+    """Return the estimate of a column over the rows that have it, with n, what is missing, and other fields of it.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"base": list("abcd"), "unit": list("abcd"), "composite_strict": [4.5, None, 4.0, 3.0]})
+    >>> mean = of_rows("mean", rows, "composite_strict", mean_on_scale)
+    >>> round(mean.estimate, 2), mean.n, mean.missing
+    (3.83, {'answers': 3, 'bases': 3}, 1)
+    """
     empty, scored = complete_rows(name, rows, [column], counts, **labels)
     if scored.empty:
         return empty.not_estimable(nothing)

@@ -272,6 +272,12 @@ def clustered_slope(
     """Return the slope of y on x by least squares, with a CR2 error clustered by base (`cluster_robust`).
 
     Where x is 0 or 1 the slope is the difference of two means.
+
+    Examples
+    --------
+    >>> slope = clustered_slope("slope", [0, 1, 0, 1, 0, 1], [2.0, 3.0, 2.5, 3.5, 2.0, 3.1], clusters="aabbcc")
+    >>> round(slope.estimate, 2), round(slope.low, 2), round(slope.high, 2)
+    (1.03, 0.89, 1.18)
     """
     a, b = paired(f"slope {name}", x, y, clusters)
     n = {"answers": len(a), "bases": len(set(clusters))}
@@ -286,7 +292,15 @@ def clustered_slope(
 
 
 def mean_on_scale(empty: Estimate, values: ArrayLike, clusters: Sequence[Hashable]) -> Estimate:
-    """Return the mean of values: of `bounded_mean` where their unit names a scale, else by Student's t."""
+    """Return the mean of values: of `bounded_mean` where their unit names a scale, else by Student's t.
+
+    Examples
+    --------
+    >>> empty = Estimate("mean", unit=Points((0, 5)))
+    >>> mean = mean_on_scale(empty, [4.0, 3.5, 4.5, 3.0, 4.0], clusters="abcde")
+    >>> round(mean.estimate, 2), round(mean.low, 2), round(mean.high, 2)
+    (3.8, 2.92, 4.36)
+    """
     if isinstance(empty.unit, Points):
         return bounded_mean(empty, values, clusters, empty.unit.scale)
     return clustered_mean(values, clusters).of(empty)

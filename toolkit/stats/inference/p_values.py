@@ -25,6 +25,11 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
     References
     ----------
     Holm (1979), Scand. J. Stat. 6, 65-70.
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04, None, 0.03])
+    (0.03, 0.06, None, 0.06)
     """
     tested = {index: p for index, p in enumerate(p_values) if p is not None and p == p}
     if outside := [p for p in tested.values() if not 0 <= p <= 1]:
@@ -98,7 +103,14 @@ def equal_differences(empty: Estimate, mean: float, groups: int, margin: float =
 
 
 def with_holm(results: Iterable[Estimate], over: str) -> Estimates:
-    """Return results with Holm's p values and the word for it, ``Holm over 3 contrasts``, where several have one."""
+    """Return results with Holm's p values and the word for it, ``Holm over 3 contrasts``, where several have one.
+
+    Examples
+    --------
+    >>> pair = [Estimate("M-S", 0.3, p_value=0.01), Estimate("L-M", 0.1, p_value=0.04)]
+    >>> [(contrast.name, contrast.p_value, contrast.correction) for contrast in with_holm(pair, "contrasts")]
+    [('M-S', 0.02, 'Holm over 2 contrasts'), ('L-M', 0.04, 'Holm over 2 contrasts')]
+    """
     tests = tuple(results)
     count = sum(test.p_value is not None for test in tests)
     word, family = (f"Holm over {count} {over}", count) if count > 1 else ("none", 1)

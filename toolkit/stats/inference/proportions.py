@@ -46,6 +46,12 @@ def clopper_pearson(hits: int, n: int) -> tuple[float, float]:
     References
     ----------
     Clopper & Pearson (1934), Biometrika 26, 404-413.
+
+    Examples
+    --------
+    >>> low, high = clopper_pearson(9, 10)
+    >>> round(low, 3), round(high, 3)
+    (0.555, 0.997)
     """
     from statsmodels.stats.proportion import proportion_confint
 

@@ -129,7 +129,16 @@ def method_estimates(method: MethodScore, confidence: float = 0.95) -> tuple[Est
 def overall(
     name: str, scores: Sequence[MethodScore], which: str = "raw", confidence: float = 0.95
 ) -> Estimate:
-    """Return the mean over methods, each of which counts once, with an interval over methods."""
+    """Return the mean over methods, each of which counts once, with an interval over methods.
+
+    Examples
+    --------
+    >>> rows = [("q1", 7, 2, 1), ("q2", 5, 5, 0), ("q3", 9, 0, 1)]
+    >>> scores = [MethodScore(*n, 10, q, "v1", "none", q, "flow", "m", one_shot_score(*n)) for q, *n in rows]
+    >>> mean = overall("mean raw score", scores)
+    >>> round(mean.estimate, 2), round(mean.low, 2), round(mean.high, 2)
+    (0.67, 0.23, 1.0)
+    """
     complete = [method.score for method in scores if method.score is not None]
     incomplete = [method.method for method in scores if method.score is None]
     note = f"left out as incomplete: {', '.join(incomplete)}" if incomplete else ""
