@@ -93,9 +93,7 @@ def facts_profile(dataset: Dataset) -> pd.DataFrame:
     for level, prompts in by_bin(dataset.prompts).items():
         bases = [kinds for prompt in prompts if (kinds := prompt.metadata.get("fact_kinds"))]
         for kind in FACT_KINDS if bases else ():
-            rows.append(
-                (level, kind, float(np.mean([kinds.count(kind) for kinds in bases])), len(bases))
-            )
+            rows.append((level, kind, float(np.mean([kinds.count(kind) for kinds in bases])), len(bases)))
     return pd.DataFrame(rows, columns=["level", "kind", "facts", "bases"])
 
 
@@ -290,9 +288,7 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
 
 
 def _by_bin(data: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    return [
-        (name, data[data["level"] == name]) for name in LENGTH_BINS if name in set(data["level"])
-    ]
+    return [(name, data[data["level"] == name]) for name in LENGTH_BINS if name in set(data["level"])]
 
 
 def _grade(mean: float | None) -> str:

@@ -18,12 +18,16 @@ if [ ! -x "$venv/bin/python" ]; then
 fi
 say "installing the packages of constraints.txt (about 20 s the first time)"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
-"$venv/bin/uv" pip install --quiet --system-certs --python "$venv/bin/python" -c constraints.txt -e '.[dev]' || {
+"$venv/bin/uv" pip install --quiet --system-certs --python "$venv/bin/python" -c constraints.txt -e '.[dev,local]' || {
     say "uv could not; pip may, where it has an index of its own (about 90 s)"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,local]'
 }
 # uv compiles nothing: here is compiled what every start needs, also where PYTHONDONTWRITEBYTECODE is set.
 PYTHONDONTWRITEBYTECODE= "$venv/bin/python" -c \
     'import anthropic, jupyterlab, mongoengine, openai, papermill, pingouin, pyshark, seaborn, tiktoken, toolkit.cli'
+# What editors check the study files of this tree with.
+"$venv/bin/python" -c \
+    'import json; from toolkit.study_file import StudyFile; print(json.dumps(StudyFile.model_json_schema(), indent=1))' \
+    > templates/study.schema.json
 bash scripts/apt_install.sh tshark tshark
 "$venv/bin/python" -m toolkit.models.weights

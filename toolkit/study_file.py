@@ -18,6 +18,7 @@ from pydantic import AfterValidator, Field, ValidationError, field_validator, mo
 from pydantic_core import ErrorDetails
 
 from toolkit.errors import MOST_FAULTS, InputError, StudyError, remember, secret_fault
+from toolkit.files.hub import is_hub
 from toolkit.files.reading import read_toml, similar_file
 from toolkit.files.strict import fault_sentence, plain_name
 from toolkit.models.catalogue import Exchange
@@ -26,16 +27,17 @@ from toolkit.models.entries import (
     Count,
     Judge,
     ModelEntry,
+    NamedJudge,
+    NamedModel,
     Positive,
     Provider,
     Reasoning,
     Sampling,
     Table,
     model_address,
-    named,
 )
 from toolkit.models.prices import table_exchange
-from toolkit.models.registry import read_environment
+from toolkit.models.registry import address_of, read_environment
 from toolkit.words import JUDGE_ROLES, LENGTH_BINS, PLACE, choices
 
 LengthBin = Literal["S", "M", "L"]
@@ -97,19 +99,14 @@ class Judges(Table):
     """Shift of a judge on another day that `toolkit judges drift` still accepts."""
     gate: Gate | None = None
     """Agreement with people that every judge must show on rated replies before the full spend."""
-    primary: Judge | None = Judge(
+    primary: NamedJudge = Judge(
         name="gpt-4-turbo", specialization="technical accuracy and compliance alignment"
     )
     """First judge: a name or a table; `false` takes it out."""
-    secondary: Judge | None = Judge(name="claude-3-5-haiku", specialization="actionability and clarity")
+    secondary: NamedJudge = Judge(name="claude-3-5-haiku", specialization="actionability and clarity")
     """Second judge, in the same way."""
-    tertiary: Judge | None = Judge(name="llama-3.3-70b", specialization="risk awareness and relevance")
+    tertiary: NamedJudge = Judge(name="llama-3.3-70b", specialization="risk awareness and relevance")
     """Third judge, in the same way."""
-
-    @field_validator(*JUDGE_ROLES, mode="before")
-    @classmethod
-    def _accept_name(cls, value: Any) -> Any:
-        return None if value is False else named(value)  # TOML has no null
 
     def by_role(self) -> dict[str, Judge]:
         """Return the judges that are set, in the order of their roles."""
@@ -336,7 +333,7 @@ class StudyFile(Table):
     name: Slug
     """Name of the study, of its results folder and in every caption."""
     dataset: str = "demo"
-    """Prompts that are asked: the name of a shipped dataset, or a folder or file beside the study file."""
+    """Prompts that are asked: a shipped dataset, a folder or file beside the study file, or one of the hub, `hf://`."""
     accept_flaws: tuple[str, ...] = ()
     """Kinds of flaws of the dataset that are accepted; every caption names them."""
     mix_versions: bool = False
@@ -355,8 +352,8 @@ class StudyFile(Table):
     """What is measured: a test that ships, or a Python file of your own."""
     options: Mapping[str, Any] = Field(default_factory=dict)
     """Options of the test, by name."""
-    models: tuple[ModelEntry, ...] = Field(min_length=1)
-    """Models under test: names of the catalogue, or tables."""
+    models: tuple[NamedModel, ...] = Field(min_length=1)
+    """Models under test: names of the catalogue, `PROVIDER/MODEL`, or tables."""
     selection: Literal["all", "adaptive"] = "all"
     """Whether all bases are asked, or in rounds those that separate the models best."""
     target_width: Positive | None = None
@@ -413,11 +410,6 @@ class StudyFile(Table):
         if unknown := [kind for kind in value if kind not in KINDS]:
             raise ValueError(f"unknown flaw {unknown[0]!r}, {choices(unknown[0], KINDS, 'allowed are')}")
         return value
-
-    @field_validator("models", mode="before")
-    @classmethod
-    def _accept_names(cls, value: Any) -> Any:
-        return [named(item) for item in value] if isinstance(value, list | tuple) else value
 
     def conflicts(self) -> list[tuple[Sequence[str], str]]:
         """Return what does not fit together: the keys of the file that it is about, and a sentence."""
@@ -539,14 +531,15 @@ def load_study_file(path: str | Path, *, looks: bool = False) -> tuple[StudyFile
         content = read_toml(file, str(path))
     except InputError as error:
         raise StudyError(str(error)) from None
+    env: Mapping[str, str] = {}
     with suppress(InputError):  # a file of variables that cannot be read is said where a key is needed
-        remember(read_environment(file.parent))
+        remember(env := read_environment(file.parent))
     if secret := secret_fault(content):
         raise StudyError(f"{path}: {secret}")
     faults: dict[str, str] = {}
     file = file.resolve()
     if study := _usable_part(content, faults):
-        study, further = _located(study, file.parent, looks)
+        study, further = _located(study, file.parent, looks, env)
         # What follows from another fault, or from what stands in its place, is none of its own.
         faults |= {
             fault: fault
@@ -589,20 +582,27 @@ def _take_out(content: dict[str, Any], path: Sequence[int | str]) -> None:
 
 
 def _located(
-    study: StudyFile, folder: Path, looks: bool
+    study: StudyFile, folder: Path, looks: bool, env: Mapping[str, str]
 ) -> tuple[StudyFile, list[tuple[Sequence[str], str]]]:
     """Return a study with its paths from the file's folder, and what is wrong with what its keys name."""
     from toolkit.prompt_test import find_test, names_code, recorded_test, study_parameters
     from toolkit.prompts.dataset import SHIPPED, path_of
 
     # Every other one is a path: a folder beside the file has no slash and no dot in its name.
-    dataset = study.dataset if study.dataset in SHIPPED else str((folder / study.dataset).resolve())
+    has_path = not (study.dataset in SHIPPED or is_hub(study.dataset))
+    dataset = str((folder / study.dataset).resolve()) if has_path else study.dataset
     rubric = study.judges.rubric
     if rubric.endswith(".toml"):
         rubric = str((folder / rubric).resolve())
 
     def placed(entry: Entry) -> Entry:
-        return entry.model_copy(update={"gguf": entry.gguf and folder / entry.gguf})
+        update: dict[str, Any] = {"gguf": entry.gguf and folder / entry.gguf}
+        with suppress(StudyError):  # of a model that nobody knows, which `_name_faults` tells
+            spec = entry.spec
+            # Its key goes there too: whoever named the address in the environment put the key beside it.
+            if not entry.base_url and (address := address_of(spec.provider, env)):
+                update |= {"base_url": address, "api_key_env": spec.api_key_env}
+        return entry.model_copy(update=update)
 
     judges = {role: placed(judge) for role, judge in study.judges.by_role().items()}
     output = (folder / (study.output or Path("results") / study.name)).resolve()
@@ -623,7 +623,7 @@ def _located(
     except StudyError as error:
         faults.append((["test"], str(error)))
     try:
-        if has_prompts:
+        if has_prompts and not is_hub(dataset):
             path_of(dataset)
     except InputError as error:
         faults.append((["dataset"], f"dataset: {error}"))

@@ -15,18 +15,25 @@ from hypothesis import strategies as st
 from refusals import refusal
 
 from toolkit.errors import PriceError, StudyError
+from toolkit.models import registry
 from toolkit.models.base import Message, ModelRequest, Usage
 from toolkit.models.catalogue import PROVIDERS, model_names, model_spec, toml_table
+from toolkit.models.entries import model_address
 from toolkit.models.prices import Over, Price, aud_cost, batch_price, price_of, worst_cost
-from toolkit.models.registry import api_key, read_environment
+from toolkit.models.registry import address_of, api_key, key_fault, read_environment
 
 CASES = cases(__file__)
+FIELDS = ("provider", "model", "family")
 
 
 def test_the_catalogue_knows_what_the_studys_models_take():
     """Encoding, structured outputs, log-probabilities and sampling; test_providers asks each of them."""
     specs = {name: model_spec(name) for name in model_names()}
-    assert {spec.provider for spec in specs.values()} == set(PROVIDERS) - {"compatible"}
+    assert {spec.provider for spec in specs.values()} == set(PROVIDERS) - {
+        "compatible",
+        "ollama",
+        "openrouter",
+    }
     # The provider's own address is in no identity.
     assert all(spec.endpoint is None for spec in specs.values())
     found = {n: [s.encoding, s.structured, s.logprobs, s.sampling_supported] for n, s in specs.items()}
@@ -49,18 +56,25 @@ def test_what_belongs_to_the_weights_stays_elsewhere_and_a_study_may_say_otherwi
     assert (mine.endpoint, api_key(mine, {})) == (elsewhere["base_url"], None)
 
 
-@pytest.mark.parametrize(
-    ("written", "provider", "sent"),
-    [
-        ("claude-3-5-haiku", "anthropic", "claude-3-5-haiku-20241022"),
-        ("llama-3-3-70b-versatile", "groq", "llama-3.3-70b-versatile"),
-        ("claude-3-5-sonnet", "anthropic", "claude-3-5-sonnet-20241022"),
-        ("gpt-4-turbo", "openai", "gpt-4-turbo"),
-    ],
-)
-def test_the_ids_of_seed_002_are_accepted_and_kept_as_names(written, provider, sent):
+@pytest.mark.parametrize(("written", *FIELDS), CASES["named"])
+def test_the_ids_of_seed_002_and_a_provider_with_a_model_are_names(written, provider, model, family):
     spec = model_spec(written)
-    assert (spec.name, spec.provider, spec.model) == (written, provider, sent)
+    assert (spec.name, spec.provider, spec.model, spec.family) == (written, provider, model, family)
+
+
+def test_a_model_whose_name_has_a_stroke_is_whose_the_study_says():
+    spec = model_spec("openai/gpt-oss-20b", provider="compatible", base_url="http://127.0.0.1:1/v1")
+    assert (spec.provider, spec.model) == ("compatible", "openai/gpt-oss-20b")
+    assert model_address(model_spec("openai/gpt-6-luna")) == model_address(model_spec("gpt-6-luna"))
+    refusal(
+        "name its provider too, as in PROVIDER/MODEL: openai,", model_spec, "azure/gpt-9", error=StudyError
+    )
+
+
+@pytest.mark.parametrize(("provider", "written", "address"), CASES["addresses"])
+def test_a_variable_of_a_providers_clients_names_its_address(provider, written, address):
+    env = dict.fromkeys(("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_HOST"), written)
+    assert address_of(provider, env) == address
 
 
 def test_what_has_no_public_tokenizer_is_counted_by_a_factor():
@@ -127,6 +141,15 @@ def test_the_cost_is_tokens_times_price_times_rate():
 def test_a_model_without_a_price_is_refused_with_what_to_write():
     spec = model_spec("mine", provider="compatible", base_url="http://127.0.0.1:1/v1")
     refusal("give usd_per_million_input and usd_per_million_output", price_of, spec, error=PriceError)
+    line = r'\{ name = "openrouter/x/y", usd_per_million_input = 1.0, usd_per_million_output = 4.0 \}'
+    refusal(line, price_of, model_spec("openrouter/x/y"), error=PriceError)
+    assert price_of(model_spec("ollama/llama3.3")).usd_per_million_output == 0
+
+
+def test_a_local_model_lacks_its_package_before_anything_is_sent(monkeypatch):
+    monkeypatch.setattr(registry, "find_spec", lambda name: None)
+    fault = key_fault(model_spec("smollm2-135m"), {})
+    assert fault == "needs xllamacpp (pip install 'llm-security-toolkit[local]')"
 
 
 @pytest.mark.parametrize("fields", CASES["half"])

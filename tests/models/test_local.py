@@ -65,8 +65,8 @@ def test_a_server_that_was_killed_is_replaced_at_the_next_ask(make_request):
 
 @REAL
 def test_no_server_outlives_an_owner_that_was_killed():
-    code = "from toolkit.models.local import start_local_server as start\n"
-    code += "server = start(); print(server.pid, server._folder, flush=True); input()"
+    code = "from toolkit.models.local import demo_gguf, start_local_server as start\n"
+    code += "server = start(demo_gguf(), 'm', 512); print(server.pid, server._folder, flush=True); input()"
     owner = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -91,7 +91,7 @@ def test_a_file_that_is_no_gguf_is_one_line_and_leaves_nothing_running(tmp_path,
 def test_weights_that_are_not_there_are_missed_before_anything_starts(tmp_path):
     gone = tmp_path / "gone.gguf"
     refusal(r"gone\.gguf", open_model, model_spec("smollm2-135m", gguf=gone))
-    refusal(r"gone\.gguf", start_local_server, gone)
+    refusal(r"gone\.gguf", start_local_server, gone, "m", 512)
 
 
 def test_demo_weights_that_cannot_be_had_fail_the_call_and_stop_the_provider(

@@ -6,6 +6,7 @@ answers in the provider's shape, with thoughts where its models have some.
 
 import asyncio
 import re
+from functools import partial
 
 import pytest
 from cases import cases
@@ -191,9 +192,9 @@ def groq(body):
     return None
 
 
-def compatible(body):
+def compatible(body, more=frozenset()):
     """Refuse what old compatible servers do not know: all that came to the chat API after its first year."""
-    name = unknown(body, {"model", "messages", "max_tokens", "temperature", "top_p", "seed"})
+    name = unknown(body, {"model", "messages", "max_tokens", "temperature", "top_p", "seed", *more})
     return (
         Fault(status=400, body={"object": "error", "message": f"{name}: extra", "code": 400})
         if name
@@ -233,15 +234,20 @@ def shaped(provider):
 
 
 PROVIDED = {"openai": openai, "anthropic": anthropic, "google": google, "mistral": mistral, "groq": groq}
-ASKED = {**PROVIDED, "compatible": compatible}
+OTHERS = {
+    "compatible": compatible,
+    "openrouter": compatible,
+    "ollama": partial(compatible, more={"response_format"}),
+}
+ASKED = PROVIDED | OTHERS
 WITHOUT_THE_CATALOGUE = cases(__file__)["without_the_catalogue"]
 """What a study would be refused for if the catalogue did not know better."""
 
 
 def entries(provider, url):
     """Return every model of a provider as a study may name it: at each of its efforts, and without one."""
-    if provider == "compatible":
-        return [{"name": "mine", "provider": provider, "base_url": url}]
+    if provider in OTHERS:
+        return [{"name": f"{provider}/mine", "base_url": url}]
     names = [name for name in model_names() if model_spec(name).provider == provider]
     keys = ("reasoning_effort", "thinking_level")[: 1 + (provider == "google")]
     return [
@@ -301,7 +307,7 @@ def test_no_model_of_the_catalogue_is_asked_for_what_its_provider_refuses(provid
         assert asyncio.run(ask_all()) == server.count >= 2
 
 
-@pytest.mark.parametrize("provider", ASKED)
+@pytest.mark.parametrize("provider", WITHOUT_THE_CATALOGUE)
 def test_the_stub_refuses_what_the_catalogue_keeps_back(provider, make_request):
     """So that the test above would see it."""
     with StubServer(faults=lambda _, body: ASKED[provider](body)) as server:

@@ -226,7 +226,7 @@ def test_the_layout_of_the_architecture_document_is_read(tmp_path, good):
         assert read.version == "20250115_v2"
     for content in ({"prompts": 3}, [1], "x"):
         path.write_text(json.dumps(content))
-        refusal("no list of prompts in it", load_dataset, path)
+        refusal("is no list of objects", load_dataset, path)
     path.write_text("{")
     refusal("not valid JSON", load_dataset, path)
 

@@ -8,7 +8,7 @@ from places import TEMPLATES
 from toolkit.hallucination.comparison import compare_hallucination, hallucination_tasks
 from toolkit.hallucination.labelled import LabelledItem
 from toolkit.hallucination.votes import MODES
-from toolkit.models.local import start_local_server
+from toolkit.models.local import demo_gguf, start_local_server
 from toolkit.study import Study
 
 pytestmark = pytest.mark.model
@@ -28,7 +28,7 @@ ITEMS = (
 @pytest.fixture(scope="module")
 def address():
     """The address of a local server of the demo weights."""
-    with closing(start_local_server()) as server:
+    with closing(start_local_server(demo_gguf(), "smollm2-135m", 8192)) as server:
         yield server.url
 
 

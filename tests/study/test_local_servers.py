@@ -1,11 +1,14 @@
 """The study files for Ollama and vLLM, whole, against loopback servers that answer as these two do.
 
 Shapes: Ollama's openai/openai.go (what it takes and answers), vLLM's "Reasoning Outputs" and the errors that its users
-report (vllm-project/vllm, issue 20409). Nothing of the shipped files is changed but the addresses.
+report (vllm-project/vllm, issue 20409). Nothing of the shipped files is changed but the addresses, that of
+Ollama by OLLAMA_HOST.
 """
 
+import os
 import re
 from contextlib import contextmanager
+from unittest.mock import patch
 
 from cases import cases
 from places import TEMPLATES
@@ -13,6 +16,7 @@ from stub_server import Fault, StubServer
 from stub_study import REASONED
 
 from toolkit.audit.verify import verify_study
+from toolkit.runs.estimate import estimate_summary
 from toolkit.store import embedded
 from toolkit.study import Study
 
@@ -31,8 +35,8 @@ def reply_to(body):
 
 
 @contextmanager
-def opened(name, folder, addresses):
-    """Open a shipped study file with other addresses."""
+def opened(name, folder, addresses, **variables):
+    """Open a shipped study file with other addresses, in it or in the environment."""
     text = (TEMPLATES / f"{name}.toml").read_text(encoding="utf-8")
     for shipped, address in addresses.items():
         assert shipped in text
@@ -41,7 +45,7 @@ def opened(name, folder, addresses):
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")
     try:
-        with Study.load(path) as study:
+        with patch.dict(os.environ, variables), Study.load(path) as study:
             yield study
     finally:
         embedded.stop(folder / "results" / ".store")
@@ -52,7 +56,7 @@ def tokens_of(text):
     return len(text.split())
 
 
-def has_results(study):
+def has_results(study, judge):
     """One judge, named alone: its scores are results, and only what is about several judges cannot be told."""
     status = study.status()
     assert (status["spent_aud"], status["runs"]["succeeded"], status["judgements"]["scored"]) == (0.0, 30, 30)
@@ -61,8 +65,8 @@ def has_results(study):
     questions = study.questions().set_index("analysis")
     assert questions.loc[["length", "compare_models", "missing"], "answerable"].all()
     assert not questions.loc["reliability", "answerable"]
-    assert questions.loc["reliability", "why_not"] == "one judge (gemma3-12b): not estimable"
-    assert any("one judge (gemma3-12b)" in sentence for sentence in study.findings().sentences())
+    assert questions.loc["reliability", "why_not"] == f"one judge ({judge}): not estimable"
+    assert any(f"one judge ({judge})" in sentence for sentence in study.findings().sentences())
     assert verify_study(study).fields["differences"] == []
 
 
@@ -94,8 +98,9 @@ def test_the_study_of_ollama_runs_as_it_is(tmp_path):
     pulled = {"qwen3:8b", "gpt-oss:20b"}
     with (
         StubServer(answer=reply_to, change=shaped, faults=absent) as server,
-        opened("ollama", tmp_path, {"http://127.0.0.1:11434/v1": server.openai_url}) as study,
+        opened("ollama", tmp_path, {}, OLLAMA_HOST=server.url) as study,
     ):
+        assert f"ollama/qwen3:8b is asked at {server.openai_url}" in estimate_summary(study.estimate()).text
         assert study.estimate().attrs["contexts"] == {}
         study.execute(progress=False)
         assert study.status()["runs"]["succeeded"] == 30
@@ -103,7 +108,7 @@ def test_the_study_of_ollama_runs_as_it_is(tmp_path):
         assert re.search("404|not_found", str(study.status()["judgement_failures"]))
         pulled.add("gemma3:12b")
         study.execute(progress=False)
-        has_results(study)
+        has_results(study, "ollama/gemma3:12b")
         assert set().union(*(call.body for call in server.seen)) <= OLLAMA_TAKES
         judges = [call.body for call in server.seen if call.body["model"] == "gemma3:12b"]
         assert not any(SECRET in str(body) for body in judges)
@@ -114,7 +119,7 @@ def test_the_study_of_ollama_runs_as_it_is(tmp_path):
         assert {c.body.get("reasoning_effort") for c in server.seen if c.body["model"] == "gpt-oss:20b"} == {
             "low"
         }
-        assert set(replies["model"]) == {"qwen3-8b", "gpt-oss-20b (low)"}
+        assert set(replies["model"]) == {"ollama/qwen3:8b", "ollama/gpt-oss:20b (low)"}
 
 
 def test_the_study_of_vllm_runs_as_it_is(tmp_path):
@@ -171,7 +176,7 @@ def test_the_study_of_vllm_runs_as_it_is(tmp_path):
         context[0] = 10_000
         study.execute(progress=False)
         assert models.count == asked + failed
-        has_results(study)
+        has_results(study, "gemma3-12b")
         runs = study.runs(replies=True)
         assert set(runs["model"]) == {"qwen3-8b-thinking", "qwen3-8b-plain"}
         assert not runs["reply"].str.contains(SECRET).any()

@@ -8,6 +8,7 @@ from importlib import resources
 import pytest
 from cases import cases
 from places import TEMPLATES
+from refusals import refusal
 
 from toolkit.errors import StudyError, ToolkitError
 from toolkit.hallucination.labelled import LabelledItem
@@ -149,6 +150,27 @@ def test_a_key_in_an_address_or_a_name_is_refused_and_not_printed(tmp_path, monk
 def test_an_address_without_a_key_is_taken(url):
     """Also with numbers of accounts, and names that look a little like a key."""
     assert model_spec("m", provider="compatible", base_url=url).base_url == url
+
+
+def test_an_address_of_the_environment_is_another_call_and_the_studys_own_goes_first(tmp_path, monkeypatch):
+    """Its key goes there, as with OpenAI's own client; an address with a password is one line that does not show it."""
+
+    def planned(entry):
+        run = make_plan(load(tmp_path, f'name = "p"\nbases = 1\nmodels = [{entry}]\n'), tmp_path).runs[0]
+        return run.call_id, run.request.endpoint
+
+    before, own = planned('"gpt-4o"'), '{ name = "gpt-4o", base_url = "http://127.0.0.1:1/v1" }'
+    beside = planned(own)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1/")
+    after = planned('"openai/gpt-4o"')
+    assert (before[1], after[1], before[0] == after[0]) == (None, "http://127.0.0.1:9/v1", False)
+    assert (planned(own), planned('"claude-haiku-5-5"')[1]) == (beside, None)
+    entry = load(tmp_path, 'name = "p"\nmodels = ["gpt-4o"]').models[0]
+    assert (entry.base_url, entry.spec.api_key_env) == (after[1], "OPENAI_API_KEY")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"https://me:{KEY}@h/v1")
+    assert KEY not in refusal(
+        "OPENAI_BASE_URL has a user name", load, tmp_path, 'name = "p"\nmodels = ["gpt-4o"]'
+    )
 
 
 def test_what_is_no_text_is_one_line(tmp_path):

@@ -1,13 +1,16 @@
 """A thesis folder stands alone, and the wheel carries all that it is made of."""
 
+import json
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 from places import ROOT
 
 from toolkit import Study
@@ -38,6 +41,21 @@ def test_it_holds_all_that_its_readme_names(thesis):
         }
     assert "@article{shrout1979," in (thesis / "references.bib").read_text()
     assert not (thesis / "templates" / "thesis").exists()
+
+
+def test_the_schema_of_an_editor_takes_the_studies_that_ship_and_no_misspelled_key(thesis):
+    """The first line of each names it, from where the file is."""
+    studies = [path for path in thesis.rglob("*.toml") if path.parent in (thesis, thesis / "templates")]
+    assert len(studies) == 10
+    for path in studies:
+        text = path.read_text(encoding="utf-8")
+        (name,) = re.findall(r"\A#:schema (.+)\n", text)
+        check = Draft202012Validator(json.loads((path.parent / name).read_text())).is_valid
+        content = tomllib.loads(text)
+        assert (check(content), check(content | {"modles": []})) == (True, False), path
+        assert check(
+            content | {"models": ["ollama/llama3.3"], "judges": {"primary": "gpt-4o", "tertiary": False}}
+        )
 
 
 @pytest.mark.parametrize("name", ["local", "cloud"])
@@ -111,6 +129,10 @@ def test_an_installed_wheel_finds_what_it_carries(tmp_path):
     (target,) = (tmp_path / "prefix").glob("lib/python*/site-packages")
     with zipfile.ZipFile(wheel) as file:
         carried = {Path(name).name for name in file.namelist()}
+        (metadata,) = (file.read(name).decode() for name in file.namelist() if name.endswith("METADATA"))
+    assert "py.typed" in carried
+    assert 'Requires-Dist: xllamacpp; extra == "local"' in metadata
+    assert 'Requires-Dist: datasets>=4; extra == "hub"' in metadata
     for pattern in (
         "templates/*.toml",
         "templates/*.ipynb",

@@ -20,7 +20,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
-from toolkit.files.reading import DAMAGED_ZIP, distinct_keys, member_size, parsed, read_text, similar_file
+from toolkit.files.hub import is_hub, read_hub
+from toolkit.files.reading import (
+    DAMAGED_ZIP,
+    distinct_keys,
+    member_size,
+    parsed,
+    read_json,
+    read_text,
+    similar_file,
+)
 from toolkit.words import one_line, visible_name
 
 if TYPE_CHECKING:
@@ -125,6 +134,33 @@ def arrow_csv(table: pa.Table, texts: Sequence[str]) -> bytes:
     buffer = io.BytesIO()
     arrow.write_csv(table, buffer)
     return buffer.getvalue()
+
+
+def table_rows(source: str | Path) -> tuple[str, list[tuple[int, dict[str, Any]]]]:
+    """Return the name of a table, with its commit at the hub, and its rows, each with its line or number in a list."""
+    if is_hub(source):
+        name, rows = read_hub(str(source))
+        return name, list(enumerate(rows, 1))
+    path = Path(source)
+    if path.suffix.lower() in ROW_FILES:
+        return path.name, list(read_rows(path))
+    if path.suffix.lower() != ".json":
+        raise InputError(
+            f"{path}: is no table that is read (.json, {', '.join(ROW_FILES)}); save it as one of them"
+        )
+    content = read_json(path)
+    if isinstance(content, Mapping):
+        lists = [
+            name
+            for name, part in content.items()
+            if isinstance(part, list) and isinstance((part or [0])[0], Mapping)
+        ]
+        if len(lists) > 1:
+            raise InputError(f"{path}: has lists of objects in {', '.join(lists)}; a table is one of them")
+        content = content[lists[0]] if lists else None
+    if not isinstance(content, list) or not all(isinstance(row, Mapping) for row in content):
+        raise InputError(f"{path}: is no list of objects; a table has an object for each row")
+    return path.name, list(enumerate(content, 1))
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -25,16 +25,15 @@ class Check:
 
 def examine() -> Summary:
     """Look at everything the toolkit needs, a line for each; exit code 2 when something needed is missing."""
-    from toolkit.models.catalogue import model_names, model_spec
+    from toolkit.models.catalogue import PROVIDERS
     from toolkit.models.registry import read_environment
-    from toolkit.models.weights import find_weights
 
     environment = read_environment()
-    names = sorted({name for model in model_names() if (name := model_spec(model).api_key_env)})
+    names = sorted(name for row in PROVIDERS.values() if (name := row.get("api_key_env")))
     tshark = shutil.which("tshark")
     advice = tshark or "apt-get install tshark (for network captures)"
     findings = [Check("python", sys.version_info >= (3, 11), platform.python_version())]
-    for name, look in {"store": _store, "tokens": _tokens, "demo model": lambda: find_weights().name}.items():
+    for name, look in {"store": _store, "tokens": _tokens, "demo model": _demo_model}.items():
         try:
             findings.append(Check(name, True, look()))
         except (ToolkitError, ImportError, OSError) as error:
@@ -62,6 +61,16 @@ def _store() -> str:
     with temporary_store():
         pass
     return "the embedded server starts and answers"
+
+
+def _demo_model() -> str:
+    from toolkit.models.catalogue import model_spec
+    from toolkit.models.registry import key_fault
+    from toolkit.models.weights import find_weights
+
+    if fault := key_fault(model_spec("smollm2-135m"), {}):
+        raise InputError(fault)
+    return find_weights().name
 
 
 def _tokens() -> str:

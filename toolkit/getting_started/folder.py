@@ -1,5 +1,6 @@
 """`toolkit init`: a thesis folder that stands alone, with study files, notebooks, templates and a Makefile."""
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -7,9 +8,12 @@ from pathlib import Path
 from toolkit.errors import InputError
 from toolkit.files.shipped import shipped
 from toolkit.files.writing import write_atomically
+from toolkit.study_file import StudyFile
 from toolkit.words import Summary
 
-_TEXTS = {name: name for name in ("README.md", "Makefile", "local.toml", "compare.toml")} | {"gitignore": ".gitignore"}
+_TEXTS = {name: name for name in ("README.md", "Makefile", "local.toml", "compare.toml")} | {
+    "gitignore": ".gitignore"
+}
 
 
 def init_folder(folder: Path) -> Summary:
@@ -22,6 +26,9 @@ def init_folder(folder: Path) -> Summary:
     for source in (templates, shipped("notebooks")):
         ignored = shutil.ignore_patterns("thesis", "my_prompts", ".ipynb_checkpoints", "__pycache__")
         shutil.copytree(source, folder / source.name, ignore=ignored)
+    schema = json.dumps(StudyFile.model_json_schema(), indent=1).encode()
+    for place in (folder, folder / "templates"):  # where the first line of a study file has it
+        write_atomically(place / "study.schema.json", schema)
     shutil.copytree(templates / "my_prompts", folder / "my_prompts")
     for source_name, name in _TEXTS.items():
         write_atomically(folder / name, (templates / "thesis" / source_name).read_bytes())

@@ -76,7 +76,7 @@ class KeyedTest(PromptResponseTest):
     ) -> None:
         if study.dataset in SHIPPED:
             raise InputError(f"dataset: {study.dataset!r} has no key; name a table that has one")
-        self.table = load_keyed(Path(study.dataset), columns)
+        self.table = load_keyed(study.dataset, columns)
         settings = {} if tolerance is None else {"tolerance": tolerance}
         self.scorer = find_scorer(scorer, folder, self.table.items, **settings)
         check_table(self.table, self.scorer)

@@ -14,9 +14,10 @@ from string import ascii_uppercase as LETTERS
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.files.digests import sha256_of
-from toolkit.files.reading import read_json, read_toml
-from toolkit.files.tables import ROW_FILES, read_rows, usual_columns
+from toolkit.files.digests import sha256_hex, sha256_of
+from toolkit.files.hub import is_hub
+from toolkit.files.reading import read_toml
+from toolkit.files.tables import table_rows, usual_columns
 from toolkit.words import choices, counted, name_fault, one_line, suggestion
 
 USUAL = read_toml(Path(__file__).parent / "data" / "columns.toml")
@@ -64,15 +65,17 @@ class KeyedTable:
     notes: tuple[str, ...] = ()
 
 
-def load_keyed(path: Path, columns: Row | None = None) -> KeyedTable:
-    """Read a table of questions with their key.
+def load_keyed(path: str | Path, columns: Row | None = None) -> KeyedTable:
+    """Read a table of questions with their key: a file, or a dataset of the hub by its address.
 
     ``columns`` says which column is the ``prompt``, ``options``, ``answer``, ``id``, ``cluster`` and ``group``, where a
     column has no usual name (`USUAL`) or two have: a name, a dotted path into objects, or ``""`` for none. A prompt
     with ``{NAME}`` in it is filled from columns, options may be a list of columns, and an answer in a list, such as
     ``["technique"]``, is collected from all rows of one id.
     """
-    rows = _rows(path)
+    name, rows = table_rows(path)
+    if not rows:
+        raise InputError(f"{path}: has no rows; give a table with a question in each row")
     roles = _roles(path, [row for _, row in rows], columns or {})
     numbered = enumerate(rows, 1)
     items = [_item(f"{path}, row {line}", number, line, row, roles) for number, (line, row) in numbered]
@@ -82,9 +85,9 @@ def load_keyed(path: Path, columns: Row | None = None) -> KeyedTable:
     for item in items:
         lines[item.item_id].append(str(item.row))
     if twice := [name for name in lines if len(lines[name]) > 1]:
-        name = one_line(twice[0], _CUT)
         raise InputError(
-            f"{path}, rows {', '.join(lines[twice[0]][:3])}: have one id, {name!r}; an id names one question"
+            f"{path}, rows {', '.join(lines[twice[0]][:3])}: have one id, {one_line(twice[0], _CUT)!r}; "
+            "an id names one question"
         )
     bare = [_without_marks(item) for item in items]
     stripped = sum(item.options != plain.options for item, plain in zip(items, bare, strict=True))
@@ -97,7 +100,8 @@ def load_keyed(path: Path, columns: Row | None = None) -> KeyedTable:
         notes.append(f"{counted(doubled, 'rows')} with the question of an earlier row")
     if "cluster" in roles and (alone := sum(item.cluster is None for item in items)):
         notes.append(f"{counted(alone, 'rows')} without {roles['cluster']}: each is a cluster of its own")
-    return KeyedTable(path.name, tuple(items), sha256_of(path), roles, tuple(notes))
+    sha256 = sha256_hex(repr(rows)) if is_hub(path) else sha256_of(Path(path))
+    return KeyedTable(name, tuple(items), sha256, roles, tuple(notes))
 
 
 def keeps_order(item: KeyedItem) -> bool:
@@ -112,36 +116,7 @@ def keeps_order(item: KeyedItem) -> bool:
     )
 
 
-def _rows(path: Path) -> list[tuple[int, Row]]:
-    """Return the rows of a file, each with its line, or its number in the list of a JSON file."""
-    if path.suffix.lower() == ".json":
-        content = read_json(path)
-        if isinstance(content, Mapping):
-            lists = [
-                name
-                for name, part in content.items()
-                if isinstance(part, list) and isinstance((part or [0])[0], Mapping)
-            ]
-            if len(lists) > 1:
-                raise InputError(
-                    f"{path}: has lists of objects in {', '.join(lists)}; a table is one of them"
-                )
-            content = content[lists[0]] if lists else None
-        if not isinstance(content, list) or not all(isinstance(row, Mapping) for row in content):
-            raise InputError(f"{path}: is no list of objects; a table has an object for each question")
-        rows = list(enumerate(content, 1))
-    elif path.suffix.lower() in ROW_FILES:
-        rows = list(read_rows(path))
-    else:
-        raise InputError(
-            f"{path}: is no table that is read (.json, {', '.join(ROW_FILES)}); save it as one of them"
-        )
-    if not rows:
-        raise InputError(f"{path}: has no rows; give a table with a question in each row")
-    return rows
-
-
-def _roles(path: Path, rows: Sequence[Row], columns: Row) -> dict[str, Any]:
+def _roles(path: str | Path, rows: Sequence[Row], columns: Row) -> dict[str, Any]:
     """Return what is taken for what: what a study gives, then the usual names; two candidates are one line."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     listed = f"its columns are {one_line(', '.join(names), 200)}"
@@ -277,7 +252,7 @@ def _options(row: Row, column: str | list[str], location: str) -> tuple[str, ...
     return tuple(texts)
 
 
-def _collected(path: Path, items: Items) -> list[KeyedItem]:
+def _collected(path: str | Path, items: Items) -> list[KeyedItem]:
     """Return one item an id, its key all answers of its rows; the rows must ask the same."""
     first: dict[str, KeyedItem] = {}
     answers: dict[str, dict[str, None]] = {}
@@ -312,7 +287,7 @@ def _without_marks(item: KeyedItem) -> KeyedItem:
 _COUNTS = tuple(map(str, range(len(LETTERS) + 1)))
 
 
-def _lettered(path: Path, items: list[KeyedItem]) -> tuple[list[KeyedItem], list[str]]:
+def _lettered(path: str | Path, items: list[KeyedItem]) -> tuple[list[KeyedItem], list[str]]:
     """Return items whose key is a letter where the table counts options from 0 or 1; where it is open, one line."""
     keyed = [item for item in items if item.options and item.answer]
     if not keyed or not all(re.fullmatch("[0-9]{1,2}", str(item.answer)) for item in keyed):

@@ -89,8 +89,7 @@ class ModelSpec:
         for name in ("replies", "planted"):
             if script := getattr(self, name):
                 return f"{name}:{sha256_hex(repr(script))[:16]}"
-        default = toml_table("catalogue")["providers"][self.provider].get("base_url")
-        return None if self.base_url == default else self.base_url
+        return None if self.base_url == PROVIDERS[self.provider].get("base_url") else self.base_url
 
     @cached_property
     def options(self) -> str | None:
@@ -130,29 +129,35 @@ def model_names() -> tuple[str, ...]:
 
 
 def model_spec(name: str, **overrides: Any) -> ModelSpec:
-    """Return the model of that name, with the study's own fields laid over the catalogue's."""
-    allowed = [field.name for field in fields(ModelSpec) if field.name != "name"]
-    if unknown := [key for key in overrides if key not in allowed]:
-        message = f"model {name!r} has the unknown field {unknown[0]!r}: {choices(unknown[0], allowed)}"
-        raise StudyError(message)
+    """Return the model of that name, or PROVIDER/MODEL, with the study's own fields laid over the catalogue's."""
     models = toml_table("catalogue")["models"].items()
+    prefix, _, model = name.partition("/")
+    # Whoever names the provider beside it serves a model with a stroke in its name, such as openai/gpt-oss-20b.
+    if not model or prefix not in PROVIDERS or "provider" in overrides:
+        prefix, model = "", name
     entry: dict[str, Any] = next(
-        (row for known, row in models if name in (known, *row.get("aliases", ()))), {}
+        (
+            row
+            for known, row in models
+            if model in (known, *row.get("aliases", ())) and prefix in ("", row["provider"])
+        ),
+        {},
     )
-    provider = overrides.get("provider", entry.get("provider"))
+    provider = overrides.get("provider", prefix or entry.get("provider"))
     if provider is None:
         raise StudyError(
             f"unknown model {name!r}: {choices(name, model_names())}, "
-            f"or describe it with provider = one of {', '.join(PROVIDERS)}"
+            f"or name its provider too, as in PROVIDER/MODEL: {', '.join(PROVIDERS)}"
         )
-    if provider not in PROVIDERS:
-        message = f"model {name!r} has the unknown provider {provider!r}: {choices(provider, PROVIDERS)}"
-        raise StudyError(message)
     if provider != entry.get("provider", provider):
         entry = {key: value for key, value in entry.items() if key in toml_table("catalogue")["of_weights"]}
     # The rest is what the table says of a row, or which classes ask a provider.
-    row = {**toml_table("catalogue")["providers"][provider], **entry}
-    defaults = {"model": name, "family": name} | {key: row[key] for key in allowed if key in row}
+    row = {**PROVIDERS[provider], **entry}
+    # llama of openrouter/meta-llama/llama-3.3-70b: judges of the judged model's own family are marked.
+    family = re.split("[^a-z]", model.rpartition("/")[2].lower())[0] if prefix else ""
+    defaults = {"model": model, "family": family or name} | {
+        field.name: row[field.name] for field in fields(ModelSpec) if field.name in row
+    }
     for field_name, lapsed in toml_table("catalogue")["lapses"]:
         if field_name in overrides:
             defaults.pop(lapsed, None)
@@ -190,7 +195,7 @@ def _checked(spec: ModelSpec) -> ModelSpec:
 
 def _options_fault(spec: ModelSpec) -> str | None:
     """Return why a model cannot be asked with its options: what its provider or its table of efforts refuses."""
-    options = toml_table("catalogue")["providers"][spec.provider].get("options", ())
+    options = PROVIDERS[spec.provider].get("options", ())
     for name in _OPTIONS:
         if getattr(spec, name) and name not in options:
             instead = f", or write {' or '.join(options)}" if options else ""
@@ -235,17 +240,15 @@ def address_fault(url: str) -> str | None:
     return None
 
 
-PROVIDERS = tuple(toml_table("catalogue")["providers"])
+PROVIDERS: Mapping[str, Any] = toml_table("catalogue")["providers"]
 
 
 def class_of(provider: str, kind: str) -> Any:
     """Return the class that asks a provider (``client``), or that of its batch endpoint (``batches``), or ``None``."""
-    if provider not in PROVIDERS:
-        raise StudyError(f"unknown provider {provider!r}: {choices(provider, PROVIDERS)}")
-    module, _, name = toml_table("catalogue")["providers"][provider].get(kind, "").partition(":")
+    module, _, name = PROVIDERS[provider].get(kind, "").partition(":")
     return getattr(import_module(f"toolkit.models.{module}"), name) if module else None
 
 
 def has_batches(provider: str) -> bool:
     """Return whether a provider has a batch endpoint; the others are asked singly in batch mode too."""
-    return "batches" in toml_table("catalogue")["providers"][provider]
+    return "batches" in PROVIDERS[provider]

@@ -7,15 +7,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from unicodedata import category
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+)
 
 from toolkit.files.strict import plain_name
-from toolkit.models.catalogue import PROVIDERS, ModelSpec, address_fault, model_spec
+from toolkit.models.catalogue import PROVIDERS, ModelSpec, model_spec
 
 if TYPE_CHECKING:
     Provider = str
 else:
-    Provider = Literal[PROVIDERS]
+    Provider = Literal[tuple(PROVIDERS)]
 
 
 model_address = attrgetter("provider", "model", "endpoint", "options")
@@ -125,7 +133,7 @@ class ModelEntry(Reasoning):
     """
 
     name: Annotated[str, AfterValidator(plain_name)]
-    """Name of the model in the study, in its tables and in its figures; a known name needs nothing else."""
+    """Name of the model in the study, in its tables and in its figures; a known one, or PROVIDER/MODEL, is enough."""
     provider: Provider | None = None
     """Who answers; `compatible` is any server that speaks the OpenAI protocol."""
     model: str | None = None
@@ -165,13 +173,6 @@ class ModelEntry(Reasoning):
     concurrency: AtOnce | None = None
     """Requests that are sent to this model at the same time."""
 
-    @field_validator("base_url")
-    @classmethod
-    def _refuse_password(cls, value: str | None) -> str | None:
-        if value and (fault := address_fault(value)):
-            raise ValueError(f"the address {fault}")
-        return value
-
     @property
     def label(self) -> str:
         """The name of the model in the study; at two efforts it is two models with two names."""
@@ -204,6 +205,11 @@ class Judge(ModelEntry):
     """What this judge is good at, in names of dimensions: recorded, not sent, and a weight where `weights` says so."""
 
 
-def named(value: Any) -> Any:
-    """Return a name alone as the table of a model that has no more than its name."""
-    return {"name": value} if isinstance(value, str) else value
+def _table(value: Any) -> Any:
+    """Return a name alone as the table of a model that has no more than its name; `false` is none, which TOML lacks."""
+    return {"name": value} if isinstance(value, str) else None if value is False else value
+
+
+NamedModel = Annotated[ModelEntry, BeforeValidator(_table, str | ModelEntry)]
+NamedJudge = Annotated[Judge | None, BeforeValidator(_table, Literal[False] | str | Judge)]
+"""A name or a table, in a study file and in its schema."""

@@ -47,11 +47,8 @@ class LocalServer:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def start_local_server(
-    gguf: Path | None = None, *, name: str = "smollm2-135m", context: int = 8192
-) -> LocalServer:
+def start_local_server(path: Path, name: str, context: int) -> LocalServer:
     """Start a server process for a GGUF file and return it once it listens on 127.0.0.1."""
-    path = demo_gguf() if gguf is None else gguf
     if not path.is_file():
         raise InputError(f"there are no weights at {path}: correct gguf in the study")
     folder = Path(tempfile.mkdtemp(prefix="toolkit-local-"))
@@ -142,7 +139,7 @@ class LocalModel:
             if server is None or not server.is_running():
                 if server is not None:
                     server.close()
-                server = _shared[key] = start_local_server(path, name=key[1], context=key[2])
+                server = _shared[key] = start_local_server(*key)
             server.users += 1
             self._server = server
 

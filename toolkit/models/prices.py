@@ -82,7 +82,8 @@ def price_of(spec: ModelSpec, day: date | None = None) -> Price:
     elif not rows:
         raise PriceError(
             f"model {spec.name!r} ({spec.provider} {spec.model}) has no price, so its cost is unknown: "
-            "give usd_per_million_input and usd_per_million_output in the study (0 if it is free)"
+            "give usd_per_million_input and usd_per_million_output in the study (0 if it is free), as in "
+            f'{{ name = "{spec.name}", usd_per_million_input = 1.0, usd_per_million_output = 4.0 }}'
         )
     prices = sorted((_price(row, spec, source) for row in rows), key=lambda price: price.since)
     if len({price.since for price in prices}) < len(prices):

@@ -1,15 +1,21 @@
-"""From a description of a model to one that can be asked; keys come from the environment or a ``.env`` alone."""
+"""From a description of a model to one that can be asked; keys come from the environment or a ``.env`` alone.
+
+An address may come from there too, under the name that clients of its provider know: it is as good as a ``base_url`` of
+the study, a part of every call's identity and of what is recorded.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError, remember
 from toolkit.models.base import Model
-from toolkit.models.catalogue import ModelSpec, class_of
+from toolkit.models.catalogue import PROVIDERS, ModelSpec, address_fault, class_of
 
 if TYPE_CHECKING:
     from toolkit.models.batches import BatchClient
@@ -67,6 +73,23 @@ def read_environment(study_folder: Path | None = None) -> Mapping[str, str]:
     return merged | {name: value for name, value in os.environ.items() if value.strip() or name not in merged}
 
 
+def address_of(provider: str, env: Mapping[str, str]) -> str | None:
+    """Return the address that a variable gives a provider; ``None`` where it gives none, or the provider's own."""
+    row = PROVIDERS[provider]
+    variable = row.get("address_env", "")
+    address = env.get(variable, "").strip().rstrip("/")
+    if (
+        address and provider == "ollama"
+    ):  # a host, a port, or both; where its server listens to all, it is here
+        scheme, _, host = address.rpartition("://")
+        host = re.sub(r"\A(0\.0\.0\.0)?(?=:|\Z)", "127.0.0.1", host)
+        port = "" if scheme or re.search(r":\d+\Z", host) else ":11434"
+        address = f"{scheme or 'http'}://{host}{port}/v1"
+    if address and (fault := address_fault(address)):
+        raise InputError(f"{variable} {fault}")
+    return None if address in ("", row.get("base_url")) else address
+
+
 def api_key(spec: ModelSpec, env: Mapping[str, str] | None = None, folder: Path | None = None) -> str | None:
     """Return the key of a model's provider; a study's ``.env`` stands in its folder."""
     env = read_environment(folder) if env is None else env
@@ -80,7 +103,9 @@ def api_key(spec: ModelSpec, env: Mapping[str, str] | None = None, folder: Path 
 
 
 def key_fault(spec: ModelSpec, env: Mapping[str, str]) -> str | None:
-    """Return what a model lacks of its key, in words that follow its name; ``None`` where nothing is wrong."""
+    """Return what a model lacks of a package or key, in words that follow its name; ``None`` where nothing is wrong."""
+    if spec.provider == "local" and not find_spec("xllamacpp"):
+        return "needs xllamacpp (pip install 'llm-security-toolkit[local]')"
     if spec.api_key_env is None:
         return None
     key = env.get(spec.api_key_env, "").strip()

@@ -44,7 +44,7 @@ import httpx2
 from toolkit.errors import MARK, ModelError, redacted_words
 from toolkit.files.reading import parsed
 from toolkit.models.base import UNKNOWN_FINISH, Body, ModelReply, ModelRequest, Raw
-from toolkit.models.catalogue import ModelSpec, toml_table
+from toolkit.models.catalogue import PROVIDERS, ModelSpec, toml_table
 from toolkit.models.thoughts import written_in
 from toolkit.models.tokens import is_panic
 from toolkit.models.usage import counts_any, usage_of
@@ -415,7 +415,7 @@ def finish_of(reason: Any) -> str:
 
 def accepted_schema(text: str, provider: str) -> Body:
     """Return a JSON schema as a provider takes it: refused keywords become words of the description."""
-    refused = toml_table("catalogue")["providers"][provider].get("refused", ())
+    refused = PROVIDERS[provider].get("refused", ())
     return _without(json.loads(text), refused)
 
 

@@ -19,9 +19,10 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from toolkit.errors import InputError
 from toolkit.files.digests import sha256_hex
-from toolkit.files.reading import read_json, read_toml, similar_file
+from toolkit.files.hub import is_hub
+from toolkit.files.reading import read_toml, similar_file
 from toolkit.files.strict import Name, Strict, Text, checked
-from toolkit.files.tables import read_rows
+from toolkit.files.tables import ROW_FILES, table_rows
 from toolkit.models.tokens import count_all
 from toolkit.prompt_test import Prompt, TestItem
 from toolkit.words import LENGTH_ARMS, LENGTH_BINS, choices, scenario_rank, suggestion
@@ -144,11 +145,11 @@ def load_dataset(
     ----------
     source
         ``"demo"``, ``"rq1_controlled"`` or ``"from_documents"`` for a dataset that ships with the toolkit; otherwise
-        the path of a folder with one TOML file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file with the columns
-        prompt_id (or id), text, and perhaps scenario, category, length_bin, base, dataset_version, reference and
-        length_arm. Without the column base it is the prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of
-        prompts or has it under ``prompts``; other keys of the layout of seed 002, section 3.1, (token_count, tags, ...)
-        are not read.
+        the path of a folder with one TOML file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file, or the address
+        ``hf://OWNER/NAME@COMMIT/CONFIG:SPLIT`` of a dataset of the Hugging Face hub, with the columns prompt_id (or
+        id), text, and perhaps scenario, category, length_bin, base, dataset_version, reference and length_arm. Without
+        the column base it is the prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has it under
+        ``prompts``; other keys of the layout of seed 002, section 3.1, (token_count, tags, ...) are not read.
     check_ranges
         Whether a prompt outside the token range of its length bin is refused; ``check_dataset`` lists them instead.
     length_arms
@@ -172,10 +173,11 @@ def load_dataset(
     >>> demo.version, len(demo.prompts), demo.prompts[0].prompt_id
     ('20261121_demo_v1', 36, 'academic_soc_001_s')
     """
-    path = path_of(source)
     date, focus = None, ""
     faults: list[str] = []
-    if path.is_dir():
+    if is_hub(source):
+        name, (version, rows) = str(source), _table(source, faults, columns)
+    elif (path := path_of(source)).is_dir():
         if columns:
             raise InputError(
                 f"{path}: a folder of bases has no column {next(iter(columns))!r}; give a table of prompts"
@@ -311,7 +313,9 @@ def compose(opening: str, facts: Iterable[str], task: str) -> str:
     return f"{opening}\n\nFacts:\n{listed}{TASK}{task}"
 
 
-def _table(path: Path, faults: list[str], columns: Collection[str] = ()) -> tuple[str, list[_SourcedRow]]:
+def _table(
+    path: str | Path, faults: list[str], columns: Collection[str] = ()
+) -> tuple[str, list[_SourcedRow]]:
     versions: dict[str, str] = {}
     rows: list[_SourcedRow] = []
     optional = {name for name, column in _Row.model_fields.items() if not column.is_required()}
@@ -326,7 +330,7 @@ def _table(path: Path, faults: list[str], columns: Collection[str] = ()) -> tupl
             if absent := [name for name in columns if not further.get(name)]:
                 raise InputError(f"{location}: key {absent[0]!r} is empty, which the factor uses; fill it")
             rows.append((location, row, {"columns": further} if columns else {}))
-            versions.setdefault(row.dataset_version or path.stem, location)
+            versions.setdefault(row.dataset_version or Path(path).stem, location)
     if not (rows or faults):
         faults.append(f"{path}: no prompt in it, expected one a row")
     if len(versions) > 1:
@@ -337,18 +341,10 @@ def _table(path: Path, faults: list[str], columns: Collection[str] = ()) -> tupl
     return next(iter(versions), ""), rows
 
 
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    if path.suffix.lower() == ".json":
-        content = read_json(path)
-        listed = content.get("prompts") if isinstance(content, dict) else content
-        if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
-            raise InputError(
-                f"{path}: no list of prompts in it, expected one, or an object with the key 'prompts'"
-            )
-        numbered = ((f"{path}, prompt {number}", cells) for number, cells in enumerate(listed, 1))
-    else:
-        numbered = ((f"{path}, line {line}", cells) for line, cells in read_rows(path))
-    for location, cells in numbered:
+def _rows(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    version, rows = table_rows(path)
+    unit = "line" if str(path).lower().endswith(ROW_FILES) else "row"
+    for number, cells in rows:
         row = {name: cell for name, cell in cells.items() if name not in _IGNORED_KEYS}
         if "id" in row:
             row.setdefault("prompt_id", row.pop("id"))
@@ -357,7 +353,9 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             row.setdefault("base", metadata["base_scenario"])
         if row.get("scenario") == "CTI_SUMMARY":  # the name in the dataset of the architecture document
             row["scenario"] = "CTI_ANALYSIS"
-        yield location, row
+        if is_hub(path):  # its version is its commit, whatever a column says
+            row["dataset_version"] = version
+        yield f"{path}, {unit} {number}", row
 
 
 def dataset_of(name: str, items: Iterable[TestItem]) -> Dataset:

@@ -133,6 +133,7 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
             for spec, row in by_row
             if spec.retired and row["calls"]
         },
+        addresses={row["model"]: spec.endpoint for spec, row in by_row if spec.base_url and spec.endpoint},
         contexts=needs,
         rate_of=plan.exchange.day.isoformat(),
         aud_per_usd=plan.exchange.aud_per_usd,
@@ -419,6 +420,6 @@ def refuse_keyless(specs: Iterable[ModelSpec], folder: Path) -> None:
     faults = dict.fromkeys(f"{spec.provider} {fault}" for spec in specs if (fault := key_fault(spec, env)))
     if faults:
         raise InputError(
-            f"{', '.join(faults)}. Nothing was sent: export what is missing, or write NAME=... into a .env file in the "
-            "working folder or beside the study"
+            f"{', '.join(faults)}. Nothing was sent: install or export what is missing, or write NAME=... into a .env "
+            "file in the working folder or beside the study"
         )
