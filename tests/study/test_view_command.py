@@ -1,15 +1,14 @@
 """`toolkit view`: a page on this machine alone, for who has its address; it changes nothing, until Ctrl-C."""
 
-import http.client
 import re
 import signal
 import socket
 import subprocess
 import sys
-import threading
 
 import pytest
 from hostile_study import ATTACKS, hostile_study
+from loopback_client import ask, served
 from pages import unpacked
 
 from toolkit.errors import InputError
@@ -29,25 +28,8 @@ def study(tmp_path_factory):
 @pytest.fixture(scope="module")
 def address(study):
     """The address at which its page is served."""
-    server, address = page_server(study.plan, study.store)
-    with server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with served(*page_server(study.plan, study.store)) as address:
         yield address
-        server.shutdown()
-        thread.join()
-
-
-def ask(address, path=None, host=None, method="GET"):
-    """Ask the server of an address, without a proxy."""
-    port, right = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/.*)", address).groups()
-    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)
-    headers = {} if host is None else {"Host": host.format(port=port)}
-    connection.request(method, right if path is None else path.format(right=right), headers=headers)
-    reply = connection.getresponse()
-    content = reply.read()
-    connection.close()
-    return reply.status, reply.msg, content
 
 
 LINES = (
@@ -69,7 +51,7 @@ def test_a_bad_request_is_answered_and_leaves_the_server_and_the_terminal_as_the
                 if waits:
                     connection.shutdown(socket.SHUT_WR)
                     reply = b"".join(iter(lambda: connection.recv(65_536), b""))
-                    assert re.search(rb"\b(4\d\d|501|505|Not found)\b", reply), line[:40]
+                    assert re.search(rb"\b(4\d\d|501|505|Forbidden)\b", reply), line[:40]
                     assert right.encode() not in reply
     assert ask(address)[0] == 200
     assert capfd.readouterr() == ("", "")
@@ -99,7 +81,7 @@ def test_the_page_is_the_exported_one_with_a_policy_that_a_file_cannot_have(stud
 )
 def test_without_the_token_there_is_nothing(address, path):
     status, headers, content = ask(address, path)
-    assert (status, content) == (404, b"Not found.")
+    assert (status, content) == (403, b"Forbidden.")
     assert headers["Content-Type"].startswith("text/plain")
 
 
@@ -108,7 +90,7 @@ def test_without_the_token_there_is_nothing(address, path):
 )
 def test_a_site_that_calls_its_name_this_machine_is_refused(address, host):
     """The name of the host is that of the address, whoever has the token."""
-    assert ask(address, host=host)[0] == 404
+    assert ask(address, host=host)[0] == 403
     assert ask(address, host="localhost:{port}")[0] == 200
 
 

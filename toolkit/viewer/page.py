@@ -8,7 +8,6 @@ open as fast as ten.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from toolkit.errors import InputError
 from toolkit.files.digests import sha256_hex
 from toolkit.files.reading import read_toml
 from toolkit.judges.judgement import Judgement
+from toolkit.report.loopback import script_of, script_policy
 from toolkit.report.visible import escaped, marked_text, visible
 from toolkit.store.filters import planned_runs
 from toolkit.viewer.markdown import markdown_html
@@ -187,14 +187,9 @@ def page_html(data: Mapping[str, Any], parts: Iterator[Sequence[OpenRun]]) -> st
 
 @cache
 def script_and_policy() -> tuple[str, str]:
-    """Return the script of a page, and the policy that allows it alone, by its hash: a nonce would change the bytes."""
-    script = (_FOLDER / "app.js").read_text("utf-8") + "\nstartPage();\n"
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    return script, policy
+    """Return the script of a page, and the policy that allows it alone."""
+    script = script_of(_FOLDER / "app.js") + "\nstartPage();\n"
+    return script, script_policy(script)
 
 
 def _packed(data: object) -> str:
