@@ -351,6 +351,7 @@ class Study(Reported):
             pairs=self.pairs,
             drift=lambda: drift_frame(store, self.name, runs(), rubric.names),
             name=self.name,
+            factor=self.file.factor.name if self.file.factor else "",
             seed=self.file.seed,
             margin=settings.equivalence_margin,
             primary=settings.primary,
