@@ -98,7 +98,7 @@ const desk = (root, ask, many) => {
 
   const rowOf = dimension => {
     const { name, title } = dimension, draft = drafts.get(keyOf())?.scores;
-    let last = draft?.[name] ?? saved(name);
+    let last = draft?.[name] ?? saved(name), typed = "";
     const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", size: 4, "aria-label": title, placeholder: "–" });
     input.value = last;
     const buttons = study.steps.length > MOST_BUTTONS ? [] : study.steps.map(step => button(step,
@@ -110,6 +110,7 @@ const desk = (root, ask, many) => {
     };
     const set = value => {
       last = input.value = value;
+      typed = "";
       say("");
       show();
       keep();
@@ -118,8 +119,9 @@ const desk = (root, ask, many) => {
       const text = input.value.replace(",", ".").trim();
       if ([saved(name), ...study.steps].some(step => step.startsWith(text))) return set(text);
       input.value = last;
+      typed = typed ? typed + text.slice(last.length) : text; // 4 . 5 is refused as 4.5, also key by key
       const stays = last ? `; ${last} stays` : "";
-      say(`${title}: ${JSON.stringify(text)} is no score. Write ${steps()}${stays}.`, true);
+      say(`${title}: ${JSON.stringify(typed)} is no score. Write ${steps()}${stays}.`, true);
     });
     input.addEventListener("focus", () => input.select());
     fields[name] = { input, title, set };

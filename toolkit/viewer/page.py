@@ -27,7 +27,7 @@ from toolkit.report.visible import escaped, marked_text, visible
 from toolkit.store.filters import planned_runs
 from toolkit.viewer.markdown import markdown_html
 from toolkit.viewer.model import HIDDEN, OpenRun, open_runs, rows_of, with_people
-from toolkit.words import DIMENSIONS, scale_words
+from toolkit.words import DIMENSIONS, LENGTH_BINS, scale_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,7 +108,11 @@ def rows(runs: pd.DataFrame) -> dict[str, list[Any]]:
 def heading(plan: Plan) -> dict[str, Any]:
     """Return the heading of the table."""
     words = {"name": plan.study.name, "note": plan.note, "dataset": plan.dataset.version}
+    factor = plan.study.factor
+    words["factor"] = factor.noun if factor else "prompt length"
     return {name: visible(text) for name, text in words.items()} | {
+        "levels": [visible(level) for level in (factor.levels if factor else LENGTH_BINS)],
+        "score": plan.study.analysis.score,
         "dimensions": list(plan.rubric.names),
         "scale": scale_words(plan.rubric.scale),
         "ends": list(plan.rubric.scale),
