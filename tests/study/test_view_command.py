@@ -12,6 +12,7 @@ from loopback_client import ask, served
 from pages import unpacked
 
 from toolkit.errors import InputError
+from toolkit.people.desk import desk_server
 from toolkit.study import Study
 from toolkit.viewer import serve as serve_module
 from toolkit.viewer.page import write_page
@@ -23,6 +24,13 @@ def study(tmp_path_factory):
     """A finished study of four runs whose texts try to act."""
     with hostile_study(tmp_path_factory.mktemp("served")) as loaded:
         yield loaded
+
+
+@pytest.fixture(scope="module", params=[page_server, desk_server], ids=["view", "desk"])
+def site(request, study):
+    """The address of a page of this machine, of either kind."""
+    with served(*request.param(study.plan, study.store)) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +48,9 @@ LINES = (
 )  # fmt: skip
 
 
-def test_a_bad_request_is_answered_and_leaves_the_server_and_the_terminal_as_they_are(address, capfd):
+def test_a_bad_request_is_answered_and_leaves_the_server_and_the_terminal_as_they_are(site, capfd):
     """Lines that are no HTTP, too much of it, wrong hosts, clients that go away before the answer."""
-    port, right = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/.*)", address).groups()
+    port, right = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/.*)", site).groups()
     for line in LINES:
         for waits in (True, False):
             with socket.create_connection(("127.0.0.1", int(port)), timeout=30) as connection:
@@ -53,7 +61,7 @@ def test_a_bad_request_is_answered_and_leaves_the_server_and_the_terminal_as_the
                     reply = b"".join(iter(lambda: connection.recv(65_536), b""))
                     assert re.search(rb"\b(4\d\d|501|505|Forbidden)\b", reply), line[:40]
                     assert right.encode() not in reply
-    assert ask(address)[0] == 200
+    assert ask(site)[0] == 200
     assert capfd.readouterr() == ("", "")
 
 
@@ -79,8 +87,8 @@ def test_the_page_is_the_exported_one_with_a_policy_that_a_file_cannot_have(stud
 @pytest.mark.parametrize(
     "path", ["/", "/favicon.ico", "{right}x", "{right}../", "/x{right}", "/%2e%2e/etc/passwd", "//"]
 )
-def test_without_the_token_there_is_nothing(address, path):
-    status, headers, content = ask(address, path)
+def test_without_the_token_there_is_nothing(site, path):
+    status, headers, content = ask(site, path)
     assert (status, content) == (403, b"Forbidden.")
     assert headers["Content-Type"].startswith("text/plain")
 
@@ -88,10 +96,10 @@ def test_without_the_token_there_is_nothing(address, path):
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "[::1]:{port}", ""]
 )
-def test_a_site_that_calls_its_name_this_machine_is_refused(address, host):
-    """The name of the host is that of the address, whoever has the token."""
-    assert ask(address, host=host)[0] == 403
-    assert ask(address, host="localhost:{port}")[0] == 200
+def test_a_site_that_calls_its_name_this_machine_is_refused(site, host):
+    """The name of the host is that of the site, whoever has the token."""
+    assert ask(site, host=host)[0] == 403
+    assert ask(site, host="localhost:{port}")[0] == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])

@@ -23,7 +23,7 @@ const desk = (root, ask, many) => {
   const keyOf = () => `${round.rater}\n${round.reply.run_id}`;
   const saved = name => round.reply.scores[name] ?? "";
   const whole = (name, text) => !text || study.steps.includes(text) || text === saved(name);
-  const steps = () => `${study.steps[0]} to ${study.steps.at(-1)} in steps of ${study.distance}`;
+  const steps = () => `${study.steps[0]} to ${study.steps.at(-1)} in steps of ${+(study.steps[1] - study.steps[0]).toFixed(9)}`;
 
   /** Ask, and draw the answer; what is at the desk stays there when it fails. */
   const go = async (what, more, after) => {

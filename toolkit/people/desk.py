@@ -64,10 +64,8 @@ class Desk:
     def _on_start(self) -> dict[str, Any]:
         rubric = self.plan.rubric
         dimensions = [
-            {
-                "name": dimension.name,
-                "title": dimension.title,
-                "question": dimension.question,
+            dimension.model_dump(include={"name", "title", "question"})
+            | {
                 "anchors": [[f"{score:g}", text] for score, text in sorted(dimension.anchors.items())],
                 "needed": dimension.name in rubric.scheme.needed,
             }
@@ -77,7 +75,6 @@ class Desk:
             "study": self.plan.study.name,
             "dimensions": dimensions,
             "steps": [f"{step:g}" for step in rubric.steps],
-            "distance": f"{rubric.distance:g}",
             "raters": known_raters(self.store, self.plan.study.name),
             "round": self.rater and self._on_turn(rater=self.rater, run_id=None, back=False),
         }
@@ -112,28 +109,28 @@ class Desk:
         return self._state(throw_round_away(self.plan, self.store, self.rounds[rater]), None)
 
     def _state(self, round_: Round, reply: Reply | None) -> dict[str, Any]:
-        """Return how far a round is, and the reply to rate, of which nothing but its texts and own rating is told."""
+        """Return how far a round is, and the reply to rate."""
         self.rounds[round_.rater] = round_
-        state = {
+        return {
             "rater": round_.rater,
             "replies": len(round_.replies),
             "rated": round_.rated,
             "unfinished": round_.unfinished,
-            "reply": None,
+            "reply": reply and _shown(round_, reply),
         }
-        if reply is None:
-            return state
-        rating = round_.ratings.get(reply.run_id)
-        return state | {
-            "reply": {
-                "run_id": reply.run_id,
-                "place": _place(round_, reply.run_id) + 1,
-                "task": plain_text(reply.task),
-                "text": plain_text(reply.text),
-                "scores": {name: f"{score:g}" for name, score in _scores(round_, reply).items()},
-                "reasons": (rating and rating.reasons) or "",
-            }
-        }
+
+
+def _shown(round_: Round, reply: Reply) -> dict[str, Any]:
+    """Return what a rater sees of a reply: the task, the text, and what she said of it before."""
+    rating = round_.ratings.get(reply.run_id)
+    return {
+        "run_id": reply.run_id,
+        "place": _place(round_, reply.run_id) + 1,
+        "task": plain_text(reply.task),
+        "text": plain_text(reply.text),
+        "scores": {name: f"{score:g}" for name, score in _scores(round_, reply).items()},
+        "reasons": (rating and rating.reasons) or "",
+    }
 
 
 def _place(round_: Round, run_id: str | None) -> int:

@@ -11,8 +11,8 @@ from toolkit.store.connection import Store
 from toolkit.store.filters import planned_runs
 from toolkit.viewer.page import page_of, script_and_policy
 
-PORTS = (49_152, 65_536)
-"""Of no service. A study has its own among them: a browser keeps the notes of a page by its host and port."""
+PORTS = 49_152
+"""The first of no service. A study has its own among them: a browser keeps the notes of a page by host and port."""
 
 
 def page_server(plan: Plan, store: Store) -> tuple[ThreadingHTTPServer, str]:
@@ -20,7 +20,7 @@ def page_server(plan: Plan, store: Store) -> tuple[ThreadingHTTPServer, str]:
     if planned_runs(plan, store).empty:
         raise InputError(f"study {plan.study.name}: has no run to read yet; run it first (toolkit run)")
     site = Site(lambda: page_of(plan, store, planned_runs(plan, store))[0], script_and_policy()[1])
-    return server_of(site, PORTS[0] + int(sha256_hex(str(plan.output)), 16) % (PORTS[1] - PORTS[0]))
+    return server_of(site, PORTS + int(sha256_hex(str(plan.output))[:3], 16))
 
 
 def serve_page(plan: Plan, store: Store, announce: Callable[[str], None]) -> None:
