@@ -4,6 +4,8 @@ import contextlib
 import http.client
 import json
 import re
+import subprocess
+import sys
 import threading
 
 from toolkit.words import DIMENSIONS
@@ -33,6 +35,16 @@ def ask(address, path=None, host=None, method="GET", body=None, **headers):
     content = reply.read()
     connection.close()
     return reply.status, reply.msg, content
+
+
+@contextlib.contextmanager
+def started(*words):
+    """Start a command that serves a page, in a process of its own: the process, its line, and the address."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "toolkit", *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        yield process, process.stdout.readline().strip(), process.stdout.readline().strip()
 
 
 class Person:

@@ -64,6 +64,7 @@ tertiary = false
 primary = { name = "judge-a", provider = "scripted", replies = ["Told.\\nVerdict: no", "Invented.\\nVerdict: yes"] }
 secondary = { name = "judge-b", provider = "scripted", replies = ["Verdict: no", "Verdict: yes", "Who knows?"] }
 """
+SCORES = "4350214"
 FINDS = cases(__file__)["finds"]
 """What each must have said in the end."""
 ALWAYS_RUN = ("00_start_here",)
@@ -184,20 +185,20 @@ def test_all_notebooks_that_there_are_were_opened():
 def _rate_two_replies(page):
     """Press a score for each dimension and save; rate the second reply by keys that JupyterLab has uses for."""
     wait = WebDriverWait(page, 120, ignored_exceptions=[StaleElementReferenceException])
+    browser.scroll_to(page, "s.rate(")
 
     def reached(text):
         wait.until(lambda _: text in page.find_element(By.CSS_SELECTOR, ".dk").text)
 
-    browser.scroll_to(page, "s.rate(")
     reached("Reply 1 of 5")
-    rows = page.find_elements(By.CSS_SELECTOR, ".dk-row")
-    for row, score in zip(rows, ("4", "3", "5", "0", "2", "1", "4"), strict=True):
+    for row, score in zip(page.find_elements(By.CSS_SELECTOR, ".dk-row"), SCORES, strict=True):
         row.find_element(By.XPATH, f".//button[.='{score}']").click()
     page.find_element(By.CSS_SELECTOR, ".dk textarea").send_keys("short <b>but</b> right")
     page.find_element(By.XPATH, "//button[.='Save and next']").click()
     reached("Reply 2 of 5")
-    # The keyboard is where the next reply is scored.
-    page.switch_to.active_element.send_keys("1 1 1 1 1 1 1n")
+    page.switch_to.active_element.send_keys(
+        "1 1 1 1 1 1 1n"
+    )  # the keyboard is where the next reply is scored
     reached("Reply 3 of 5")
 
 
@@ -209,7 +210,7 @@ def test_a_person_rates_replies_at_the_desk(lab, whole):
         frame = human_frame(study.store, study.runs(), study.plan.rubric.digest)
         round_ = open_round(study.plan, study.store, "me")
     assert frame["run_id"].tolist() == [reply.run_id for reply in round_.replies[:2]]
-    assert frame[[*DIMENSIONS]].values.tolist() == [[4, 3, 5, 0, 2, 1, 4], [1] * 7]
+    assert frame[[*DIMENSIONS]].values.tolist() == [[*map(int, SCORES)], [1] * 7]
     assert frame.loc[0, "reasons"] == "short <b>but</b> right"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import browser
 import nbformat
 import pytest
+from cases import cases
 from hostile_study import ATTACKS, hostile_study
 from loopback_client import served
 from nbclient import NotebookClient
@@ -34,6 +35,7 @@ ALIVE = (
     ".map(one => one.outerHTML)"
 )
 """Whatever in the viewer's own places could act or was typeset."""
+STEPS = cases(__file__)
 SHOWN = (
     ATTACKS["script"],
     ATTACKS["handler"],
@@ -118,6 +120,22 @@ class Person:
         self.wait.until(lambda _: text.get_property("scrollTop") > 0, f"{name} did not scroll")
         assert self.find(".tv-said").text == before
 
+    def follow(self, name, **words):
+        """Do what stands under a name in the table of steps."""
+        for action, *given in STEPS[name]:
+            getattr(self, action)(*(text.format(**words) if words else text for text in given))
+
+    def typed(self, scores):
+        """Check what stands in the fields of the desk."""
+        values = (
+            "return [...document.querySelectorAll('.dk-row input')].map(one => one.value).join(' ').trim()"
+        )
+        assert self.page.execute_script(values) == scores
+
+    def gone(self, text):
+        """Wait until something stands no longer in the viewer."""
+        self.wait.until(lambda _: text not in self.root.text)
+
     def reached(self, text):
         """Wait until something stands in the viewer."""
         self.wait.until(lambda _: text in self.root.text, f"{text!r} never stood there: {self.root.text}")
@@ -147,7 +165,9 @@ def note_is_kept(person, folder):
     person.reached("Download notes")
     person.wait.until(lambda _: person.find("[aria-label='Your note']").get_property("value") == '=1+1 "so"')
     assert person.find(".tv-note [aria-pressed=true]").text == "👍 good"
-    person.page.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
+    person.page.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)}
+    )
     person.press("Download notes")
     wait_for((folder / "notes-hostile.csv").is_file, 20)
     _, line = (folder / "notes-hostile.csv").read_text().splitlines()
@@ -158,29 +178,14 @@ def use(person):
     """Filter, sort, pick, step by keys, search, compare, look at the matrix: on a page as in a notebook."""
     person.reached("4 of 4 runs")
     beside_each_other(person)
-    person.press("Table")
-    person.choose("prompt length", "M")
-    person.reached("2 of 4 runs · prompt length M")
+    person.follow("table")
     assert all(" M " in row for row in person.rows())
-    person.choose("prompt length", "all")
-    person.write("Filter by composite", ">=0.5x")
-    person.reached('composite: ">=0.5x" is no filter; write numbers like >=3')
-    person.write("Filter by composite", *[Keys.BACKSPACE] * 4, "0")
-    person.reached("4 of 4 runs · composite >=0")
-    assert "is no filter" not in person.root.text
-    person.write("Filter by composite", *[Keys.BACKSPACE] * 3)
-    person.reached("4 of 4 runs")
-    person.press("rep.")
+    person.follow("filter")
     assert person.find("[aria-sort=ascending]").text.startswith("rep.")
     assert [row.split()[2] for row in person.rows()] == ["0", "0", "1", "1"]
-    person.press("rep. ▲")
-    person.press("rep. ▼")
-    person.choose("prompt length", "S")
-    person.write("Find in prompt, reply or id", "nowhere at all", Keys.ENTER)
-    person.reached("0 of 4 runs")
+    person.follow("search")
     person.find("[type=search]").clear()
-    person.write("Find in prompt, reply or id", "OnError", Keys.ENTER)
-    person.reached('2 of 4 runs · prompt length S; with "OnError" in it')
+    person.follow("found")
     person.wait.until(lambda _: person.find(".tv-list tbody tr:not([aria-hidden])").click() or True)
     person.reached("Run 1 of 2: base_one_s · scripted · repeat 0")
     person.wait.until(lambda _: person.root.find_elements(By.CSS_SELECTOR, "article.tv-run"))
@@ -189,39 +194,24 @@ def use(person):
     assert person.nameless() == []
     person.scrolls("Reply")
     person.find(".tv-list").send_keys(Keys.ARROW_DOWN)
-    person.reached("Run 2 of 2: base_one_s · scripted · repeat 1")
-    # Letters that JupyterLab takes for itself elsewhere: new cells, and Markdown for code.
-    person.type("abp")
-    person.reached("Run 1 of 2")
-    person.type("p")
-    person.reached("This is the first run.")
-    person.type("cn")
-    person.reached("Two runs side by side")
-    person.reached("Both have the same prompt.")
+    person.follow("keys")
     wider = "return [...document.querySelectorAll('.tv-read, .tv-read :is(table, .tv-sides > *, h2)')]"
-    assert (
-        person.page.execute_script(f"{wider}.filter(one => one.scrollWidth > one.clientWidth + 1).length")
-        == 0
-    )
+    wider += ".filter(one => one.scrollWidth > one.clientWidth + 1).length"
+    assert person.page.execute_script(wider) == 0
     assert person.page.execute_script(ALIVE) == []
     person.page.execute_script("document.querySelector('.tv').append(document.createElement('img'))")
     assert len(person.page.execute_script(ALIVE)) == 1  # it would have been found
-    person.type("m")
-    person.reached("no run with a score; empty: no run")
+    person.follow("matrix")
     # The colour is a legend's, whose ends are those of the scale.
     legend = person.find(".tv-legend")
     assert "0 5. –: no run with a score" in legend.text.replace("\n", " ")
     assert legend.find_element(By.TAG_NAME, "span").get_attribute("aria-label") == "from pale to blue"
     person.find(".tv-matrix td button").click()
-    person.reached("Run 1 of 2")
-    person.type("m")
-    person.reached('with "OnError" in it')
+    person.follow("back")
     person.find(".tv-list").click()
     person.type("/")
     assert person.page.switch_to.active_element.get_attribute("type") == "search"
-    person.type("n" + Keys.ESCAPE)
-    person.type("c")
-    person.wait.until(lambda _: "Two runs side by side" not in person.root.text)
+    person.follow("end")
 
 
 @pytest.mark.browser
@@ -379,37 +369,11 @@ def test_a_person_rates_at_the_desk_by_keys_alone_and_a_wrong_score_is_refused_a
     """What a model wrote is text; 4.5 stays a 4 with its message; what is typed waits; another rater begins anew."""
     with served(*desk_server(study.plan, study.store)) as address, open_browser(tmp_path) as page:
         page.get(address)
-
-        def keys(*typed):
-            page.switch_to.active_element.send_keys(*typed)
-
-        def reached(text):
-            wait_for(lambda: text in page.find_element(By.TAG_NAME, "main").text, 20)
-
-        for rater, scores in (("me", "4353021"), ("you", "1111111")):
-            reached("Rate replies of hostile")
-            keys(rater, Keys.ENTER)
-            reached(f"Reply 1 of 4 · 0 of 4 rated · rater {rater}")
-            keys("4.5")
-            reached('Technical accuracy: "4.5" is no score. Write 0 to 5 in steps of 1; 4 stays.')
-            keys(Keys.BACKSPACE, " ".join(scores))
-            values = "return [...document.querySelectorAll('.dk-row input')].map(one => one.value).join('')"
-            assert page.execute_script(values) == scores
+        person = Person(page, lambda: page.find_element(By.TAG_NAME, "main"))
+        for rater, scores in (("me", "4 3 5 3 0 2 1"), ("you", "1 1 1 1 1 1 1")):
+            person.follow("desk", rater=rater, scores=scores)
             alive = "return document.querySelectorAll('.dk :is(script, img, svg, iframe, a, style)').length"
             assert page.execute_script(alive) == 0
-            keys("s")
-            reached("Reply 2 of 4 · 0 of 4 rated")
-            keys("3x")
-            reached('"3x" is no score')
-            keys("n")
-            reached("Not scored: Actionability, Completeness, Risk awareness")
-            keys("p")
-            reached("not saved")
-            assert page.execute_script(values) == scores
-            keys("n")
-            reached("Reply 2 of 4 · 1 of 4 rated")
-            assert page.execute_script(values) == "3"
-            page.find_element(By.XPATH, "//button[.='Other rater']").click()
         assert page.title == "Rate replies"
         assert page.get_log("browser") == []
     people = study.human().set_index("rater")

@@ -16,7 +16,7 @@ class AppWidget(anywidget.AnyWidget):
 
     def __init__(self, app: object = None) -> None:
         super().__init__()
-        self.app = self if app is None else app
+        self.app = app or self
         self.last: dict[str, Any] = {}
         self.on_msg(self._on_message)
 

@@ -11,16 +11,14 @@ from toolkit.store.connection import Store
 from toolkit.store.filters import planned_runs
 from toolkit.viewer.page import page_of, script_and_policy
 
-PORTS = 49_152
-"""The first of no service. A study has its own among them: a browser keeps the notes of a page by host and port."""
-
 
 def page_server(plan: Plan, store: Store) -> tuple[ThreadingHTTPServer, str]:
     """Return a server of the page, bound to a port of this machine and not started, and its address."""
     if planned_runs(plan, store).empty:
         raise InputError(f"study {plan.study.name}: has no run to read yet; run it first (toolkit run)")
     site = Site(lambda: page_of(plan, store, planned_runs(plan, store))[0], script_and_policy()[1])
-    return server_of(site, PORTS + int(sha256_hex(str(plan.output))[:3], 16))
+    # A port of its own, from the first that is no service's: a browser keeps the notes of a page by host and port.
+    return server_of(site, 49_152 + int(sha256_hex(str(plan.output))[:3], 16))
 
 
 def serve_page(plan: Plan, store: Store, announce: Callable[[str], None]) -> None:
