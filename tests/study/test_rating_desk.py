@@ -87,26 +87,18 @@ def test_a_saved_rating_is_in_the_store_before_the_next_reply_comes(anna, study)
     assert sorted(failed for _, failed, _ in kept(study)) == [False, True]
 
 
-def test_a_dimension_that_may_be_null_may_stay_empty(anna, study):
-    """Such a rating is finished, and its composites are the means of the six others."""
-    anna.save("4 5 3 - 0 2 1")
+def test_previous_shows_what_was_saved_and_another_score_replaces_it(anna, study):
+    """Without the dimension that may be null a rating is finished, and its composites are the means of the others."""
+    first = anna.run_id
+    assert anna("turn", run_id=first, back=True) == "This is the first reply."
+    anna.save("4 5 3 - 0 2 1", "mild")
     (row,) = study.human().to_dict("records")
     assert (row["failed"], row["composite_strict"], row["composite"]) == (False, 2.5, 3.0)
     assert study.human()["compliance_alignment"].isna().all()
     anna("turn", run_id=anna.run_id, back=True)
-    assert "".join(anna.scores.values()) == "453021"
+    assert (anna.run_id, "".join(anna.scores.values()), anna.reasons) == (first, "453021", "mild")
     anna.save("4 5 3 1 0 2 1")
     assert study.human()["composite_strict"].tolist() == pytest.approx([16 / 7])
-
-
-def test_previous_shows_what_was_saved_and_another_score_replaces_it(anna, study):
-    first = anna.run_id
-    assert anna("turn", run_id=first, back=True) == "This is the first reply."
-    anna.save("2 2 2 2 2 2 2", "mild")
-    anna("turn", run_id=anna.run_id, back=True)
-    assert (anna.run_id, anna.scores, anna.reasons) == (first, dict.fromkeys(DIMENSIONS, "2"), "mild")
-    anna.save("1 1 1 1 1 1 1")
-    assert kept(study) == [(first, False, 1.0)]
 
 
 @pytest.mark.parametrize("score", CASES["scores"])
@@ -145,7 +137,6 @@ def test_what_cannot_be_saved_is_an_error_without_a_secret_and_the_reply_stays(a
 
 
 def test_two_raters_rate_at_one_desk_each_by_a_round_of_their_own(address, anna, study):
-    """A name that looks the same is the same rater; one in other letters is refused."""
     ben = Person(address, "ben", size=3)
     assert (ben.replies, anna.replies) == (3, 6)
     rated = {"anna": anna.run_id, "ben": ben.run_id}
@@ -153,8 +144,6 @@ def test_two_raters_rate_at_one_desk_each_by_a_round_of_their_own(address, anna,
     assert ben.save("2 2 2 2 2 2 2") is None
     assert study.human().set_index("rater")["run_id"].to_dict() == rated
     assert study.human().set_index("rater")["clarity"].to_dict() == {"anna": 4, "ben": 2}
-    assert Person(address, " anna ").rated == 1
-    assert "'anna' has rated here" in anna("open", rater="Anna", size=None)
 
 
 def test_of_two_desks_of_one_rater_the_last_rating_counts(address, anna, study):
