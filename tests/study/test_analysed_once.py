@@ -81,9 +81,9 @@ def test_length_is_four_frames_from_its_calculation(study, monkeypatch):
     deep = []
     paired = contrasts.paired
 
-    def recorded(*args):
+    def recorded(*args, **levels):
         deep.append([frame.name for frame in traceback.extract_stack()])
-        return paired(*args)
+        return paired(*args, **levels)
 
     monkeypatch.setattr(contrasts, "paired", recorded)
     study.close()  # forgets what was calculated

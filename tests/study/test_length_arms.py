@@ -99,7 +99,7 @@ def test_arms_are_composed_on_request_alone(tmp_path):
 
 def test_a_table_has_arms_in_a_column_of_their_own(tmp_path):
     rows = [
-        {"prompt_id": f"b_{end}", "text": f"text {end}", "scenario": "s", "category": "c", "level": name}
+        {"prompt_id": f"b_{end}", "text": f"text {end}", "scenario": "s", "category": "c", "length_bin": name}
         | ({"length_arm": arm} if arm else {})
         for end, name, arm in (("s", "S", ""), ("nm", "M", "neutral_m"))
     ]

@@ -53,7 +53,7 @@ equivalence_margin = 6.0
 
 
 def written(folder, text=STUDY):
-    rows = ["prompt_id,text,scenario,category,level,base"]
+    rows = ["prompt_id,text,scenario,category,length_bin,base"]
     for number in range(5):
         for name in "SML":
             text_of = (

@@ -28,12 +28,12 @@ PER_SENTENCE = Manner(focus="per_sentence", reference=True)
 def write_dataset(path, **references):
     """Write the two CTI bases of the demo with a reference answer, one changed or taken away by its base."""
     prompts = [p for p in load_dataset("demo").prompts if p.scenario == "CTI_ANALYSIS"]
-    names = ["prompt_id", "text", "scenario", "category", "level", "base"]
+    names = ["prompt_id", "text", "scenario", "category", "length_bin", "base"]
     with path.open("w", newline="") as file:
         rows = csv.DictWriter(file, [*names, "dataset_version", "reference"])
         rows.writeheader()
         for prompt in prompts:
-            own = {name: getattr(prompt, name) for name in names}
+            own = {name: getattr(prompt, name.replace("length_bin", "level")) for name in names}
             reference = references.get(prompt.base, f"The right answer of {prompt.base}.")
             rows.writerow({**own, "dataset_version": "v1", "reference": reference})
     return path

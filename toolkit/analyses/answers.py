@@ -398,7 +398,6 @@ class Analyses(Frames, Analysable):
             "one model": (self.runs["model"].nunique() < 2, ("compare_models", "model_power")),
             f"one judge ({''.join(judges)}): not estimable": (len(judges) < 2, BY_JUDGES),
             "one prompt length": (self.runs["level"].nunique() < 2, BY_LENGTH),
-            f"what is varied is {self.factor}": (bool(self.factor), ("length",)),
         }  # fmt: skip
         return {
             name: reason
@@ -420,7 +419,8 @@ class Analyses(Frames, Analysable):
     def unanswerable(self) -> dict[str, str]:
         """Analyses that these frames do not allow, by name, with the reason."""
         by_key = {} if self.is_keyed else dict.fromkeys(BY_KEY, "answers are not compared with a key")
-        return {**by_key, **self._unanswerable}
+        own = {"length": f"what is varied is {self.factor}"} if self.factor else {}
+        return {**by_key, **own, **self._unanswerable}
 
 
 def _reliability(judgements: pd.DataFrame, scores: Sequence[str]) -> Reliability:

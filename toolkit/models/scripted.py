@@ -129,12 +129,13 @@ def planted_answer(
     opening = next((line for line in lines if line.strip()), "")
     # What is drawn depends on who is asked, the repeat, and the opening and length of the prompt: a fact that is worded
     # otherwise changes no truth.
-    case, rng = _drawn(truth, request, f"{opening} {length_bin}")
+    asked = "\n".join(message.content for message in request.messages)
+    levels = [mark for mark in marks if mark in asked]
+    case, rng = _drawn(truth, request, f"{opening} {length_bin}{''.join(levels)}")
     if question:
         return _planted_choice(truth["accuracy"], question, request)
     added = {"S": 0.0, "M": truth["m_minus_s"], "L": truth["m_minus_s"] + truth["l_minus_m"]}[length_bin]
-    asked = "\n".join(message.content for message in request.messages)
-    added += sum(points for mark, points in marks.items() if mark in asked)
+    added += sum(marks[mark] for mark in levels)
     level = truth["level"] + added + random.Random(opening).gauss(0, BASE_SD) + rng.gauss(0, OWN_SD)
     facts = [line for line in text.splitlines() if line.startswith("- ")]
     chosen = rng.sample(facts, min(len(facts), rng.randint(2, 5)))

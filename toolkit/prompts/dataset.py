@@ -318,11 +318,13 @@ def _table(path: Path, faults: list[str], columns: Collection[str] = ()) -> tupl
     for location, cells in _rows(path):
         # An empty cell of an optional column is like a missing key.
         filled = {name: cells[name] for name in cells if cells[name] or name not in optional}
+        if lacking := [name for name in columns if name not in cells]:
+            raise InputError(f"{location}: key {lacking[0]!r} is missing, which the factor uses; add it")
         further = {name: filled.pop(name) for name in columns if name in filled}
         with _collecting(faults):
             row = checked(_Row, filled, location)
             if absent := [name for name in columns if not further.get(name)]:
-                raise InputError(f"{location}: key {absent[0]!r} is missing, which the factor uses; add it")
+                raise InputError(f"{location}: key {absent[0]!r} is empty, which the factor uses; fill it")
             rows.append((location, row, {"columns": further} if columns else {}))
             versions.setdefault(row.dataset_version or path.stem, location)
     if not (rows or faults):

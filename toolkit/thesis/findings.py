@@ -150,7 +150,9 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
     foreign = set(QUESTIONS) - ON_ANSWERS if analyses.is_keyed else set(BY_KEY)
     absent = {
         "compare_pairs": analyses.pairs.empty,
-        "length": bool(analyses.factor or (analyses.runs["level"].isin([WHOLE])).all()),
+        "length": bool(
+            analyses.factor or (analyses.runs["level"].isin([WHOLE]) | analyses.runs["level"].isna()).all()
+        ),
         "conditions": not analyses.factors,
         "missing": not analyses.is_judged,
         "length_bias": not analyses.length_normalization,
