@@ -77,7 +77,7 @@ def prompts() -> None:
 
 @cli.group()
 def ratings() -> None:
-    """Bring in ratings by people. They come from a file; notebooks/03_rate_answers gives them one by one."""
+    """Have people rate replies, blind, or bring in ratings from a file."""
 
 
 @cli.group()
@@ -225,10 +225,10 @@ def view(study: Study) -> None:
 
     Load the page again to see the runs that came since.
     """
-    from toolkit.viewer.serve import serve
+    from toolkit.viewer.serve import serve_page
 
     with study:
-        serve(study.plan, study.store, click.echo)
+        serve_page(study.plan, study.store, click.echo)
 
 
 @_command()
@@ -602,6 +602,19 @@ def write(folder: Path, study: Study, model: str | None, out: Path | None, max_t
     return job.requests, lambda: write_prompts(plan, store, job, out or plan.output / "prompts")
 
 
+@ratings.command("desk")
+@_STUDY
+def rating_desk(study: Study) -> None:
+    """Rate replies of STUDY in the browser, blind, as one of several raters. Only this machine can open it.
+
+    Each rating is saved before the next reply is shown. Ctrl-C ends the desk; a rater goes on where she stopped.
+    """
+    from toolkit.people.desk import serve_desk
+
+    with study:
+        serve_desk(study.plan, study.store, click.echo)
+
+
 @_command(ratings, name="import")
 @_STUDY
 @click.argument("file", metavar="FILE.csv", type=_PATH)
@@ -654,7 +667,7 @@ _ROOMS = {
     },
     judges: {"drift": "probes", "elements": "probes", "hallucination": "hallucination", "probe": "probes"},
     prompts: {"write": "authoring"},
-    ratings: {"import": "people"},
+    ratings: {"desk": "people", "import": "people"},
     samples: {"capture": "traffic", "convert": "traffic"},
 }  # fmt: skip
 """The folder of the toolkit that a command is of; without the folder the command is not there."""

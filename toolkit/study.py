@@ -45,11 +45,10 @@ from toolkit.study_file import StudyFile, load_study_file
 from toolkit.words import Summary
 
 if TYPE_CHECKING:
-    from ipywidgets import VBox
-
     from toolkit.keyed.keyed_test import KeyedTest
     from toolkit.report.figure import About
     from toolkit.report.show import Files
+    from toolkit.report.widget import AppWidget
     from toolkit.thesis.findings import Statement
     from toolkit.thesis.methods import Evidence
     from toolkit.viewer.app import Viewer
@@ -636,7 +635,7 @@ class Study(Reported):
         return Viewer(self._reported, self.store, which)
 
     @needs_room()
-    def rate(self, rater: str, *, seed: int | None = None, size: int | None = None) -> VBox:
+    def rate(self, rater: str, *, seed: int | None = None, size: int | None = None) -> AppWidget:
         """Return the desk of a rater for a notebook: one reply after another, blind, from where the rater stopped.
 
         Parameters
@@ -651,10 +650,9 @@ class Study(Reported):
         InputError
             When there is nothing to rate, or the name or the size does not serve.
         """
-        from toolkit.people.desk import Desk
-        from toolkit.people.rating import open_round
+        from toolkit.people.desk import Desk, DeskWidget
 
-        return Desk(self.plan, self.store, open_round(self.plan, self.store, rater, seed=seed, size=size)).box
+        return DeskWidget(Desk(self.plan, self.store, rater, seed=seed, size=size))
 
     def reply(self, run_id: str) -> str:
         """Return the text of a run's reply; text from a model is never to be rendered as HTML."""

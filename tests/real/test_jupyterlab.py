@@ -16,7 +16,6 @@ from PIL import Image
 from places import ROOT, TEMPLATES
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from toolkit.people.rating import open_round
@@ -65,6 +64,7 @@ tertiary = false
 primary = { name = "judge-a", provider = "scripted", replies = ["Told.\\nVerdict: no", "Invented.\\nVerdict: yes"] }
 secondary = { name = "judge-b", provider = "scripted", replies = ["Verdict: no", "Verdict: yes", "Who knows?"] }
 """
+SCORES = "4350214"
 FINDS = cases(__file__)["finds"]
 """What each must have said in the end."""
 ALWAYS_RUN = ("00_start_here",)
@@ -183,29 +183,22 @@ def test_all_notebooks_that_there_are_were_opened():
 
 
 def _rate_two_replies(page):
-    """Press a score for each dimension and save; rate the second reply without a mouse."""
+    """Press a score for each dimension and save; rate the second reply by keys that JupyterLab has uses for."""
     wait = WebDriverWait(page, 120, ignored_exceptions=[StaleElementReferenceException])
+    browser.scroll_to(page, "s.rate(")
 
     def reached(text):
-        wait.until(lambda _: text in page.find_element(By.CSS_SELECTOR, ".jp-OutputArea .widget-vbox").text)
+        wait.until(lambda _: text in page.find_element(By.CSS_SELECTOR, ".dk").text)
 
-    browser.scroll_to(page, "s.rate(")
     reached("Reply 1 of 5")
-    rows = page.find_elements(By.CSS_SELECTOR, ".widget-toggle-buttons")
-    for row, score in zip(rows, ("4", "3", "5", "0", "2", "1", "4"), strict=True):
-        row.find_element(By.XPATH, f".//button[normalize-space()='{score}']").click()
-    page.find_element(By.CSS_SELECTOR, ".widget-textarea textarea").send_keys("short <b>but</b> right")
-    page.find_elements(By.XPATH, "//button[normalize-space()='Save and next']")[-1].click()
+    for row, score in zip(page.find_elements(By.CSS_SELECTOR, ".dk-row"), SCORES, strict=True):
+        row.find_element(By.XPATH, f".//button[.='{score}']").click()
+    page.find_element(By.CSS_SELECTOR, ".dk textarea").send_keys("short <b>but</b> right")
+    page.find_element(By.XPATH, "//button[.='Save and next']").click()
     reached("Reply 2 of 5")
-    # The keyboard is where seven scores can be typed, beside the next reply; the next stop is Save.
-    wait.until(lambda _: page.switch_to.active_element.tag_name == "input")
-    page.switch_to.active_element.send_keys("1 1 1 1 1 1 1", Keys.TAB)
-    pressed = (
-        "return [...document.querySelectorAll('.widget-toggle-button.mod-active')].map(b => b.innerText)"
-    )
-    wait.until(lambda _: page.execute_script(pressed) == ["1"] * 7)
-    assert page.switch_to.active_element.text == "Save and next"
-    page.switch_to.active_element.send_keys(Keys.ENTER)
+    page.switch_to.active_element.send_keys(
+        "1 1 1 1 1 1 1n"
+    )  # the keyboard is where the next reply is scored
     reached("Reply 3 of 5")
 
 
@@ -213,14 +206,12 @@ def test_a_person_rates_replies_at_the_desk(lab, whole):
     """Two replies are rated, one with the mouse and one with the keyboard, and both are in the store."""
     seen = _see(lab, "03_rate_answers", then=_rate_two_replies)
     assert "0 finished ratings by 0 raters, 0 unfinished" in seen.text
-    study = Study.load(whole)
-    frame = human_frame(study.store, study.runs(), study.plan.rubric.digest)
-    round_ = open_round(study.plan, study.store, "me")
-    study.store.close()
+    with Study.load(whole) as study:
+        frame = human_frame(study.store, study.runs(), study.plan.rubric.digest)
+        round_ = open_round(study.plan, study.store, "me")
     assert frame["run_id"].tolist() == [reply.run_id for reply in round_.replies[:2]]
-    assert frame.loc[0, list(DIMENSIONS)].tolist() == [4, 3, 5, 0, 2, 1, 4]
+    assert frame[[*DIMENSIONS]].values.tolist() == [[*map(int, SCORES)], [1] * 7]
     assert frame.loc[0, "reasons"] == "short <b>but</b> right"
-    assert frame.loc[1, list(DIMENSIONS)].tolist() == [1] * 7
 
 
 def test_an_error_and_hostile_text_are_seen_as_they_are(lab):

@@ -11,7 +11,9 @@ from pathlib import Path
 import browser
 import nbformat
 import pytest
+from cases import cases
 from hostile_study import ATTACKS, hostile_study
+from loopback_client import served
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 from places import ROOT
@@ -21,8 +23,10 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 from waiting import wait_for
 
+from toolkit.people.desk import desk_server
 from toolkit.viewer import app
 from toolkit.viewer.page import write_page
+from toolkit.words import DIMENSIONS
 
 NOTEBOOK = ROOT / "notebooks" / "02_read_answers.ipynb"
 ALIVE = (
@@ -31,6 +35,7 @@ ALIVE = (
     ".map(one => one.outerHTML)"
 )
 """Whatever in the viewer's own places could act or was typeset."""
+STEPS = cases(__file__)
 SHOWN = (
     ATTACKS["script"],
     ATTACKS["handler"],
@@ -96,7 +101,7 @@ class Person:
 
     def rows(self):
         """Return the rows of the table, as text."""
-        found = self.root.find_elements(By.CSS_SELECTOR, ".tv-list tbody tr:not([aria-hidden])")
+        found = self.root.find_elements(By.CSS_SELECTOR, "[aria-label=Runs] tbody tr:not([aria-hidden])")
         return [row.text.replace("\n", " ") for row in found]
 
     def nameless(self):
@@ -115,37 +120,73 @@ class Person:
         self.wait.until(lambda _: text.get_property("scrollTop") > 0, f"{name} did not scroll")
         assert self.find(".tv-said").text == before
 
+    def follow(self, name, **words):
+        """Do what stands under a name in the table of steps."""
+        for action, *given in STEPS[name]:
+            getattr(self, action)(*(text.format(**words) if words else text for text in given))
+
+    def typed(self, scores):
+        """Check what stands in the fields of the desk."""
+        values = (
+            "return [...document.querySelectorAll('.dk-row input')].map(one => one.value).join(' ').trim()"
+        )
+        assert self.page.execute_script(values) == scores
+
+    def gone(self, text):
+        """Wait until something stands no longer in the viewer."""
+        self.wait.until(lambda _: text not in self.root.text)
+
     def reached(self, text):
         """Wait until something stands in the viewer."""
         self.wait.until(lambda _: text in self.root.text, f"{text!r} never stood there: {self.root.text}")
 
 
+def beside_each_other(person):
+    """Levels stand beside each other in their order, and their means on top; a column can be left out."""
+    heads = [one.text for one in person.root.find_elements(By.CSS_SELECTOR, ".tv-matrix [aria-sort] button")]
+    assert heads == ["item", "range ▼", "S", "M"]
+    assert person.find(".tv-means").text.replace("\n", " ") == "mean of 1 items 3.50 3.50"
+    person.press("base_one")
+    person.reached("Two runs side by side")
+    person.press("Stop comparing")
+    person.find(".tv-choose summary").click()
+    person.root.find_element(By.XPATH, ".//label[contains(., 'scripted · M')]/input").click()
+    assert person.find(".tv-means").text.replace("\n", " ") == "mean of 1 items 3.50"
+    person.root.find_element(By.XPATH, ".//label[contains(., 'scripted · M')]/input").click()
+    person.find(".tv-choose summary").click()
+
+
+def note_is_kept(person, folder):
+    """A thumb and a note stand there when the page is loaded again, and in a file of which no cell is a formula."""
+    person.write("Your note", '=1+1 "so"')
+    person.find(".tv-list").send_keys("+")
+    person.page.refresh()
+    person.root = person.page.find_element(By.TAG_NAME, "main")
+    person.reached("Download notes")
+    person.wait.until(lambda _: person.find("[aria-label='Your note']").get_property("value") == '=1+1 "so"')
+    assert person.find(".tv-note [aria-pressed=true]").text == "👍 good"
+    person.page.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)}
+    )
+    person.press("Download notes")
+    wait_for((folder / "notes-hostile.csv").is_file, 20)
+    _, line = (folder / "notes-hostile.csv").read_text().splitlines()
+    assert line.endswith(',good,"\'=1+1 ""so"""')
+
+
 def use(person):
     """Filter, sort, pick, step by keys, search, compare, look at the matrix: on a page as in a notebook."""
     person.reached("4 of 4 runs")
-    person.choose("bin", "M")
-    person.reached("2 of 4 runs · bin M")
+    beside_each_other(person)
+    person.follow("table")
     assert all(" M " in row for row in person.rows())
-    person.choose("bin", "all")
-    person.write("Filter by composite", ">=0.5x")
-    person.reached('composite: ">=0.5x" is no filter; write numbers like >=3')
-    person.write("Filter by composite", *[Keys.BACKSPACE] * 4, "0")
-    person.reached("4 of 4 runs · composite >=0")
-    assert "is no filter" not in person.root.text
-    person.write("Filter by composite", *[Keys.BACKSPACE] * 3)
-    person.reached("4 of 4 runs")
-    person.press("rep.")
+    person.follow("filter")
     assert person.find("[aria-sort=ascending]").text.startswith("rep.")
     assert [row.split()[2] for row in person.rows()] == ["0", "0", "1", "1"]
-    person.press("rep. ▲")
-    person.press("rep. ▼")
-    person.choose("bin", "S")
-    person.write("Find in prompt, reply or id", "nowhere at all", Keys.ENTER)
-    person.reached("0 of 4 runs")
+    person.follow("search")
     person.find("[type=search]").clear()
-    person.write("Find in prompt, reply or id", "OnError", Keys.ENTER)
-    person.reached('2 of 4 runs · bin S; with "OnError" in it')
-    person.find(".tv-list tbody tr:not([aria-hidden])").click()
+    person.follow("found")
+    person.wait.until(lambda _: person.find(".tv-list tbody tr:not([aria-hidden])").click() or True)
     person.reached("Run 1 of 2: base_one_s · scripted · repeat 0")
     person.wait.until(lambda _: person.root.find_elements(By.CSS_SELECTOR, "article.tv-run"))
     assert person.page.execute_script(ALIVE) == []
@@ -153,36 +194,24 @@ def use(person):
     assert person.nameless() == []
     person.scrolls("Reply")
     person.find(".tv-list").send_keys(Keys.ARROW_DOWN)
-    person.reached("Run 2 of 2: base_one_s · scripted · repeat 1")
-    # Letters that JupyterLab takes for itself elsewhere: new cells, and Markdown for code.
-    person.type("abp")
-    person.reached("Run 1 of 2")
-    person.type("p")
-    person.reached("This is the first run.")
-    person.type("cn")
-    person.reached("Two runs side by side")
-    person.reached("Both have the same prompt.")
+    person.follow("keys")
     wider = "return [...document.querySelectorAll('.tv-read, .tv-read :is(table, .tv-sides > *, h2)')]"
-    assert (
-        person.page.execute_script(f"{wider}.filter(one => one.scrollWidth > one.clientWidth + 1).length")
-        == 0
-    )
+    wider += ".filter(one => one.scrollWidth > one.clientWidth + 1).length"
+    assert person.page.execute_script(wider) == 0
     assert person.page.execute_script(ALIVE) == []
     person.page.execute_script("document.querySelector('.tv').append(document.createElement('img'))")
     assert len(person.page.execute_script(ALIVE)) == 1  # it would have been found
-    person.type("m")
-    person.reached("no run with a score; empty: no run")
+    person.follow("matrix")
     # The colour is a legend's, whose ends are those of the scale.
     legend = person.find(".tv-legend")
-    assert legend.text.replace("\n", " ").startswith("Mean composite: 0 5. –: no run with a score")
+    assert "0 5. –: no run with a score" in legend.text.replace("\n", " ")
     assert legend.find_element(By.TAG_NAME, "span").get_attribute("aria-label") == "from pale to blue"
     person.find(".tv-matrix td button").click()
-    person.reached('with "OnError" in it')
+    person.follow("back")
+    person.find(".tv-list").click()
     person.type("/")
     assert person.page.switch_to.active_element.get_attribute("type") == "search"
-    person.type("n" + Keys.ESCAPE)
-    person.type("c")
-    person.wait.until(lambda _: "Two runs side by side" not in person.root.text)
+    person.follow("end")
 
 
 @pytest.mark.browser
@@ -231,7 +260,11 @@ def test_the_page_is_the_same_viewer_loads_nothing_and_runs_nothing_of_others(st
         page.get(f"{path.as_uri()}#run-{ids[2]}")
         page.refresh()
         wait_for(lambda: "Run 3 of 4" in page.find_element(By.TAG_NAME, "main").text)
-        use(Person(page, lambda: page.find_element(By.TAG_NAME, "main")))
+        person = Person(page, lambda: page.find_element(By.TAG_NAME, "main"))
+        use(person)
+        page.execute_script(f"location.hash = 'run-{ids[0]}'")
+        person.reached("base_one_m · scripted · repeat ")
+        note_is_kept(person, tmp_path)
         asked = "return performance.getEntriesByType('resource').map(entry => entry.name)"
         assert page.execute_script(asked) == []
         assert page.get_log("browser") == []
@@ -329,3 +362,19 @@ def test_two_texts_are_compared_word_by_word_and_nothing_of_them_is_lost(tmp_pat
     assert by_pair["漢字を隔離する。", "漢字を分離する。"]["shared"] == pytest.approx(7 / 8)
     assert 5 / 7 <= by_pair[LONG]["shared"] < 0.75  # frequent words count like others; `difflib` finds 3 %
     assert (found[-1]["unit"], found[-1]["shared"]) == ("lines", 0)
+
+
+@pytest.mark.browser
+def test_a_person_rates_at_the_desk_by_keys_alone_and_a_wrong_score_is_refused_at_the_key(study, tmp_path):
+    """What a model wrote is text; 4.5 stays a 4 with its message; what is typed waits; another rater begins anew."""
+    with served(*desk_server(study.plan, study.store)) as address, open_browser(tmp_path) as page:
+        page.get(address)
+        person = Person(page, lambda: page.find_element(By.TAG_NAME, "main"))
+        for rater, scores in (("me", "4 3 5 3 0 2 1"), ("you", "1 1 1 1 1 1 1")):
+            person.follow("desk", rater=rater, scores=scores)
+            alive = "return document.querySelectorAll('.dk :is(script, img, svg, iframe, a, style)').length"
+            assert page.execute_script(alive) == 0
+        assert page.title == "Rate replies"
+        assert page.get_log("browser") == []
+    people = study.human().set_index("rater")
+    assert people.loc[["me", "you"], list(DIMENSIONS)].values.tolist() == [[4, 3, 5, 3, 0, 2, 1], [1] * 7]

@@ -18,7 +18,7 @@ from toolkit.judges.judgement import Judgement, with_scores
 from toolkit.judges.parse import Unreadable, parse_judgement
 from toolkit.judges.request import JudgeSpec, Manner, answer_schema, judge_request
 from toolkit.judges.rubric import Rubric, load_rubric, scheme_in
-from toolkit.people.desk import typed_scores
+from toolkit.people.desk import typed_score
 from toolkit.people.ratings_file import import_ratings
 from toolkit.probes.job import probe_judges
 from toolkit.scoring import SEED_SCHEME, Scheme
@@ -141,9 +141,9 @@ def test_ratings_of_people_are_of_the_rubric(study, tmp_path):
     assert human["composite"].tolist() == pytest.approx([(30 + 14 + 7 + 7) / 7] * 6)
     assert study.calibration().means["all"].calibrated.unit == "score points (1-10)"
     assert verify_study(study).exit_code == 0
-    assert typed_scores("10 - 1 2", study.plan.rubric) == (10, None, 1, 2)
+    assert [typed_score(text, study.plan.rubric) for text in ("10", "1")] == [10, 1]
     with pytest.raises(InputError, match="write 1 to 10 in steps of 1 like 9"):
-        typed_scores("10 0 1 2", study.plan.rubric)
+        typed_score("0", study.plan.rubric)
 
 
 def test_figures_tables_and_the_bundle_say_1_to_10_with_the_titles(study, tmp_path):

@@ -1,194 +1,214 @@
-"""The desk, without a browser: what its buttons keep, show and refuse."""
+"""The desk over real HTTP on this machine: what it saves, shows and refuses, and to whom."""
 
-from dataclasses import replace
+import json
+import signal
 
 import pytest
+from cases import cases
+from loopback_client import Person, ask, served, started
+from refusals import refusal
 
 from toolkit.errors import StoreError
-from toolkit.people.desk import Desk
-from toolkit.people.rating import open_round
+from toolkit.people.desk import desk_server
 from toolkit.people.ratings_file import import_ratings
 from toolkit.store.frames import history_frame
 from toolkit.store.ratings import running_rounds
 from toolkit.words import DIMENSIONS
 
+CASES = cases(__file__)
+START = json.dumps({"what": "start"})
+OURS = {"Origin": "http://127.0.0.1:{port}"}
+
 
 @pytest.fixture
-def desk(study):
-    """The desk of anna, at her first reply."""
-    return opened(study)
+def address(study):
+    """The address of a desk for all raters."""
+    with served(*desk_server(study.plan, study.store)) as address:
+        yield address
 
 
-def opened(study, size=None):
-    return Desk(study.plan, study.store, open_round(study.plan, study.store, "anna", size=size))
-
-
-def save(desk, *scores):
-    for name, score in zip(DIMENSIONS, scores, strict=False):
-        desk.scores[name].value = score
-    desk.save.click()
-
-
-def pressed(desk):
-    return [buttons.value for buttons in desk.scores.values()]
+@pytest.fixture
+def anna(address):
+    """A rater, at her first reply."""
+    return Person(address)
 
 
 def kept(study):
     return list(study.human()[["run_id", "failed", "clarity"]].itertuples(index=False, name=None))
 
 
-def test_no_score_is_pressed_at_first_and_saving_then_keeps_nothing(desk, study):
-    """Scores are whole steps from 0 to 5, and a true zero is one; neither model nor run is shown."""
-    first = desk.reply
-    assert first.run_id not in desk.texts.value + desk.header.value
-    assert "scripted" not in desk.header.value + desk.texts.value.split("<pre")[0]
-    assert study.plan.rubric.steps == (0, 1, 2, 3, 4, 5)
-    assert pressed(desk) == [None] * 7
-    desk.save.click()
-    assert "nothing is scored yet" in desk.status.value
-    assert (desk.reply, kept(study)) == (first, [])
-    save(desk, *[0.0] * 7)
-    assert kept(study)[0][1:] == (False, 0.0)
+def test_only_the_page_itself_is_answered(address, capfd):
+    """Another page of this machine or of a site is not, nor is who has no token, and nothing is in a log."""
+    for origin in CASES["origins"]:
+        assert ask(address, method="POST", body=START, Origin=origin)[0] == 403
+    assert ask(address, method="POST", body=START)[0] == 403
+    for place in ({"path": "{right}x"}, {"host": "evil.example"}):
+        assert ask(address, method="POST", body=START, **OURS, **place)[::2] == (403, b"Forbidden.")
+    assert capfd.readouterr() == ("", "")
 
 
-def test_a_saved_rating_is_in_the_store_before_the_next_reply_is_shown(desk, study):
-    first, there = desk.reply, []
-    desk.texts.observe(lambda _: there.append(kept(study)), "value")
-    desk.reasons.value = "good"
-    save(desk, *[4.0] * 7)
-    assert there == [[(first.run_id, False, 4.0)]]
-    assert desk.reply == desk.round.replies[1]
-    assert pressed(desk) == [None] * 7
-    assert (desk.reasons.value, "1 of 6 rated" in desk.header.value) == ("", True)
+def test_what_is_no_question_is_refused_and_the_desk_goes_on(address):
+    for body in (*CASES["bodies"], "[" * 9999):
+        assert ask(address, method="POST", body=body.encode("latin-1"), **OURS)[0] == 400
+    for size in CASES["sizes"]:
+        assert ask(address, method="POST", **OURS, **{"Content-Length": size})[0] == 400
+    for question in CASES["questions"]:
+        answer = ask(address, method="POST", body=json.dumps(question), **OURS)[2]
+        assert b'{"error": "Not done (' in answer
+    assert ask(address)[0] == 200
 
 
-def test_gaps_are_asked_about_once_and_then_kept_as_unfinished(desk, study):
-    save(desk, 3.0, 3.0)
-    assert "Not scored: Completeness, Risk awareness" in desk.status.value
-    assert kept(study) == []
-    desk.save.click()
-    ((_, failed, _),) = kept(study)
-    assert failed
-    assert "1 unfinished" in desk.header.value
+def test_of_a_reply_its_texts_are_told_and_neither_model_nor_score(address, anna, study):
+    """The page itself has nothing of the study, and its policy lets its own script run and ask its own server."""
+    _, headers, page = ask(address)
+    assert b"small" not in page
+    policy = headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'")
+    assert policy.endswith("connect-src 'self'; frame-ancestors 'none'")
+    told = json.loads(ask(address, method="POST", body=START, **OURS)[2])["value"]
+    assert told["steps"] == [*"012345"]
+    needed = {one["name"]: one["needed"] for one in told["dimensions"]}
+    assert needed == dict.fromkeys(DIMENSIONS, True) | {"compliance_alignment": False}
+    assert [[*anna.state], [*anna.reply]] == [CASES["round"], CASES["reply"]]
+    assert (anna.text, anna.scores) == (study.reply(anna.run_id), {})
+    assert "judge-" not in json.dumps([told, anna.state])
 
 
-def test_a_dimension_that_may_be_null_may_stay_empty(desk, study):
-    """Such a rating is finished, is saved at the first press, and its composites are the means of the six others."""
-    save(desk, 4.0, 5.0, 3.0, None, 0.0, 2.0, 1.0)
-    assert "1 of 6 rated" in desk.header.value
+def test_a_saved_rating_is_in_the_store_before_the_next_reply_comes(anna, study):
+    """A true zero is a score; nothing scored saves nothing; an unfinished one does not count."""
+    first = anna.run_id
+    assert "nothing is scored yet" in anna.save("- -")
+    assert (anna.run_id, kept(study)) == (first, [])
+    assert anna.save("0 0 0 0 0 0 0", "good") is None
+    assert kept(study) == [(first, False, 0.0)]
+    assert (anna.rated, anna.place, anna.scores, anna.reasons) == (1, 2, {}, "")
+    anna.save("3 3")
+    assert (anna.rated, anna.unfinished) == (1, 1)
+    assert sorted(failed for _, failed, _ in kept(study)) == [False, True]
+
+
+def test_previous_shows_what_was_saved_and_another_score_replaces_it(anna, study):
+    """Without the dimension that may be null a rating is finished, and its composites are the means of the others."""
+    first = anna.run_id
+    assert anna("turn", run_id=first, back=True) == "This is the first reply."
+    anna.save("4 5 3 - 0 2 1", "mild")
     (row,) = study.human().to_dict("records")
     assert (row["failed"], row["composite_strict"], row["composite"]) == (False, 2.5, 3.0)
     assert study.human()["compliance_alignment"].isna().all()
-    desk.back.click()
-    assert pressed(desk)[3] is None
-    save(desk, 4.0, 5.0, 3.0, 1.0)
+    anna("turn", run_id=anna.run_id, back=True)
+    assert (anna.run_id, "".join(anna.scores.values()), anna.reasons) == (first, "453021", "mild")
+    anna.save("4 5 3 1 0 2 1")
     assert study.human()["composite_strict"].tolist() == pytest.approx([16 / 7])
 
 
-def test_back_shows_what_was_pressed_and_another_score_replaces_it(desk, study):
-    first = desk.reply
-    desk.back.click()
-    assert "the first one" in desk.status.value
-    save(desk, *[2.0] * 7)
-    desk.back.click()
-    assert desk.reply == first
-    assert pressed(desk) == [2.0] * 7
-    save(desk, *[1.0] * 7)
-    assert kept(study) == [(first.run_id, False, 1.0)]
+@pytest.mark.parametrize("score", CASES["scores"])
+def test_a_score_that_is_none_of_the_steps_is_refused_and_nothing_is_saved(anna, study, score):
+    assert f"{score!r} is no score: write 0 to 5 in steps of 1 like 4" in anna.save(f"{score} 4 4 4 4 4 4")
+    assert (anna.place, kept(study)) == (1, [])
 
 
-def test_what_cannot_be_kept_stays_at_the_desk_with_the_reason(desk, study, monkeypatch):
-    first = desk.reply
+def test_a_score_from_a_file_between_two_steps_is_shown_and_stays(anna, study, address, tmp_path):
+    first = anna.run_id
+    path = tmp_path / "ratings.csv"
+    path.write_text(f"run_id,{','.join(DIMENSIONS)}\n{first},4.2,1,1,1,1,1,\n")
+    import_ratings(study.plan, study.store, path, "anna")
+    again = Person(address)
+    assert again.place == 2
+    again("turn", run_id=again.run_id, back=True)
+    assert again.scores[DIMENSIONS[0]] == "4.2"
+    assert again.save("4.2 4.2 1 1 1 1 3").startswith("'4.2' is no score")
+    again.save("4.2 1 1 1 1 1 3")
+    assert study.human().iloc[0][[DIMENSIONS[0], "clarity"]].tolist() == [4.2, 3.0]
+
+
+def test_what_cannot_be_saved_is_an_error_without_a_secret_and_the_reply_stays(anna, study, monkeypatch):
+    first = anna.run_id
 
     def broken(*_):
-        raise StoreError("human_ratings: the store did not take a write")
+        raise StoreError("human_ratings: no write to mongodb://anna:Pa55word123@host")
 
-    monkeypatch.setattr("toolkit.people.desk.rate", broken)
-    save(desk, *[4.0] * 7)
-    assert "Not kept (StoreError: human_ratings" in desk.status.value
-    assert desk.reply == first
-    assert pressed(desk) == [4.0] * 7
-
-
-def test_seven_scores_can_be_typed_in_one_line(desk, study):
-    """What is no score changes none."""
-    scores = [4.0, 3.0, 5.0, None, 0.0, 2.0, 1.0]
-    desk.typed.value = "4 3.0 5 - 0 2 1"
-    assert pressed(desk) == scores
-    for text in ("4 4", "4,5 1 1 1 1 1 1", "6 1 1 1 1 1 1", "3.5 1 1 1 1 1 1", "a b c d e f g"):
-        desk.typed.value = text
-        assert ("these are 2 scores; write 7" if text == "4 4" else "is no score") in desk.status.value
-        assert pressed(desk) == scores
+    with monkeypatch.context() as patch:
+        patch.setattr("toolkit.people.desk.rate", broken)
+        error = anna.save("4 4 4 4 4 4 4")
+    assert error.startswith("Not done (StoreError: human_ratings")
+    assert "Pa55word123" not in error
+    assert (anna.run_id, kept(study)) == (first, [])
+    assert anna.save("4 4 4 4 4 4 4") is None
 
 
-def test_what_a_model_wrote_is_text_and_nothing_else(study):
-    round_ = open_round(study.plan, study.store, "anna")
-    hostile = "<img src=x onerror=alert(1)> $x$ \x1b[31m</pre><script>1</script>"
-    reply = replace(round_.replies[0], text=hostile, task="a < b & \ud800 c")
-    desk = Desk(study.plan, study.store, replace(round_, replies=(reply, *round_.replies[1:])))
-    assert "<img" not in desk.texts.value
-    assert "<script" not in desk.texts.value
-    assert desk.texts.value.count("</pre>") == desk.texts.value.count('dir="auto"') == 2
-    assert "&lt;img src=x onerror=alert(1)&gt; $x$ &lt;/pre&gt;" in desk.texts.value
-    assert "a &lt; b &amp;  c" in desk.texts.value
+def test_two_raters_rate_at_one_desk_each_by_a_round_of_their_own(address, anna, study):
+    ben = Person(address, "ben", size=3)
+    assert (ben.replies, anna.replies) == (3, 6)
+    rated = {"anna": anna.run_id, "ben": ben.run_id}
+    assert anna.save("4 4 4 4 4 4 4") is None
+    assert ben.save("2 2 2 2 2 2 2") is None
+    assert study.human().set_index("rater")["run_id"].to_dict() == rated
+    assert study.human().set_index("rater")["clarity"].to_dict() == {"anna": 4, "ben": 2}
 
 
-def test_a_round_is_ended_by_a_second_press_and_waits_for_nothing_then(study):
+def test_of_two_desks_of_one_rater_the_last_rating_counts(address, anna, study):
+    """Also where the desk at which it is saved did not see the one between."""
+    with served(*desk_server(study.plan, study.store)) as second:
+        other, first = Person(second), anna.run_id
+        anna.save("4 4 4 4 4 4 4")
+        other.save("2 2 2 2 2 2 2")
+    anna("turn", run_id=anna.run_id, back=True)
+    anna.save("4 4 4 4 4 4 4")
+    assert kept(study) == [(first, False, 4.0)]
+
+
+def test_a_round_is_ended_or_thrown_away(address, anna, study):
     """What has all scores stays; a larger size goes on; a round in which nobody rated leaves nothing behind."""
-    empty = opened(study)
-    empty.end.click()
-    assert "6 replies will be left out of the round" in empty.status.value
-    empty.end.click()
-    assert running_rounds(study.plan, study.store) == {}
+    anna("end")
+    assert (anna.reply, running_rounds(study.plan, study.store)) == (None, {})
     assert study.store.database["rating_rounds"].count_documents({}) == 0
-    desk = opened(study)
-    first = desk.reply
-    save(desk, *[4.0] * 7)
+    anna = Person(address)
+    first = anna.run_id
+    anna.save("4 4 4 4 4 4 4")
     assert len(running_rounds(study.plan, study.store)) == 6
-    desk.end.click()
-    desk.skip.click()  # what is pressed between takes it back
-    desk.end.click()
-    assert len(running_rounds(study.plan, study.store)) == 6
-    desk.end.click()
+    anna("end")
     assert running_rounds(study.plan, study.store) == {}
-    assert [reply.run_id for reply in opened(study).round.replies] == [first.run_id]
-    assert len(opened(study, size=3).round.replies) == 3
-    assert kept(study) == [(first.run_id, False, 4.0)]
-
-
-def test_a_round_thrown_away_counts_nowhere_and_stays_in_the_history(study):
-    """It asks once more; the same cell then begins a new round, and nothing of it was deleted."""
-    desk = opened(study)
-    first = desk.reply
-    save(desk, *[4.0] * 7)
-    assert study.human()["run_id"].tolist() == [first.run_id]
-    desk.throw.click()
-    assert "1 rating will count nowhere" in desk.status.value.replace("ratings", "rating")
-    assert len(study.human()) == 1
-    desk.throw.click()
-    assert "Thrown away" in desk.status.value
-    assert len(study.human()) == 0
-    assert running_rounds(study.plan, study.store) == {}
+    assert (Person(address).replies, Person(address, size=3).replies) == (1, 3)
+    assert kept(study) == [(first, False, 4.0)]
+    anna = Person(address)
+    anna("throw")
+    assert (len(study.human()), running_rounds(study.plan, study.store)) == (0, {})
     history = history_frame(study.store, study.runs(), study.plan.rubric.digest)
     assert history["score"].dropna().tolist() == [4.0] * 7
     assert not history["counts"].any()
-    again = opened(study)
-    assert (again.reply.run_id, again.round.rated, len(again.round.replies)) == (first.run_id, 0, 6)
-    save(again, *[3.0] * 7)
+    again = Person(address)
+    assert (again.run_id, again.rated, again.replies) == (first, 0, 6)
+    again.save("3 3 3 3 3 3 3")
     assert study.human()["composite"].tolist() == [3.0]
 
 
-def test_a_score_from_a_file_between_two_buttons_is_shown_and_stays(desk, study, tmp_path):
-    first = desk.reply
-    path = tmp_path / "ratings.csv"
-    path.write_text(f"run_id,{','.join(DIMENSIONS)}\n{first.run_id},4.2,1,1,1,1,1,\n")
-    import_ratings(study.plan, study.store, path, "anna")
-    again = opened(study)
-    again.back.click()
-    assert again.scores[DIMENSIONS[0]].value == 4.2
-    again.scores["clarity"].value = 3.0
-    again.save.click()
-    assert study.human().iloc[0][[DIMENSIONS[0], "clarity"]].tolist() == [4.2, 3.0]
+def test_in_a_notebook_the_same_desk_answers_by_messages(study):
+    """The round of one rater is open before the widget stands there, and no text of it is state of the widget."""
+    widget, sent = study.rate("anna", size=2), []
+    widget.send = sent.append
+    widget._on_message(None, {"ask": "1", "what": "start"}, [])
+    state = sent[0]["value"]["round"]
+    assert (state["rater"], state["replies"]) == ("anna", 2)
+    assert state["reply"]["text"] not in json.dumps(widget.get_state())
+    refusal("give up to 64 letters", study.rate, "<b>")
+
+
+def test_a_killed_desk_goes_on_where_it_was_acknowledged(study, monkeypatch):
+    """The command, in a process of its own: what it had answered is there, and Ctrl-C ends it in peace."""
+    monkeypatch.setenv("BROWSER", "true")
+    rated = []
+    for end, code in ((signal.SIGKILL, -9), (signal.SIGINT, 0)):
+        with started("ratings", "desk", str(study.path)) as (process, line, address):
+            assert line == "The desk of small, for this machine alone, until Ctrl-C:"
+            anna = Person(address)
+            assert (anna.rated, anna.place) == (len(rated), len(rated) + 1)
+            rated.append(anna.run_id)
+            assert anna.save("4 3 5 0 2 1 4", "short") is None
+            process.send_signal(end)
+            assert process.communicate(timeout=30) == ("", "")
+        assert process.returncode == code
+    assert study.human().set_index("run_id").loc[rated, "reasons"].tolist() == ["short"] * 2
+    assert study.human()["clarity"].tolist() == [4.0] * 2
 
 
 def test_a_line_of_a_file_without_the_optional_dimension_is_finished(study, tmp_path):

@@ -1,18 +1,16 @@
 """`toolkit view`: a page on this machine alone, for who has its address; it changes nothing, until Ctrl-C."""
 
-import http.client
 import re
 import signal
 import socket
-import subprocess
-import sys
-import threading
 
 import pytest
 from hostile_study import ATTACKS, hostile_study
+from loopback_client import ask, served, started
 from pages import unpacked
 
 from toolkit.errors import InputError
+from toolkit.people.desk import desk_server
 from toolkit.study import Study
 from toolkit.viewer import serve as serve_module
 from toolkit.viewer.page import write_page
@@ -26,28 +24,18 @@ def study(tmp_path_factory):
         yield loaded
 
 
+@pytest.fixture(scope="module", params=[page_server, desk_server], ids=["view", "desk"])
+def site(request, study):
+    """The address of a page of this machine, of either kind."""
+    with served(*request.param(study.plan, study.store)) as address:
+        yield address
+
+
 @pytest.fixture(scope="module")
 def address(study):
     """The address at which its page is served."""
-    server, address = page_server(study.plan, study.store)
-    with server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with served(*page_server(study.plan, study.store)) as address:
         yield address
-        server.shutdown()
-        thread.join()
-
-
-def ask(address, path=None, host=None, method="GET"):
-    """Ask the server of an address, without a proxy."""
-    port, right = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/.*)", address).groups()
-    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)
-    headers = {} if host is None else {"Host": host.format(port=port)}
-    connection.request(method, right if path is None else path.format(right=right), headers=headers)
-    reply = connection.getresponse()
-    content = reply.read()
-    connection.close()
-    return reply.status, reply.msg, content
 
 
 LINES = (
@@ -58,9 +46,9 @@ LINES = (
 )  # fmt: skip
 
 
-def test_a_bad_request_is_answered_and_leaves_the_server_and_the_terminal_as_they_are(address, capfd):
+def test_a_bad_request_is_answered_and_leaves_the_server_and_the_terminal_as_they_are(site, capfd):
     """Lines that are no HTTP, too much of it, wrong hosts, clients that go away before the answer."""
-    port, right = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/.*)", address).groups()
+    port, right = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/.*)", site).groups()
     for line in LINES:
         for waits in (True, False):
             with socket.create_connection(("127.0.0.1", int(port)), timeout=30) as connection:
@@ -69,9 +57,9 @@ def test_a_bad_request_is_answered_and_leaves_the_server_and_the_terminal_as_the
                 if waits:
                     connection.shutdown(socket.SHUT_WR)
                     reply = b"".join(iter(lambda: connection.recv(65_536), b""))
-                    assert re.search(rb"\b(4\d\d|501|505|Not found)\b", reply), line[:40]
+                    assert re.search(rb"\b(4\d\d|501|505|Forbidden)\b", reply), line[:40]
                     assert right.encode() not in reply
-    assert ask(address)[0] == 200
+    assert ask(site)[0] == 200
     assert capfd.readouterr() == ("", "")
 
 
@@ -97,19 +85,19 @@ def test_the_page_is_the_exported_one_with_a_policy_that_a_file_cannot_have(stud
 @pytest.mark.parametrize(
     "path", ["/", "/favicon.ico", "{right}x", "{right}../", "/x{right}", "/%2e%2e/etc/passwd", "//"]
 )
-def test_without_the_token_there_is_nothing(address, path):
-    status, headers, content = ask(address, path)
-    assert (status, content) == (404, b"Not found.")
+def test_without_the_token_there_is_nothing(site, path):
+    status, headers, content = ask(site, path)
+    assert (status, content) == (403, b"Forbidden.")
     assert headers["Content-Type"].startswith("text/plain")
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "[::1]:{port}", ""]
 )
-def test_a_site_that_calls_its_name_this_machine_is_refused(address, host):
-    """The name of the host is that of the address, whoever has the token."""
-    assert ask(address, host=host)[0] == 404
-    assert ask(address, host="localhost:{port}")[0] == 200
+def test_a_site_that_calls_its_name_this_machine_is_refused(site, host):
+    """The name of the host is that of the site, whoever has the token."""
+    assert ask(site, host=host)[0] == 403
+    assert ask(site, host="localhost:{port}")[0] == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
@@ -142,12 +130,9 @@ def test_a_study_without_a_run_says_so(study_file):
 
 def test_the_command_prints_its_address_and_ends_with_ctrl_c(study):
     """Exit code 0 and no traceback: to stop it is what it is for."""
-    command = [sys.executable, "-m", "toolkit", "view", str(study.path)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
-        assert process.stdout.readline() == "The answers of hostile, for this machine alone, until Ctrl-C:\n"
-        assert ask(process.stdout.readline().strip())[0] == 200
+    with started("view", str(study.path)) as (process, line, address):
+        assert line == "The answers of hostile, for this machine alone, until Ctrl-C:"
+        assert ask(address)[0] == 200
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
-    assert (process.returncode, out, err) == (0, "", "")
+        assert process.communicate(timeout=30) == ("", "")
+    assert process.returncode == 0

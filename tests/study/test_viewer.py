@@ -71,6 +71,8 @@ def test_the_app_is_told_of_all_runs_opens_them_and_searches_them(study):
     assert (told["name"], told["planned"], told["first"]) == ("small", 6, None)
     assert told["hidden"] == {"runs": 0, "raters": []}
     assert told["dimensions"] == list(DIMENSIONS)
+    assert (told["factor"], told["levels"]) == ("prompt length", [*"SML"])
+    assert (told["score"], {*told["rows"]["level"]}) == ("composite_strict", {*"SML"})
     (html,) = ask("open", ids=ids(study)[:1])
     assert html.startswith("<h2>")
     assert ask("search", text=" SCRIPTED REPLY ") == ids(study)
@@ -116,7 +118,7 @@ def test_a_store_that_fails_is_said_and_the_viewer_stays(study, monkeypatch):
 
     ask = Asked(study)
     monkeypatch.setattr("toolkit.viewer.app.open_runs", broken)
-    assert ask("open", ids=["x"]) == {"error": "Not shown (OSError: the <b>server</b> is gone)."}
+    assert ask("open", ids=["x"]) == {"error": "Not done (OSError: the <b>server</b> is gone)."}
     monkeypatch.undo()
     assert ask("open", ids=["x"]) == {"error": "run 'x': not in study small; study.runs() lists the run ids"}
 

@@ -125,12 +125,12 @@ def test_of_a_run_that_is_left_out_no_judgement_is_shown(study, changed):
 @pytest.mark.parametrize(
     ("mode", "marked_as"),
     [
-        ("listed", "focus sentences (named to the judges)"),
+        ("listed", ""),
         ("per_sentence", "segments in which a judge found a fault"),
     ],
 )
-def test_what_is_marked_is_what_the_judges_were_asked_about(tmp_path, mode, marked_as):
-    """Named sentences, or segments with a fault; every call of a judge per sentence is found."""
+def test_what_is_marked_is_what_the_judges_were_not_told(tmp_path, mode, marked_as):
+    """Segments with a fault, and no sentence that was named to them; every call of a judge per sentence is found."""
     path = tmp_path / "small.toml"
     path.write_text(
         f'name = "small"\noutput = "results/small"\nscenarios = ["CTI_ANALYSIS"]\nlength_bins = ["S"]\n'
@@ -152,9 +152,7 @@ def test_what_is_marked_is_what_the_judges_were_asked_about(tmp_path, mode, mark
             assert set(run.marked) == {(f["start"], f["end"]) for f in found}
             assert found[0]["what"] in run_html(run)
         else:
-            assert [run.reply[start:end] for start, end in run.marked] == [
-                "Block the port.", "Then tell the owner.", "- Keep the log.",
-            ]  # fmt: skip
+            assert (run.marked, "<mark>" in run_html(run)) == ((), False)
         study.store.close()
     finally:
         embedded.stop(study.plan.store_folder)

@@ -1,215 +1,172 @@
-"""The desk: notebook widgets at which a person rates replies, over the functions of `toolkit.people.rating`.
+"""The desk at which people rate replies, blind: `desk.js` asks this module for one reply after another.
 
-Scores are toggle buttons: a slider at rest looks like a 0. All text of models is escaped and never rendered.
+The same app stands in a notebook and, served on this machine alone, in a browser. A score is taken as it was typed or
+not at all, and a rating is on the disk before the page hears of it.
 """
 
-import html
-from collections.abc import Callable, Sequence
-from itertools import cycle
+import webbrowser
+from collections.abc import Callable, Mapping
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import ipywidgets as widgets
-
 from toolkit.errors import InputError
-from toolkit.judges.rubric import Dimension, Rubric
-from toolkit.people.rating import Reply, Round, end_round, next_reply, rate, throw_round_away
+from toolkit.judges.rubric import Rubric
+from toolkit.people.rating import (
+    Reply,
+    Round,
+    end_round,
+    next_reply,
+    open_round,
+    rate,
+    rateable_replies,
+    throw_round_away,
+)
 from toolkit.plan import Plan
+from toolkit.report.loopback import Site, script_of, script_policy, serve, server_of
 from toolkit.report.show import plain_text
+from toolkit.report.widget import AppWidget
 from toolkit.store.connection import Store
-from toolkit.words import counted, scale_words, template
+from toolkit.store.ratings import known_raters
+from toolkit.words import scale_words, template
 
-NO_SCORE = "–"
-MOST_BUTTONS = 21
-"""Of one dimension; longer scales are lists."""
-_STYLE = f"<style>{Path(__file__).with_name('desk.css').read_text('utf-8')}</style>"
-_WIDE = {"width": "auto"}
-_WRAPPED = {"flex_flow": "row wrap"}
+_STYLE = Path(__file__).with_name("desk.css")
+_SCRIPT = script_of(_STYLE.with_suffix(".js"))
 
 
-def typed_scores(text: str, rubric: Rubric) -> tuple[float | None, ...]:
-    """Return the scores of a typed line, in the order of the dimensions."""
-    steps, words, count = rubric.steps, text.split(), len(rubric.names)
-    values: dict[str, float | None] = {"-": None, NO_SCORE: None}
-    values |= {text: step for step in steps for text in (f"{step:g}", f"{step:.1f}") if float(text) == step}
-    if wrong := [word for word in words if word not in values]:
+def typed_score(text: str, rubric: Rubric, earlier: float | None = None) -> float:
+    """Return the step of a rubric that was typed, or the earlier score, which a file may have between two steps."""
+    scores = {f"{score:g}": score for score in (earlier, *rubric.steps) if score is not None}
+    if text not in scores:
         raise InputError(
-            f"{wrong[0]!r} is no score: write {scale_words(rubric.scale)} in steps of {rubric.distance:g} like "
-            f"{steps[-2]:g}, or - for none"
+            f"{text!r} is no score: write {scale_words(rubric.scale)} in steps of {rubric.distance:g} like "
+            f"{rubric.steps[-2]:g}, or nothing for none"
         )
-    if len(words) != count:
-        raise InputError(f"these are {len(words)} scores; write {count}, with spaces between")
-    return tuple(values[word] for word in words)
+    return scores[text]
 
 
 class Desk:
-    """The widgets of one rater; a notebook shows ``box``."""
+    """What the page of a desk asks: the rounds of its raters, or of one rater."""
 
-    def __init__(self, plan: Plan, store: Store, round_: Round) -> None:
-        self.plan, self.store = plan, store
-        self.round = round_
-        self.reply: Reply | None = None
-        self._pending: str | None = None  # action of a button that must be pressed again
-        rubric = plan.rubric
-        kind, look = widgets.ToggleButtons, {"style": {"button_width": "2.6em"}}
-        if len(rubric.steps) > MOST_BUTTONS:
-            kind, look = widgets.Dropdown, {}
-        self.scores = {name: kind(options=_options(rubric.steps), index=0, **look) for name in rubric.names}
-        example = zip(rubric.names, cycle(rubric.steps[:0:-1]), strict=False)
-        self.typed = widgets.Text(
-            placeholder=" ".join(f"{step:g}" for _, step in example),
-            description="Type all:",
-            continuous_update=False,
-            tooltip="All scores in the order below, with spaces between; - for none. Then Tab, and Enter saves.",
-            layout={"width": "20em"},
-        )
-        self.reasons = widgets.Textarea(
-            placeholder="Why these scores? (optional)",
-            description="Reasons:",
-            # Sent when the field is left: sent by letter, the last ones could arrive at a busy kernel after Save.
-            continuous_update=False,
-            rows=2,
-            layout=_WIDE,
-        )
-        self.save = self._button("Save and next", self._save, button_style="primary")
-        self.skip = self._button("Skip", self._skip, tooltip="It comes again at the end of the round.")
-        self.back = self._button("Back", self._back, tooltip="To the reply before this one.")
-        self.end = self._button("End round", self._end, tooltip="Keep what is rated, and leave the rest.")
-        history = "None of its ratings counts any more; all stay in the history."
-        self.throw = self._button("Throw round away", self._throw, tooltip=history)
-        self.status, self.header, self.texts = (widgets.HTML() for _ in range(3))
-        self.bar = widgets.IntProgress(max=max(1, len(round_.replies)), layout={**_WIDE, "height": "10px"})
-        rows = [_row(dimension, self.scores[dimension.name]) for dimension in rubric.dimensions]
-        # Texts beside scores, so that both fit on a laptop's screen: each text scrolls in its own box.
-        read = widgets.VBox([self.texts, self.reasons], layout={"flex": "1 1 24em", "min_width": "0"})
-        scores = widgets.VBox(rows, layout={"flex": "0 1 34em", "min_width": "0"})
-        tools = [self.typed, self.save, self.skip, self.back, self.end, self.throw]
-        self._form = (
-            widgets.HBox(tools, layout=_WRAPPED),
-            self.status,
-            widgets.HBox([read, scores], layout={**_WRAPPED, "grid_gap": "0 1.5em"}),
-        )
-        self.box = widgets.VBox(layout={"width": "100%"}).add_class("toolkit-desk")
-        self.typed.observe(self._guarded(self._take_typed), "value")
-        self._show(next_reply(round_))
+    def __init__(
+        self,
+        plan: Plan,
+        store: Store,
+        rater: str | None = None,
+        *,
+        seed: int | None = None,
+        size: int | None = None,
+    ) -> None:
+        self.plan, self.store, self.seed = plan, store, seed
+        self.rounds: dict[str, Round] = {}
+        self.rater = rater and self._on_open(rater=rater, size=size)["rater"]
 
-    def _button(self, name: str, action: Callable[[], None], **look: str) -> widgets.Button:
-        button = widgets.Button(description=name, layout=_WIDE, **look)
-        button.on_click(self._guarded(action))
-        return button
+    def _on_start(self) -> dict[str, Any]:
+        rubric = self.plan.rubric
+        dimensions = [
+            dimension.model_dump(include={"name", "title", "question"})
+            | {
+                "anchors": [[f"{score:g}", text] for score, text in sorted(dimension.anchors.items())],
+                "needed": dimension.name in rubric.scheme.needed,
+            }
+            for dimension in rubric.dimensions
+        ]
+        return {
+            "study": self.plan.study.name,
+            "dimensions": dimensions,
+            "steps": [f"{step:g}" for step in rubric.steps],
+            "raters": known_raters(self.store, self.plan.study.name),
+            "round": self.rater and self._on_turn(rater=self.rater, run_id=None, back=False),
+        }
 
-    def _show(self, reply: Reply | None) -> None:
-        self.reply, self._pending = reply, None
-        self.header.value = _STYLE + _html().progress(self.round, reply)
-        self.bar.value = self.round.rated
-        self._say("")
-        before = self.round.ratings.get(reply.run_id) if reply else None
-        for name, buttons in self.scores.items():
-            self._press(buttons, before.scores.get(name) if before else None)
-        self.reasons.value = (before.reasons or "") if before else ""
-        self.typed.value = ""
-        if reply is None:
-            self.box.children = (self.header, self.bar, self.back, self.status)
-            return
-        self.texts.value = _html().texts(plain_text(reply.task), plain_text(reply.text))
-        self.box.children = (self.header, self.bar, *self._form)
-        self.typed.focus()  # the next reply can be scored without a mouse
+    def _on_open(self, *, rater: str, size: int | None) -> dict[str, Any]:
+        round_ = open_round(self.plan, self.store, rater, seed=self.seed, size=size)
+        return self._state(round_, next_reply(round_))
 
-    def _save(self) -> None:
-        if self.reply is None:
-            return
-        scores = {name: buttons.value for name, buttons in self.scores.items()}
-        given = {name for name, score in scores.items() if score is not None}
-        lacking = self.plan.rubric.scheme.needed - given
-        gaps = [part.title for part in self.plan.rubric.dimensions if part.name in lacking]
-        warning = f"Not scored: {', '.join(gaps)}. Press again to keep it as unfinished"
-        if given and gaps and not self._confirmed("save", f"{warning}; it does not count then."):
-            return
-        after = self.reply
-        self.round = rate(self.plan, self.store, self.round, after, scores, self.reasons.value)
-        self._show(next_reply(self.round, after))
+    def _on_turn(self, *, rater: str, run_id: str | None, back: bool) -> dict[str, Any]:
+        round_ = self.rounds[rater]
+        at = _place(round_, run_id)
+        if not back:
+            return self._state(round_, next_reply(round_, *round_.replies[at : at + 1]))
+        if at == 0:
+            raise InputError("This is the first reply.")
+        return self._state(round_, round_.replies[at - 1])
 
-    def _skip(self) -> None:
-        following = next_reply(self.round, self.reply)
-        alone = following is not None and following == self.reply
-        self._show(following)
-        if alone:
-            self._say("This is the only one left.")
+    def _on_save(self, *, rater: str, run_id: str, scores: Mapping[str, str], reasons: str) -> dict[str, Any]:
+        round_ = self.rounds[rater]
+        reply = round_.replies[_place(round_, run_id)]
+        earlier = _scores(round_, reply)
+        values = {
+            name: typed_score(text, self.plan.rubric, earlier.get(name)) for name, text in scores.items()
+        }
+        round_ = rate(self.plan, self.store, round_, reply, values, reasons)
+        return self._state(round_, next_reply(round_, reply))
 
-    def _end(self) -> None:
-        remaining = counted(len(self.round.replies) - self.round.rated, "replies")
-        if self._confirmed("end", f"{remaining} will be left out of the round. Press again to end it."):
-            self.round = end_round(self.plan, self.store, self.round)
-            self.bar.max = max(1, len(self.round.replies))
-            self._show(None)
+    def _on_end(self, *, rater: str) -> dict[str, Any]:
+        return self._state(end_round(self.plan, self.store, self.rounds[rater]), None)
 
-    def _throw(self) -> None:
-        lost = counted(len(self.round.ratings), "ratings")
-        question = f"{lost} will count nowhere any more. Press again to throw the round away."
-        if self._confirmed("throw", question):
-            self.round = throw_round_away(self.plan, self.store, self.round)
-            self._show(None)
-            self._say("Thrown away. Run the cell again to begin a new round.")
+    def _on_throw(self, *, rater: str) -> dict[str, Any]:
+        return self._state(throw_round_away(self.plan, self.store, self.rounds[rater]), None)
 
-    def _confirmed(self, action: str, question: str) -> bool:
-        """Return whether a button is pressed for the second time; the first time, show its question."""
-        if self._pending == action:
-            return True
-        self._pending = action
-        self._say(question)
-        return False
-
-    def _back(self) -> None:
-        replies = self.round.replies
-        position = len(replies) if self.reply is None else replies.index(self.reply)
-        if position == 0:
-            self._say("This is the first one.")
-            return
-        self._show(replies[position - 1])
-
-    def _take_typed(self) -> None:
-        if self.typed.value.strip():
-            typed = typed_scores(self.typed.value, self.plan.rubric)
-            for buttons, score in zip(self.scores.values(), typed, strict=True):
-                self._press(buttons, score)
-            self._say("")
-
-    def _press(self, buttons: Any, score: float | None) -> None:
-        options = _options(self.plan.rubric.steps, score)
-        if tuple(buttons.options) != options:
-            buttons.options = options
-        buttons.index = [value for _, value in options].index(score)
-
-    def _say(self, text: str) -> None:
-        """Show a message, which screen readers announce."""
-        self.status.value = f'<div role="status" aria-live="polite"><b>{html.escape(text)}</b></div>'
-
-    def _guarded(self, work: Callable[[], None]) -> Callable[[Any], None]:
-        """Return a callback that shows its error at the button: JupyterLab would write it to its log."""
-
-        def callback(_: Any) -> None:
-            try:
-                work()
-            except InputError as error:
-                self._say(str(error))
-            except Exception as error:
-                self._say(
-                    f"Not kept ({type(error).__name__}: {error}). The scores are still here; try again."
-                )
-
-        return callback
+    def _state(self, round_: Round, reply: Reply | None) -> dict[str, Any]:
+        """Return how far a round is, and the reply to rate."""
+        self.rounds[round_.rater] = round_
+        return {
+            "rater": round_.rater,
+            "replies": len(round_.replies),
+            "rated": round_.rated,
+            "unfinished": round_.unfinished,
+            "reply": reply and _shown(round_, reply),
+        }
 
 
-def _options(steps: Sequence[float], score: float | None = None) -> tuple[tuple[str, float | None], ...]:
-    """Return the options: every step of the rubric, and a score between two of them that came from a file."""
-    scores = sorted({*steps, steps[0] if score is None else score})
-    return ((NO_SCORE, None), *((f"{step:g}", step) for step in scores))
+def _shown(round_: Round, reply: Reply) -> dict[str, Any]:
+    """Return what a rater sees of a reply: the task, the text, and what she said of it before."""
+    rating = round_.ratings.get(reply.run_id)
+    return {
+        "run_id": reply.run_id,
+        "place": _place(round_, reply.run_id) + 1,
+        "task": plain_text(reply.task),
+        "text": plain_text(reply.text),
+        "scores": {name: f"{score:g}" for name, score in _scores(round_, reply).items()},
+        "reasons": (rating and rating.reasons) or "",
+    }
 
 
-def _row(dimension: Dimension, buttons: widgets.Widget) -> widgets.VBox:
-    return widgets.VBox([widgets.HTML(_html().dimension(dimension)), buttons])
+def _place(round_: Round, run_id: str | None) -> int:
+    """Return the place of a reply in a round; its end without a reply."""
+    if run_id is None:
+        return len(round_.replies)
+    return [reply.run_id for reply in round_.replies].index(run_id)
 
 
-def _html() -> Any:
-    """Return the macros of ``desk.jinja``."""
-    return template("people", "desk.jinja").module
+def _scores(round_: Round, reply: Reply) -> Mapping[str, float]:
+    """Return the scores that a reply has in a round."""
+    rating = round_.ratings.get(reply.run_id)
+    return rating.scores if rating else {}
+
+
+class DeskWidget(AppWidget):
+    """A desk in a notebook."""
+
+    _esm = _SCRIPT
+    _css = _STYLE
+
+
+def desk_server(plan: Plan, store: Store) -> tuple[ThreadingHTTPServer, str]:
+    """Return a server of a desk for all raters, bound to a free port and not started, and its address."""
+    rateable_replies(plan, store)
+    script = f"{_SCRIPT}\nstartPage();\n"
+    page = template("people", "desk.jinja").render(style=_STYLE.read_text("utf-8"), script=script)
+    return server_of(Site(page.encode, f"{script_policy(script)}; connect-src 'self'", Desk(plan, store)))
+
+
+def serve_desk(plan: Plan, store: Store, announce: Callable[[str], None]) -> None:
+    """Open a desk in the browser and serve it until Ctrl-C; ``announce`` is given its address in a line."""
+    server, address = desk_server(plan, store)
+
+    def start() -> None:
+        announce(f"The desk of {plan.study.name}, for this machine alone, until Ctrl-C:\n{address}")
+        webbrowser.open(address)
+
+    serve(server, start)

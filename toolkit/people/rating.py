@@ -80,6 +80,8 @@ def rateable_replies(plan: Plan, store: Store) -> list[tuple[PlannedRun, Reply]]
         if run.key in usable and not run.of_arm:
             run_id, blob_id = usable[run.key].run_id, usable[run.key].blob_id or ""
             replies.append((run, Reply(run_id, run.prompt.text, texts[blob_id], blob_id)))
+    if not replies:
+        raise InputError(f"study {plan.study.name}: has no reply to rate yet; run it first (toolkit run)")
     return replies
 
 
@@ -118,8 +120,6 @@ def open_round(
     if size is not None and size < 1:
         raise InputError(f"size: {size} replies are no round; give 1 or more, or leave it out for all")
     rateable = rateable_replies(plan, store)
-    if not rateable:
-        raise InputError(f"study {study}: has no reply to rate yet; run it first (toolkit run)")
     stored = stored_order(store, study, rater, rubric_hash, seed)
     order, stored_size = stored or ((), None)
     limit = stored_size if size is None else size
@@ -186,8 +186,9 @@ def rate(
     if round_.unkept is not None:
         order_key = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
         keep_order(store, *order_key, *round_.unkept)
-    before = round_.ratings.get(reply.run_id)
-    if before is None or not before.equals(rating):
+    # Not that of the round: the rater may have a second desk.
+    stored = newest_ratings(store, {reply.run_id: reply.blob_id}, rating.rubric_hash, rating.rater)
+    if not any(before.equals(rating) for before in stored.values()):
         keep_ratings(store, [rating])
     return replace(round_, ratings=dict(round_.ratings) | {reply.run_id: rating}, unkept=None)
 

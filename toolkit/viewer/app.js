@@ -2,14 +2,13 @@
 // Whatever comes from a model is text: it is set as text here, or has passed the sanitiser of the Python side.
 
 const DASH = "–";
-const BINS = ["S", "M", "L"];
 // Name in the data, head, kind (digits for a number, else how it is filtered), and what the head means.
-const COLUMNS = [
+const STANDARD = [
   ["prompt", "prompt", "text", "part of the prompt's id; in quotes: the whole id"],
   ["scenario", "scenario", "choice", ""],
   ["model", "model", "choice", ""],
   ["repeat", "rep.", 0, "which repeat of the same prompt"],
-  ["bin", "bin", "choice", "length bin of the prompt"],
+  ["level", "level", "choice", ""],
   ["state", "status", "choice", "failed, why the reply is left out, or whether it is judged"],
   ["composite", "composite", 2, "composite of a judge's scores (by the default rubric the mean of those above 0), averaged over the judges"],
   ["strict", "strict", 2, "composite that counts the zeros too, averaged over the judges"],
@@ -18,24 +17,14 @@ const COLUMNS = [
   ["aud", "AUD", 4, "cost of the reply, without the judges"],
   ["tokens", "tokens", 0, "of the reply"],
   ["s", "s", 1, "seconds until the reply was there"],
+  ["thumb", "thumb", "choice", "your thumb"],
+  ["note", "note", "text", "part of your note"],
 ];
 const CONDITION = "numbers like >=3, <2, 2-4, 3.5; none for missing, any for not missing";
-const KEYS = "Keys: ↓ ↑ (or n p) next and previous run, c compare, m matrix, / find, e export page, Esc back to the table.";
+const KEYS = "Keys: ↓ ↑ (or n p) next and previous run, c compare, m matrix or table, + − thumbs, / find, e export page, Esc back to the table.";
 const ROW = 28; // pixels, as in app.css
-const READING = "Pick a run in the table: a click, or the arrow keys.";
-
-/** Make an element; texts inside of it become text and never HTML. */
-const h = (tag, attributes = {}, ...inside) => {
-  const made = document.createElement(tag);
-  // JupyterLab takes single keys for itself, unless the very element that has the focus says so.
-  if (attributes.tabindex || ["button", "input", "select"].includes(tag)) made.setAttribute("data-lm-suppress-shortcuts", "true");
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else if (value !== false && value != null) made.setAttribute(name, value === true ? "" : value);
-  }
-  made.append(...inside);
-  return made;
-};
+const READING = "Pick a run: a click, or the arrow keys.";
+const THUMBS = { good: "👍 good", bad: "👎 bad" }; // in words too: not every machine has the pictures
 
 /** A number for people: a dash where it is missing, and never a zero for what is only small. */
 const number = (value, digits) => {
@@ -68,9 +57,22 @@ const middle = text => text.length < 14 ? text
   : h("span", { class: "tv-middle" }, h("span", {}, text.slice(0, -9)), h("span", {}, text.slice(-9)));
 
 const compared = new Intl.Collator("en", { numeric: true }).compare;
-const before = (name, one, other) =>
-  name === "bin" ? BINS.indexOf(one) - BINS.indexOf(other)
-  : typeof one === "string" ? compared(one, other) : one - other;
+
+/** What this browser keeps for its reader, by name; nothing where it keeps nothing. */
+const local = {
+  read: name => {
+    try { return JSON.parse(localStorage.getItem(name)) ?? {}; } catch { return {}; }
+  },
+  write: (name, value) => {
+    try { localStorage.setItem(name, JSON.stringify(value)); return true; } catch { return false; }
+  },
+};
+
+/** A table as CSV, of which no cell is a formula (as `toolkit.files.tables.guard`). */
+export const csvOf = lines => lines.map(line => line.map(cell => {
+  const text = String(cell ?? ""), safe = /^[=+\-@\t\r\n\0＝＋－＠']/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}).join(",") + "\r\n").join("");
 
 /** Cut two texts into words that both have and words that one lacks: [text, lacking] for each side. */
 export const differences = (left, right) => {
@@ -111,7 +113,8 @@ export const differences = (left, right) => {
 /** The app in `root`, over a source that has rows(blind), open(ids), search(text), and perhaps exportPage and stamp. */
 export const viewer = (root, source) => {
   let data, rows, count, found = [], open = null, held = null, sort = null, texts = null;
-  let matrix = false, asked = 0, pause = 0, ended = false;
+  let matrix = null, asked = 0, pause = 0, ended = false;
+  let columns = STANDARD, notes = {}, off = {}, measure = null, order = { key: "range", down: true };
   const wanted = {}, opened = new Map();
   root.classList.add("tv", "tv-app", "tex2jax_ignore", "mathjax_ignore");
 
@@ -126,14 +129,18 @@ export const viewer = (root, source) => {
     pause = setTimeout(search, 300);
   } });
   const compare = button("Compare", "Keep this run at the side of the next ones (c)", () => hold());
-  const overview = button("Matrix", "Mean composite of each prompt and model (m)", () => turn());
+  const overview = button("Matrix", "Levels and models beside each other, a row for each item (m)", () => turn());
+  const choices = h("div", { class: "tv-choices" });
+  const chooser = h("details", { class: "tv-choose" }, h("summary", {}, "Columns"), choices);
+  const download = button("Download notes", "Thumbs and notes of this study as CSV", () => saveNotes());
+  download.hidden = true;
   const blind = h("input", { type: "checkbox", checked: true, onchange: () => load(true) }), blindWords = h("span");
   const blindLabel = h("label", { hidden: true, title: UNTICK }, blind, blindWords);
   const tools = h("div", { class: "tv-tools" },
     button("Previous", "The run before this one (p)", () => step(-1)), button("Next", "The run after this one (n)", () => step(1)),
-    compare, overview, find);
+    compare, overview, chooser, find);
   if (source.exportPage) tools.append(button("Export page", "All runs of the filter as one HTML page (e)", () => exportPage()));
-  tools.append(blindLabel);
+  tools.append(download, blindLabel);
   const body = h("tbody"), heads = h("tr"), filters = h("tr", { class: "tv-filters" });
   const table = h("table", { "aria-label": "Runs" }, h("colgroup"), h("thead", {}, heads, filters), body);
   const list = region("tv-list", "Table of runs", table), overviewPlace = region("tv-list tv-matrix", "Matrix of prompts and models");
@@ -157,6 +164,16 @@ export const viewer = (root, source) => {
     rows = data.rows;
     rows.s = rows.ms.map(ms => (ms == null ? null : ms / 1000));
     count = rows.run.length;
+    columns = [...STANDARD.map(one => (one[0] === "level" ? ["level", data.factor, "choice", ""] : one)),
+      ...data.dimensions.map(one => [one, one.replaceAll("_", " "), 2, "mean of the judges"])];
+    off = { ...Object.fromEntries(data.dimensions.map(one => [one, true])), ...local.read(`toolkit-columns:${data.name}`) };
+    measure ??= data.score === "composite" ? "composite" : "strict";
+    takeNotes();
+    if (matrix === null) {
+      const places = new Set(rows.run.map((_, at) => columnOf(at)));
+      matrix = false;
+      if (places.size > 1 && rows[measure].some(one => one != null)) turn(true);
+    }
     const chosen = data.chosen ? ` Chosen: ${data.chosen}.` : "", hidden = data.hidden ?? { runs: 0 };
     titleLine.textContent = `Study ${data.name}, dataset ${data.dataset}. ${data.note}${chosen}`;
     blindLabel.hidden = !hidden.runs && blind.checked;
@@ -167,11 +184,73 @@ export const viewer = (root, source) => {
     if (again === true && open) await read(open);
   });
 
+  const before = (name, one, other) =>
+    name === "level" ? data.levels.indexOf(one) - data.levels.indexOf(other)
+    : typeof one === "string" ? compared(one, other) : one - other;
+  const columnOf = at => `${rows.model[at]}\n${rows.level[at] ?? ""}`;
+
+  /** Thumbs and notes stay in this browser, by study and run. */
+  const noteKey = () => `toolkit-notes:${data.name}`;
+  const takeNotes = () => {
+    notes = { ...notes, ...local.read(noteKey()) };
+    const of = (field, id) => notes[id]?.[field] || null;
+    rows.thumb = rows.run.map(id => of("thumb", id));
+    rows.note = rows.run.map(id => of("note", id));
+    download.hidden = !Object.values(notes).some(one => one.thumb || one.note);
+  };
+  const putNote = (id, change) => {
+    takeNotes(); // another window may have added some
+    notes[id] = { ...notes[id], ...change };
+    if (!local.write(noteKey(), notes)) say("This browser keeps no notes after the page is closed: download them.");
+    takeNotes();
+    clearTimeout(putNote.later); // not at once: a click that ends the typing would find its row gone
+    putNote.later = setTimeout(() => {
+      if (matrix && !wanted.thumb && !wanted.note) return;
+      drawHeads();
+      choose();
+    }, 400);
+  };
+  const thumb = (id, name) => putNote(id, { thumb: notes[id]?.thumb === name ? "" : name });
+  const saveNotes = () => {
+    const lines = rows.run.flatMap((id, at) => (rows.thumb[at] || rows.note[at]
+      ? [[id, rows.prompt[at], rows.model[at], rows.level[at], rows.repeat[at], rows.thumb[at], rows.note[at]]] : []));
+    const text = csvOf([["run_id", "prompt_id", "model", "level", "repeat", "thumb", "note"], ...lines]);
+    const address = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+    h("a", { href: address, download: `notes-${data.name}.csv` }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 10000);
+    say(`${number(lines.length, 0)} answers with a thumb or a note.`);
+  };
+
+  /** Thumbs, a note and a link for a run that is open. */
+  const noteBar = id => {
+    const thumbs = Object.entries(THUMBS).map(([name, words]) => [name, button(words, `A ${name} answer (${name === "good" ? "+" : "−"})`, () => { thumb(id, name); show(); })]);
+    const show = () => thumbs.forEach(([name, one]) => one.setAttribute("aria-pressed", String(notes[id]?.thumb === name)));
+    const note = h("textarea", { rows: 1, "aria-label": "Your note", placeholder: "Your note; it stays in this browser", oninput: event => putNote(id, { note: event.target.value.trim() }) });
+    note.value = notes[id]?.note ?? "";
+    show();
+    const link = source.link ? [button("Copy link", "The address of this page with this answer open", async () => {
+      const address = source.link(id);
+      try { await navigator.clipboard.writeText(address); say("The link is copied."); } catch { say(address); }
+    })] : [];
+    return Object.assign(h("div", { class: "tv-note" }, ...thumbs.map(([, one]) => one), note, ...link), { show });
+  };
+
+  /** Boxes for the columns of what is seen: the table, or the matrix. */
+  const drawChoices = (names, redraw) => choices.replaceChildren(...names.map(([key, words]) => h("label", {}, h("input", {
+    type: "checkbox", checked: !off[key], onchange: event => {
+      off = { ...off, [key]: !event.target.checked };
+      local.write(`toolkit-columns:${data.name}`, off);
+      list.classList.add("tv-chosen");
+      redraw();
+    },
+  }), ` ${words}`)));
+
   const place = (key, kind) => `tv-c-${key}${kind >= 0 ? " tv-number" : ""}`;
 
   const drawHeads = () => {
-    const told = ([key]) => new Set(rows[key]).size > (["scenario", "bin"].includes(key) ? 1 : 0) && rows[key].some(one => one != null);
-    const there = COLUMNS.filter(told);
+    const told = ([key]) => new Set(rows[key]).size > (["scenario", "level"].includes(key) ? 1 : 0) && rows[key].some(one => one != null);
+    const present = columns.filter(told), there = present.filter(([key]) => !off[key]);
+    if (!matrix) drawChoices(present, () => { drawHeads(); choose(); });
     table.querySelector("colgroup").replaceChildren(...there.map(([key]) => h("col", { class: place(key) })));
     heads.replaceChildren(...there.map(([key, head, kind, means]) => {
       const way = sort?.key !== key ? "none" : sort.down ? "descending" : "ascending";
@@ -205,10 +284,10 @@ export const viewer = (root, source) => {
   const choose = () => {
     const tests = [], words = [];
     let wrong = "";
-    for (const [key, head, kind] of COLUMNS) {
+    for (const [key, head, kind] of columns) {
       const text = (wanted[key] ?? "").trim(), column = rows[key], exact = text.match(/^"(.*)"$/)?.[1], part = text.toLowerCase();
       const holds = kind >= 0 ? condition(text, kind) : kind === "choice" ? value => value === text
-        : exact ? value => value === exact : value => value.toLowerCase().includes(part);
+        : exact ? value => value === exact : value => (value ?? "").toLowerCase().includes(part);
       filters.querySelector(`.tv-c-${key} > *`)?.setAttribute("aria-invalid", String(holds === undefined));
       if (holds === undefined) wrong = `${head}: ${JSON.stringify(text)} is no filter; write ${CONDITION}.`;
       if (!text || !holds) continue;
@@ -237,7 +316,7 @@ export const viewer = (root, source) => {
 
   /** Draw the rows that can be seen, and as much room as the others take. */
   const draw = () => {
-    const columns = COLUMNS.filter(([key]) => heads.querySelector(`.tv-c-${key}`));
+    const drawn = columns.filter(([key]) => heads.querySelector(`.tv-c-${key}`));
     const first = Math.max(0, Math.floor(list.scrollTop / ROW) - 10);
     const last = Math.min(found.length, first + Math.ceil(list.clientHeight / ROW) + 30);
     const room = high => h("tr", { "aria-hidden": "true", style: `height: ${high}px` });
@@ -249,7 +328,7 @@ export const viewer = (root, source) => {
     const line = at => {
       const id = rows.run[at], selected = String(id === open);
       return h("tr", { class: id === held ? "tv-held" : "", "aria-selected": selected, onclick: () => read(id) },
-        ...columns.map(column => cell(at, column)));
+        ...drawn.map(column => cell(at, column)));
     };
     body.replaceChildren(room(first * ROW), ...found.slice(first, last).map(line), room((found.length - last) * ROW));
   };
@@ -259,7 +338,8 @@ export const viewer = (root, source) => {
     const at = rows.run.indexOf(id), where = found.indexOf(at), top = where * ROW, high = heads.parentElement.offsetHeight;
     if (where >= 0 && top < list.scrollTop) list.scrollTop = top;
     else if (where >= 0) list.scrollTop = Math.max(list.scrollTop, top + ROW + high - list.clientHeight);
-    if (!matrix) draw();
+    if (matrix) showOpen();
+    else draw();
     const mine = ++asked, both = held && held !== id;
     const ids = both ? [held, id] : [id], absent = ids.filter(one => !opened.has(one));
     const got = absent.length ? await source.open(absent) : [];
@@ -267,9 +347,10 @@ export const viewer = (root, source) => {
     const html = ids.map(one => opened.get(one));
     while (opened.size > 20) opened.delete(opened.keys().next().value);
     if (mine !== asked) return; // a newer one is on its way
-    const drawn = html.map(one => {
+    const drawn = html.map((one, side) => {
       const article = h("article", { class: "tv-run" });
       article.innerHTML = one; // sanitised in Python
+      article.prepend(noteBar(ids[side]));
       return article;
     });
     const come = source.address(id);
@@ -347,63 +428,109 @@ export const viewer = (root, source) => {
     say(await source.exportPage(found.map(at => rows.run[at]), pair, choose.words));
   });
 
-  const turn = () => {
+  const turn = first => {
     matrix = !matrix;
     overview.textContent = matrix ? "Table" : "Matrix";
+    root.querySelector(".tv-frame").classList.toggle("tv-wide", matrix);
     list.hidden = matrix;
     overviewPlace.hidden = !matrix;
+    if (first === true) return;
+    drawHeads();
     choose();
   };
 
-  /** The mean of each prompt (its base down, its length bins across) and model, over the runs of the filter. */
+  const meanOf = values => (values.length ? values.reduce((sum, one) => sum + one) / values.length : null);
+  const showOpen = () => overviewPlace.querySelectorAll("td[data-runs]").forEach(cell =>
+    cell.classList.toggle("tv-open", cell.dataset.runs.split(" ").some(id => id === open || id === held)));
+
+  /** A row for each item, a column for each model and level, over the runs of the filter; where columns differ most comes first. */
   const drawMatrix = () => {
-    const cells = new Map(), bases = new Set(), tops = new Map();
+    const items = new Map(), tops = new Map();
     for (const at of found) {
-      const model = rows.model[at], bin = rows.bin[at] ?? "", base = rows.base[at] ?? rows.prompt[at], key = `${base}\n${model}\n${bin}`;
-      tops.set(`${model}\n${bin}`, [model, bin]);
-      bases.add(base);
-      if (!cells.has(key)) cells.set(key, { prompt: rows.prompt[at], model, run: rows.run[at], all: 0, scores: [] });
-      const cell = cells.get(key);
-      cell.all += 1;
-      if (rows.composite[at] != null) cell.scores.push(rows.composite[at]);
+      const item = rows.base[at] ?? rows.prompt[at], key = columnOf(at);
+      tops.set(key, [rows.model[at], rows.level[at] ?? ""]);
+      if (!items.has(item)) items.set(item, new Map());
+      const cells = items.get(item);
+      if (!cells.has(key)) cells.set(key, { runs: [], scores: [] });
+      cells.get(key).runs.push(at);
+      if (rows[measure][at] != null) cells.get(key).scores.push(rows[measure][at]);
     }
-    const across = [...tops.values()].sort((one, other) => compared(one[0], other[0]) || before("bin", one[1], other[1]));
+    const all = [...tops].sort(([, one], [, other]) => compared(one[0], other[0]) || before("level", one[1], other[1]));
+    drawChoices(all.map(([key, parts]) => [key, parts.filter(Boolean).join(" · ")]), drawMatrix);
+    const across = all.filter(([key]) => !off[key]);
+    const lines = [...items].map(([item, cells]) => {
+      for (const cell of cells.values()) cell.mean = meanOf(cell.scores);
+      const seen = across.map(([key]) => [cells.get(key), cells.get(key)?.mean]).filter(([, mean]) => mean != null).sort((one, other) => one[1] - other[1]);
+      return { item, cells, low: seen[0]?.[0], high: seen.at(-1)?.[0], range: seen.length > 1 ? seen.at(-1)[1] - seen[0][1] : null };
+    });
+    const valueOf = line => (order.key === "item" ? line.item : order.key === "range" ? line.range : line.cells.get(order.key)?.mean) ?? null;
+    lines.sort((one, other) => {
+      const [left, right] = [valueOf(one), valueOf(other)];
+      if (left == null || right == null) return (left == null) - (right == null);
+      return (order.down ? -1 : 1) * before("", left, right) || compared(one.item, other.item);
+    });
     const [low, high] = data.ends, heat = mean => Math.round((55 * (mean - low)) / (high - low));
-    const wide = Map.groupBy(across, ([model]) => model);
-    const go = cell => {
-      Object.assign(wanted, { prompt: `"${cell.prompt}"`, model: cell.model });
-      turn();
-      drawHeads();
-      choose();
-      read(cell.run);
-      list.focus();
+    const head = (key, words, title, more = {}) => {
+      const way = order.key !== key ? "none" : order.down ? "descending" : "ascending";
+      const press = h("button", { type: "button", title: `Sort by ${title}`, onclick: () => {
+        order = { key, down: order.key === key ? !order.down : key !== "item" };
+        drawMatrix();
+        overviewPlace.querySelector(`[aria-sort]:not([aria-sort=none]) button`)?.focus();
+      } }, words + { ascending: " ▲", descending: " ▼", none: "" }[way]);
+      return h("th", { scope: "col", "aria-sort": way, ...more }, press);
     };
-    const square = cell => {
+    const square = (line, [key, [model, level]]) => {
+      const cell = line.cells.get(key);
       if (!cell) return h("td", { title: "no run" });
-      const { scores, all, prompt, model } = cell, mean = scores.length ? scores.reduce((sum, one) => sum + one) / scores.length : null;
-      const title = `${prompt}, ${model}: ${number(mean, 2)}, ${scores.length} of ${all} runs with a score`;
-      const press = h("button", { type: "button", title, "aria-label": title, onclick: () => go(cell) }, number(mean, 2));
-      return h("td", { class: "tv-number", style: `--heat: ${mean == null ? 0 : heat(mean)}%` }, press);
+      const { mean, scores, runs } = cell;
+      const title = `${line.item}, ${model}${level ? ` ${level}` : ""}: ${number(mean, 2)}, ${scores.length} of ${runs.length} runs with a score`;
+      const press = h("button", { type: "button", title, "aria-label": title, onclick: () => {
+        const next = (runs.findIndex(at => rows.run[at] === open) + 1) % runs.length; // each click opens the next repeat
+        read(rows.run[runs[next]]);
+      } }, number(mean, 2));
+      return h("td", { class: "tv-number", style: `--heat: ${mean == null ? 0 : heat(mean)}%`, "data-runs": runs.map(at => rows.run[at]).join(" ") }, press);
     };
-    const legend = h("p", { class: "tv-soft tv-legend" }, `Mean composite: ${low} `, h("span", { role: "img",
+    const both = ({ low: left, high: right }) => {
+      if (!left || left === right) return;
+      held = rows.run[left.runs[0]];
+      read(rows.run[right.runs[0]]);
+    };
+    const means = across.map(([key]) => {
+      const values = lines.map(line => line.cells.get(key)?.mean).filter(mean => mean != null), mean = meanOf(values);
+      return h("td", { class: "tv-number", title: `mean of ${values.length} items`, style: `--heat: ${mean == null ? 0 : heat(mean)}%` }, h("b", {}, number(mean, 2)));
+    });
+    const measures = [["strict", "composite, strict"], ["composite", "composite"], ...data.dimensions.map(one => [one, one.replaceAll("_", " ")]), ["people", "people"]];
+    const select = h("select", { "aria-label": "Score", onchange: event => { measure = event.target.value; drawMatrix(); } },
+      ...measures.filter(([key]) => rows[key].some(one => one != null)).map(([value, words]) => h("option", { value, selected: value === measure }, words)));
+    const legend = h("p", { class: "tv-soft tv-legend" }, "Mean of ", select, ` ${low} `, h("span", { role: "img",
       "aria-label": "from pale to blue", style: `--heat: ${heat(high)}%` }), ` ${high}. ${DASH}: no run with a score; empty: no run. `,
-    "A click opens the runs of a cell.");
-    overviewPlace.replaceChildren(
-      legend,
-      h("table", {}, h("thead", {},
-        h("tr", {}, h("th"), ...[...wide].map(([model, some]) => h("th", { colspan: some.length, scope: "colgroup" }, model))),
-        h("tr", {}, h("th"), ...across.map(([, bin]) => h("th", { class: "tv-number", scope: "col" }, bin || "composite")))),
-      h("tbody", {}, ...[...bases].sort(compared).map(base => h("tr", {}, h("th", { scope: "row", title: base }, middle(base)),
-        ...across.map(([model, bin]) => square(cells.get(`${base}\n${model}\n${bin}`))))))));
+    "A click on a number opens its runs in turn, on an item its lowest and highest side by side.");
+    const wide = Map.groupBy(across, ([, [model]]) => model), top = overviewPlace.scrollTop;
+    overviewPlace.replaceChildren(legend, h("table", { "aria-label": "Items by level and model" }, h("thead", {},
+      h("tr", {}, h("th"), h("th"), ...[...wide].map(([model, some]) => h("th", { colspan: some.length, scope: "colgroup", title: model }, model))),
+      h("tr", {}, head("item", "item", "item"), head("range", "range", "highest less lowest number of the row", { class: "tv-number" }),
+        ...across.map(([key, [model, level]]) => head(key, level || "mean", `${model}${level ? ` ${level}` : ""}`, { class: "tv-number" }))),
+      h("tr", { class: "tv-means" }, h("th", { scope: "row" }, `mean of ${number(lines.length, 0)} items`), h("td"), ...means)),
+    h("tbody", {}, ...lines.map(line => h("tr", {},
+      h("th", { scope: "row" }, h("button", { type: "button", title: line.item, onclick: () => both(line) }, middle(line.item))),
+      h("td", { class: "tv-number" }, number(line.range, 2)), ...across.map(column => square(line, column)))))));
+    overviewPlace.scrollTop = top;
+    showOpen();
   };
 
+  const mark = name => {
+    if (!open) return say("Open a run first.");
+    thumb(open, name);
+    reading.querySelectorAll(".tv-note").forEach(bar => bar.show());
+  };
+  root.addEventListener("click", event => { if (!chooser.contains(event.target)) chooser.open = false; });
   root.addEventListener("keydown", event => {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     if (event.key === "Escape") return (matrix ? overviewPlace : list).focus();
-    if (event.target.matches("input, select, textarea")) return;
+    if (event.target.matches("input, select, textarea")) return; // they take letters
     const arrows = event.target === list || event.target.closest(".tv-tools"); // elsewhere they scroll
     const work = { n: () => step(1), p: () => step(-1), c: hold, m: turn, "/": () => find.focus(),
-      ...(source.exportPage ? { e: exportPage } : {}), ...(arrows ? { ArrowDown: () => step(1), ArrowUp: () => step(-1) } : {}) }[event.key];
+      "+": () => mark("good"), "-": () => mark("bad"), ...(source.exportPage ? { e: exportPage } : {}), ...(arrows ? { ArrowDown: () => step(1), ArrowUp: () => step(-1) } : {}) }[event.key];
     if (!work) return;
     event.preventDefault();
     work();
@@ -428,6 +555,7 @@ export const viewer = (root, source) => {
 
   const resized = new ResizeObserver(() => data && !matrix && draw());
   resized.observe(list);
+  source.follow?.(id => { if (data && id !== open) read(id); });
   load().then(() => {
     if (!data) return;
     source.started?.(data);
@@ -441,20 +569,7 @@ export const viewer = (root, source) => {
 
 /** The source of a notebook: every question is a message to the kernel, and has an answer or an error. */
 const kernelSource = model => {
-  const waiting = new Map(), own = Math.random().toString(36).slice(2);
-  let last = 0;
-  model.on("msg:custom", answer => {
-    const [done, failed] = waiting.get(answer.to) ?? [];
-    if (waiting.delete(answer.to)) "error" in answer ? failed(new Error(answer.error)) : done(answer.value);
-  });
-  const ask = (what, more = {}) => new Promise((done, failed) => {
-    const id = `${own}-${++last}`;
-    const send = () => model.send({ ask: id, what, with: more });
-    waiting.set(id, [done, failed]);
-    send();
-    // A connection that broke and came back loses what was on its way; the kernel says again what it said.
-    const again = setInterval(() => (waiting.has(id) ? send() : clearInterval(again)), 20000);
-  });
+  const ask = kernelAsk(model);
   return {
     rows: blind => ask("rows", { blind }),
     open: ids => ask("open", { ids }),
@@ -511,6 +626,8 @@ const pageSource = () => {
       history.replaceState(null, "", `#run-${id}`);
       return "";
     },
+    link: id => new URL(`#run-${id}`, location.href).href,
+    follow: work => addEventListener("hashchange", () => places?.has(first()) && work(first())),
     first: () => (places.has(first()) ? first() : data.rows.run[0]),
   };
 };

@@ -1,19 +1,16 @@
-"""The viewer in a notebook: an anywidget runs `app.js`, which asks this module for rows, runs, searches and pages.
-
-All data are sent as messages: the state of a widget would be saved into the notebook.
-"""
+"""The viewer in a notebook: `app.js` asks this module for rows, runs, searches and pages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import anywidget
-
 from toolkit.errors import InputError
 from toolkit.plan import Plan
+from toolkit.report.loopback import script_of
+from toolkit.report.widget import AppWidget
 from toolkit.store.connection import Store
 from toolkit.store.documents import Annotation, HumanRating, Run
 from toolkit.store.filters import planned_runs
@@ -26,10 +23,10 @@ if TYPE_CHECKING:
 _GROWING = (Run, Annotation, HumanRating)
 
 
-class Viewer(anywidget.AnyWidget):
+class Viewer(AppWidget):
     """The viewer of a study, or of some of its runs in the order of their ids."""
 
-    _esm = Path(__file__).with_name("app.js")
+    _esm = script_of(Path(__file__).with_name("app.js"))
     _css = Path(__file__).with_name("app.css")
 
     def __init__(self, plan: Plan, store: Store, selection: str | Iterable[str] | None = None) -> None:
@@ -38,13 +35,11 @@ class Viewer(anywidget.AnyWidget):
         self.chosen = (
             None if selection is None or isinstance(selection, str) else list(dict.fromkeys(selection))
         )
-        self.answered: dict[str, Any] = {}
         self.runs = self._read()
         if self.runs.empty:
             raise InputError(f"study {plan.study.name}: has no run to read yet; run it first (toolkit run)")
         self.first = selection if isinstance(selection, str) else next(iter(self.chosen or ()), None)
         self.opened = [] if self.first is None else open_runs(plan, store, self.runs, [self.first])
-        self.on_msg(self._on_message)
 
     def _ipython_display_(self) -> None:
         from IPython.display import HTML, display
@@ -65,18 +60,6 @@ class Viewer(anywidget.AnyWidget):
     @cached_property
     def _texts(self) -> dict[str, str]:
         return search_texts(self.plan, self.store, self.runs)
-
-    def _on_message(self, _widget: object, request: Mapping[str, Any], _buffers: object) -> None:
-        if request["ask"] != self.answered.get("to"):  # else it is repeated: the answer was lost
-            try:
-                work = getattr(self, f"_on_{request['what']}")
-                answer = {"value": work(**request.get("with", {}))}
-            except InputError as error:
-                answer = {"error": str(error)}
-            except Exception as error:
-                answer = {"error": f"Not shown ({type(error).__name__}: {error})."}
-            self.answered = {"to": request["ask"], **answer}
-        self.send(self.answered)
 
     def _on_rows(self, *, blind: bool) -> dict[str, Any]:
         if self.displayed or blind != self.blind:

@@ -130,12 +130,11 @@ def _marked(plan: Plan, reply: str, judgements: Sequence[Judgement]) -> tuple[tu
         findings = (fault for detail in details for fault in detail.get("findings", ()))
         spans = spans_in_order((fault["start"], fault["end"]) for fault in findings)
         return spans, "segments in which a judge found a fault" if spans else ""
+    if manner.focus == "listed":
+        return (), ""
     sentences = focus_sentences(reply, manner.focus_sentences)
     spans = spans_in_order((sentence.start, sentence.end) for sentence in sentences)
-    if not spans:
-        return (), ""
-    note = "named to the judges" if manner.focus == "listed" else "the judges were not told of them"
-    return spans, f"focus sentences ({note})"
+    return spans, "focus sentences (the judges were not told of them)" if spans else ""
 
 
 def _thoughts_of(plan: Plan, call: Mapping[str, Any]) -> str:

@@ -8,7 +8,6 @@ open as fast as ten.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,11 +22,12 @@ from toolkit.errors import InputError
 from toolkit.files.digests import sha256_hex
 from toolkit.files.reading import read_toml
 from toolkit.judges.judgement import Judgement
+from toolkit.report.loopback import script_of, script_policy
 from toolkit.report.visible import escaped, marked_text, visible
 from toolkit.store.filters import planned_runs
 from toolkit.viewer.markdown import markdown_html
 from toolkit.viewer.model import HIDDEN, OpenRun, open_runs, rows_of, with_people
-from toolkit.words import DIMENSIONS, scale_words
+from toolkit.words import DIMENSIONS, LENGTH_BINS, scale_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,7 +108,11 @@ def rows(runs: pd.DataFrame) -> dict[str, list[Any]]:
 def heading(plan: Plan) -> dict[str, Any]:
     """Return the heading of the table."""
     words = {"name": plan.study.name, "note": plan.note, "dataset": plan.dataset.version}
+    factor = plan.study.factor
+    words["factor"] = factor.noun if factor else "prompt length"
     return {name: visible(text) for name, text in words.items()} | {
+        "levels": [visible(level) for level in (factor.levels if factor else LENGTH_BINS)],
+        "score": plan.study.analysis.score,
         "dimensions": list(plan.rubric.names),
         "scale": scale_words(plan.rubric.scale),
         "ends": list(plan.rubric.scale),
@@ -192,14 +196,9 @@ def page_html(data: Mapping[str, Any], parts: Iterator[Sequence[OpenRun]]) -> st
 
 @cache
 def script_and_policy() -> tuple[str, str]:
-    """Return the script of a page, and the policy that allows it alone, by its hash: a nonce would change the bytes."""
-    script = (_FOLDER / "app.js").read_text("utf-8") + "\nstartPage();\n"
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    return script, policy
+    """Return the script of a page, and the policy that allows it alone."""
+    script = script_of(_FOLDER / "app.js") + "\nstartPage();\n"
+    return script, script_policy(script)
 
 
 def _packed(data: object) -> str:
