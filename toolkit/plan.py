@@ -19,7 +19,7 @@ from toolkit.judges.pairs import Pair, Slot, draw_pairs
 from toolkit.judges.request import JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric, load_rubric
 from toolkit.models.base import Message, ModelRequest
-from toolkit.models.catalogue import Exchange, ModelSpec
+from toolkit.models.catalogue import SCRIPTED, Exchange, ModelSpec
 from toolkit.models.entries import Judge, ModelEntry, model_address
 from toolkit.models.prices import table_exchange
 from toolkit.prompt_test import (
@@ -34,7 +34,7 @@ from toolkit.prompt_test import (
 from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
 from toolkit.study_file import StudyFile
-from toolkit.words import SCENARIOS, choices, counted, scenario_key
+from toolkit.words import SCENARIOS, choices, counted, joined, scenario_key
 
 STORE = ".store"  # folder of the embedded store in a results folder
 
@@ -196,8 +196,8 @@ class Plan:
     rubric: Rubric
     test: PromptResponseTest
     runs: PlannedRuns
-    warning: str = ""
-    """What every page says first: that the judges did not pass their gate."""
+    uncalibrated: str = ""
+    """That the judges did not pass their gate, as a sentence without its full stop."""
 
     @cached_property
     def flaws(self) -> dict[str, int]:
@@ -206,13 +206,28 @@ class Plan:
         return flaw_counts(check_dataset(self.dataset)) if binned else {}
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What every page says first, without full stops: what scripts answered or judged, or a gate not passed."""
+        judges = {judge.name: self.judge_models[role] for role, judge in self.judges.items()}
+        sentences = [
+            _scripted("Replies", self.models, "No model answered: replies are scripted"),
+            _scripted("Judgements", judges, "Judgements are scripted"),
+            self.uncalibrated,
+        ]
+        return tuple(filter(None, sentences))
+
+    @property
+    def warning(self) -> str:
+        """The same as one text."""
+        return " ".join(f"{sentence}." for sentence in self.warnings)
+
+    @property
     def note(self) -> str:
-        """What every caption of this study must say besides its numbers."""
+        """What every caption of this study must say after its numbers."""
         accepted = [f"{kind} ({self.flaws[kind]})" for kind in self.study.accept_flaws if kind in self.flaws]
         sentence = f"Flaws of the dataset accepted in the study file: {', '.join(accepted)}."
         weights = "Judges count twice on the dimensions of their specialization."
         notes = [
-            self.warning,
             self.study.note,
             sentence if accepted else "",
             weights if self.weighted else "",
@@ -344,6 +359,13 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
         )
     if not test.asks_judges:
         judges, judge_models = {}, {}
+    real = [name for name, spec in models.items() if spec.provider != SCRIPTED]
+    for role, spec in judge_models.items():
+        if real and spec.provider == SCRIPTED and not spec.planted:
+            raise StudyError(
+                f"judges.{role}: {spec.name} is scripted, and would make up what it says of replies of {joined(real)}; "
+                "name a model that reads them"
+            )
     items = _items(test)
     dataset = dataset or dataset_of(test.name, items)
     planned = tuple((item, prompt) for item in items for prompt in item.prompts)
@@ -355,6 +377,14 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
             )
     runs = PlannedRuns(study, models, planned, test.repeats_together)
     return Plan(study, folder, dataset, models, judge_models, judges, manner, rubric, test, runs)
+
+
+def _scripted(kind: str, specs: Mapping[str, ModelSpec], every: str) -> str:
+    """Return a sentence on what scripts gave of one kind; nothing where models gave all of it."""
+    names = [name for name, spec in specs.items() if spec.provider == SCRIPTED]
+    if len(names) == len(specs):
+        return every if names else ""
+    return f"{kind} of {joined(names)} are scripted" if names else ""
 
 
 def _manner(study: StudyFile, rubric: Rubric) -> Manner:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
@@ -128,7 +129,7 @@ class Study(Reported):
     @property
     def note(self) -> str:
         """What every caption of this study must say besides its numbers."""
-        return self._reported.note
+        return f"{self._reported.warning} {self._reported.note}".strip()
 
     @property
     def output(self) -> Path:
@@ -498,12 +499,25 @@ class Study(Reported):
         bases = adaptive_order(self.plan, runs, asked) if isinstance(asked, int) else asked
         return taxonomy(self.plan, runs, bases)
 
-    def first_findings(self, most: int = 3) -> list[str]:
-        """Return the first sentences of `findings` for the end of a run; none where there is no result to tell."""
-        try:
-            return list(self.findings(most=most).sentences())
-        except ToolkitError:
-            return []
+    def ending(self, outcome: Outcome) -> Summary:
+        """Return the end of a run: warnings, means by level and model, the first three findings, money and time."""
+        means = [(f"{model}, {number.name}", number) for model, number in outcome.results]
+        findings: Sequence[Statement] = ()
+        with suppress(ToolkitError):
+            # What a part of the runs would say may change with the next ones.
+            findings = () if outcome.partial else self.findings(most=3).statements[len(self._warnings) :]
+            if self._is_scored:
+                frames = self.frames()
+                levels = frames.length().per_level if frames.answers("length") else ()
+                means = [*((f"level {mean.name}", mean) for mean in levels), *frames.compare_models().models]
+        sentences = [statement.sentence for statement in findings]
+        return outcome.summary(means, sentences, self._reported.warning)
+
+    @property
+    def _warnings(self) -> Sequence[Statement]:
+        from toolkit.thesis.findings import Statement
+
+        return [Statement(sentence, question="Read first") for sentence in self._reported.warnings]
 
     def _statements(
         self, frames: Analyses, only: Collection[str] = (), benchmark: Result | None = None

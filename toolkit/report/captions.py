@@ -35,17 +35,18 @@ def text_of(name: str, variant: str = "") -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Context:
-    """What the captions of one study share: source, what is missing, lengths, and ends of caption and notes."""
+    """What the captions of one study share: what they say first, source, what is missing, lengths, and their ends."""
 
     source: str = ""
+    warning: str = ""
     missing: str = ""
     notes: str = ""
     note: str = ""
     lengths: str = joined(list(TEXTS["lengths"].values()))
 
     def about(self) -> list[str]:
-        """Return source and note, each a line."""
-        return list(filter(None, (self.source and f"{self.source}.", self.note)))
+        """Return warning, source and note, each a line."""
+        return list(filter(None, (self.warning, self.source and f"{self.source}.", self.note)))
 
     def compose(
         self,
@@ -63,7 +64,11 @@ class Context:
             *basis, absent and f"not estimable: {_few(absent)}", uneven and TEXTS["differences"]["uneven"]
         )
         caption = join(
-            lead, f"{self.source}{': ' * bool(self.source)}{rests_on}.", sentence(*note), self.note
+            self.warning,
+            lead,
+            f"{self.source}{': ' * bool(self.source)}{rests_on}.",
+            sentence(*note),
+            self.note,
         )
         reasons = (ways_words(results), no_interval_words(results), not_estimable_words(results))
         return caption, join(*notes, *reasons, sentence(uneven), self.notes)

@@ -155,6 +155,7 @@ def about_study(analyses: Analyses, plan: Plan, money: str = "") -> About:
     return About(
         n=captions.counts(judged, study.repeats),
         source=captions.source_words(runs, study.name, plan.dataset.version),
+        warning=plan.warning,
         missing=captions.missing_words(runs, judged),
         lengths=captions.lengths_words(judged),
         notes=captions.join(zeros, plan.manner.sentence()),
@@ -172,7 +173,12 @@ def about_study(analyses: Analyses, plan: Plan, money: str = "") -> About:
 def about_test(runs: pd.DataFrame, plan: Plan) -> About:
     """Return what every figure of a test without judges and key says besides its numbers."""
     source = captions.source_words(runs, plan.study.name, plan.dataset.version)
-    return About(source, note=captions.join(plan.note, captions.defects_note(runs)), study=plan.study.name)
+    return About(
+        source,
+        plan.warning,
+        note=captions.join(plan.note, captions.defects_note(runs)),
+        study=plan.study.name,
+    )
 
 
 def about_scores(analyses: Analyses, note: str) -> About:

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
 from toolkit.errors import BudgetReached, InputError, ModelError
@@ -24,13 +25,16 @@ from toolkit.prompt_test import (
     code_of_users,
 )
 from toolkit.runs.ledger import Ledger
+from toolkit.runs.progress import duration
 from toolkit.runs.provenance import answered_by_others, shared_replies
 from toolkit.runs.status import stage_counts, waiting_work
-from toolkit.stats.result import Estimate
+from toolkit.stats.result import Estimate, Row, rounded_apart
 from toolkit.store.connection import WINDOW, Store
 from toolkit.store.records import StoredRun, reply_texts, stored_judgements, stored_runs
 from toolkit.words import Summary, reason_key, template
 
+ROWS = 6
+"""Means of levels and models that the end of a run shows."""
 _OPTIONAL = ("final", "stages", "waiting", "shared")
 
 
@@ -58,6 +62,12 @@ class Outcome:
     stages: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # counts by stage
     waiting: Sequence[Mapping[str, Any]] = ()
     shared: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def partial(self) -> bool:
+        """Whether some planned runs, or what judges say of them, are still to come."""
+        return bool(self.budget) or self.succeeded + self.failed < self.planned + self.not_begun
 
     @property
     def exit_code(self) -> int:
@@ -72,15 +82,16 @@ class Outcome:
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain JSON types."""
         fields = {name: value for name, value in vars(self).items() if value or name not in _OPTIONAL}
-        for name in ("failed_before", "not_begun", "to_judge", "repair"):
+        for name in ("failed_before", "not_begun", "to_judge", "repair", "seconds"):
             del fields[name]
         fields["results"] = [{"model": model} | result.to_dict() for model, result in self.results]
         return fields
 
-    def summary(self, findings: Sequence[str] = ()) -> Summary:
-        """Return what the command line says at the end, with the first sentences of the findings."""
+    def summary(self, means: Sequence[Row] = (), findings: Sequence[str] = (), warning: str = "") -> Summary:
+        """Return what the command line says at the end: what warns, means of levels and models, first findings."""
+        words = {"remedy": _remedy, "rounded": rounded_apart, "duration": duration, "most": ROWS}
         page = template("runs", "outcome.jinja")
-        text = page.render(outcome=self, findings=findings, remedy=_remedy)
+        text = page.render(words, outcome=self, means=means, findings=findings, warning=warning)
         return Summary(self.to_dict(), text, self.exit_code)
 
 
@@ -192,6 +203,7 @@ async def measure(
     spent_aud: float,
     reached: BudgetReached | None,
     failed_before: Mapping[RunKey, str],
+    begun: float,
 ) -> Outcome:
     """Measure every item, aggregate over items for each model, and say where the study stands."""
     succeeded = judged = judgements_failed = to_judge = 0
@@ -239,6 +251,7 @@ async def measure(
         stages=stages,
         waiting=waiting_work(plan, store, len(runs)),
         shared=shared_replies(plan, store),
+        seconds=monotonic() - begun,
     )
 
 

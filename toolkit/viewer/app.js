@@ -158,7 +158,7 @@ export const viewer = (root, source) => {
     rows.s = rows.ms.map(ms => (ms == null ? null : ms / 1000));
     count = rows.run.length;
     const chosen = data.chosen ? ` Chosen: ${data.chosen}.` : "", hidden = data.hidden ?? { runs: 0 };
-    titleLine.textContent = `Study ${data.name}, dataset ${data.dataset}. ${data.note}${chosen}`;
+    titleLine.textContent = `${data.warning} Study ${data.name}, dataset ${data.dataset}. ${data.note}${chosen}`;
     blindLabel.hidden = !hidden.runs && blind.checked;
     if (hidden.runs)
       blindWords.textContent = ` Hide the scores of ${hidden.runs} runs that are being rated blind, by ${hidden.raters.join(", ")}`;

@@ -107,7 +107,12 @@ def rows(runs: pd.DataFrame) -> dict[str, list[Any]]:
 
 def heading(plan: Plan) -> dict[str, Any]:
     """Return the heading of the table."""
-    words = {"name": plan.study.name, "note": plan.note, "dataset": plan.dataset.version}
+    words = {
+        "name": plan.study.name,
+        "warning": plan.warning,
+        "note": plan.note,
+        "dataset": plan.dataset.version,
+    }
     return {name: visible(text) for name, text in words.items()} | {
         "dimensions": list(plan.rubric.names),
         "scale": scale_words(plan.rubric.scale),
