@@ -29,8 +29,10 @@ from toolkit.study_file import (
     BiasControls,
     Budget,
     ExchangeRate,
+    Factor,
     Gate,
     Judges,
+    Level,
     Limit,
     Replies,
     StudyFile,
@@ -39,6 +41,7 @@ from toolkit.study_file import (
 KEYS = Path(__file__).resolve().parents[1] / "docs" / "study_keys.toml"
 DATASHEET = Path(toolkit.__file__).parent / "prompts" / "data" / "rq1_controlled" / "DATASHEET.md"
 MODEL = '[[models]]\nname = "mine"\nprovider = "compatible"\nbase_url = "https://models.example.org/v1"\n'
+FACTOR = '[factor]\nname = "shots"\n'
 SCRIPT = '[[models]]\nname = "mine"\nprovider = "scripted"\n'
 SECTIONS: Mapping[str, tuple[str, str, type[BaseModel], str]] = {
     "study": ("The study itself", "", StudyFile, "At the top of the file, before the first table."),
@@ -51,6 +54,13 @@ SECTIONS: Mapping[str, tuple[str, str, type[BaseModel], str]] = {
         SCRIPT,
         Planted,
         "The truth that a scripted model or judge has, with which a study can be tried at no cost.",
+    ),
+    "factor": ("`[factor]`", FACTOR, Factor, "Without it a study varies prompt length, or nothing."),
+    "level": (
+        "A level of the factor",
+        f'{FACTOR}files = {{ examples = "my_prompts/examples.txt" }}\n[factor.levels]\nzero_shot = "{{prompt}}"\n',
+        Level,
+        "A text alone is its `prompt`.",
     ),
     "sampling": ("`[sampling]`", "[sampling]\n", Sampling, "For all models that do not say otherwise."),
     "replies": ("`[replies]`", "[replies]\n", Replies, "A reply that is not whole is marked in any case."),

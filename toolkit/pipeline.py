@@ -346,7 +346,7 @@ class _Execution:
             "call_id": run.call_id,
         }
         return key, {
-            "prompt_length_bin": getattr(run.item.context, "level", None),
+            "prompt_length_bin": getattr(run.item.context, "level", None) or None,
             "test_item": run.item.item_id,
             "dataset_version": self.plan.dataset.version,
             "bias_controls": self.controls,

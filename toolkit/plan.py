@@ -14,6 +14,7 @@ from typing import Any, overload
 
 from toolkit.errors import StudyError, variables
 from toolkit.files.digests import sha256_hex
+from toolkit.files.reading import read_text
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.pairs import Pair, Slot, draw_pairs
 from toolkit.judges.request import JudgeSpec, Manner
@@ -33,8 +34,9 @@ from toolkit.prompt_test import (
 )
 from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
+from toolkit.prompts.levels import with_levels
 from toolkit.study_file import StudyFile
-from toolkit.words import SCENARIOS, choices, counted, joined, scenario_key
+from toolkit.words import LENGTH_BINS, SCENARIOS, choices, counted, joined, scenario_key
 
 STORE = ".store"  # folder of the embedded store in a results folder
 
@@ -127,11 +129,14 @@ class PlannedRuns(Sequence[PlannedRun]):
             return replace(self, part=self.run_keys[index])
         prompt_id, name, repeat = self.run_keys[index]
         spec, (item, prompt) = self.models[name], self.prompts[self._prompt_numbers[prompt_id]]
-        sampling, steered = self.study.sampling, spec.takes_sampling
+        level = self.study.level_of(getattr(item.context, "level", ""))
+        spec = replace(spec, **level.reasoning) if level.reasoning else spec
+        sampling, steered = level.sampling(self.study.sampling), spec.takes_sampling
+        system = (Message("system", level.system),) if level.system else ()
         request = ModelRequest(
             provider=spec.provider,
             model=spec.model,
-            messages=(Message("user", prompt.text),),
+            messages=(*system, Message("user", prompt.text)),
             temperature=sampling.temperature if steered else None,
             max_tokens=sampling.max_tokens,
             top_p=sampling.top_p if steered else None,
@@ -202,7 +207,7 @@ class Plan:
     @cached_property
     def flaws(self) -> dict[str, int]:
         """How many flaws the dataset has, by kind; see `toolkit.prompts.check`. A user's own test has none."""
-        binned = all(prompt.level for prompt in self.dataset.prompts)
+        binned = {prompt.level for prompt in self.dataset.prompts} <= LENGTH_BINS.keys()
         return flaw_counts(check_dataset(self.dataset)) if binned else {}
 
     @property
@@ -334,7 +339,13 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
     dataset = None
     if "prompts" in parameters:
         checks = "range" not in study.accept_flaws
-        dataset = load_dataset(study.dataset, check_ranges=checks, length_arms=study.length_arms)
+        dataset = load_dataset(
+            study.dataset, check_ranges=checks, length_arms=study.length_arms, columns=study.columns
+        )
+        if study.factor:
+            dataset = _at_levels(dataset, study, folder)
+    elif study.factor:
+        raise StudyError(f"factor: test {study.test} asks no prompts of a dataset; leave it out")
 
     def spec_of(entry: ModelEntry) -> ModelSpec:
         return replace(entry.spec, exchange=study.budget.exchange, fresh=study.name if study.fresh else None)
@@ -385,6 +396,16 @@ def _scripted(kind: str, specs: Mapping[str, ModelSpec], every: str) -> str:
     if len(names) == len(specs):
         return every if names else ""
     return f"{kind} of {joined(names)} are scripted" if names else ""
+def _at_levels(dataset: Dataset, study: StudyFile, folder: Path) -> Dataset:
+    """Return a dataset at the levels of the study's factor, with the texts of its files."""
+    factor = study.factor
+    assert factor is not None
+    kept = [prompt for prompt in dataset.prompts if prompt.level in ("", *study.length_bins)]
+    templates = {name: level.prompt for name, level in factor.levels.items()}
+    texts = {
+        name: read_text(folder / path, f"factor.files.{name}").strip() for name, path in factor.files.items()
+    }
+    return with_levels(replace(dataset, prompts=tuple(kept)), factor.name, templates, texts, factor.from_)
 
 
 def _manner(study: StudyFile, rubric: Rubric) -> Manner:
@@ -422,7 +443,7 @@ def _study_prompts(study: StudyFile, dataset: Dataset | None) -> tuple[StudyFile
     prompts = tuple(
         prompt
         for prompt in prompts
-        if prompt.scenario in scenarios and prompt.level in study.length_bins
+        if prompt.scenario in scenarios and (study.factor or prompt.level in ("", *study.length_bins))
     )
     bases = sorted({prompt.base for prompt in prompts})
     if study.bases is not None and bases:

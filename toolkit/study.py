@@ -353,6 +353,7 @@ class Study(Reported):
             pairs=self.pairs,
             drift=lambda: drift_frame(store, self.name, runs(), rubric.names),
             name=self.name,
+            factor=self.file.factor.name if self.file.factor else "",
             seed=self.file.seed,
             margin=settings.equivalence_margin,
             primary=settings.primary,
@@ -374,7 +375,8 @@ class Study(Reported):
         """Questions of other tests, and those about pairs where no replies are compared."""
         if self.plan.test.keyed:
             return QUESTIONS.keys() - ON_ANSWERS
-        return [*BY_KEY, *(() if self.plan.compared else PAIRWISE)]
+        length = ["length"] if self.file.factor else []
+        return [*BY_KEY, *length, *(() if self.plan.compared else PAIRWISE)]
 
     @property
     def _without_judges(self) -> dict[str, str]:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -17,7 +19,7 @@ from pydantic_core import ErrorDetails
 
 from toolkit.errors import MOST_FAULTS, InputError, StudyError, remember, secret_fault
 from toolkit.files.reading import read_toml, similar_file
-from toolkit.files.strict import fault_sentence
+from toolkit.files.strict import fault_sentence, plain_name
 from toolkit.models.catalogue import Exchange
 from toolkit.models.entries import (
     AtOnce,
@@ -34,7 +36,7 @@ from toolkit.models.entries import (
 )
 from toolkit.models.prices import table_exchange
 from toolkit.models.registry import read_environment
-from toolkit.words import JUDGE_ROLES, choices
+from toolkit.words import JUDGE_ROLES, LENGTH_BINS, PLACE, choices
 
 LengthBin = Literal["S", "M", "L"]
 Entry = TypeVar("Entry", bound=ModelEntry)
@@ -256,12 +258,76 @@ class Analysis(Table):
 
     score: Literal["composite_strict", "composite"] = "composite_strict"
     """What is compared: with dimensions of score 0 (`composite_strict`), or without them (`composite`)."""
-    primary: Literal["M-S", "L-M", "L-S"] | None = None
-    """The one confirmatory contrast of prompt lengths; all others are exploratory."""
+    primary: str | None = None
+    """The one confirmatory contrast, `M-S` of prompt lengths or `B - A` of levels; all others are exploratory."""
     equivalence_margin: Positive | None = None
     """Difference below which two lengths count as equal; without it equivalence is not tested."""
     ceiling_share: float = Field(0.3, gt=0, le=1)
     """Share of scores at an end of the scale above which the analysis warns."""
+
+
+class Level(Reasoning):
+    """How the prompts of one level of a factor are asked; what is left out is as everywhere in the study."""
+
+    prompt: str = "{prompt}"
+    """Text that is sent: `{prompt}` is the prompt; columns of the dataset and `factor.files` stand in braces too."""
+    system: str | None = None
+    """System message of its requests; the judges do not see it."""
+    temperature: float | None = Field(None, ge=0, le=2)
+    """Temperature of its requests."""
+    top_p: float | None = Field(None, gt=0, le=1)
+    """Nucleus sampling of its requests."""
+    max_tokens: Count | None = None
+    """Most tokens of its replies."""
+
+    @cached_property
+    def reasoning(self) -> dict[str, Any]:
+        """What its requests carry beside their sampling, where the level says so."""
+        return self.model_dump(include={*Reasoning.model_fields}, exclude_none=True)
+
+    @cached_property
+    def _own(self) -> dict[str, Any]:
+        return self.model_dump(include={"temperature", "top_p", "max_tokens"}, exclude_none=True)
+
+    def sampling(self, common: Sampling) -> Sampling:
+        """Return the sampling of its requests."""
+        return common.model_copy(update=self._own) if self._own else common
+
+
+_AS_EVERYWHERE = Level()
+
+
+class Factor(Table):
+    """What a study varies on purpose besides its models, in place of prompt length."""
+
+    name: Annotated[str, Field(pattern="^[a-z][a-z0-9_]*$", max_length=40)]
+    """Name of the factor in code: small letters, digits and `_`."""
+    title: str = ""
+    """What texts and figures call it; its name where it is left out."""
+    from_: str | None = Field(None, alias="from")
+    """Column of the dataset that has the level of each prompt; without it every prompt is asked at every level."""
+    levels: Mapping[Annotated[str, Field(min_length=1, max_length=40), AfterValidator(plain_name)], Level] = (
+        Field(min_length=2)
+    )
+    """Levels in their order: names alone, or of each the text around its prompts, or a table."""
+    files: Mapping[str, Path] = Field(default_factory=dict)
+    """Texts beside the study file that levels put into prompts, by the name that stands in braces."""
+
+    @field_validator("levels", mode="before")
+    @classmethod
+    def _accept_texts(cls, value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            value = {str(name): {} for name in value}
+        if not isinstance(value, Mapping):
+            return value
+        if length := sorted({*LENGTH_BINS} & {*value}):
+            raise ValueError(f"{length[0]} is a prompt length; give the level a name of its own")
+        return {name: {"prompt": level} if isinstance(level, str) else level for name, level in value.items()}
+
+    @property
+    def noun(self) -> str:
+        """What texts call it."""
+        return self.title or self.name.replace("_", " ")
 
 
 class StudyFile(Table):
@@ -281,6 +347,8 @@ class StudyFile(Table):
     """Lengths of prompts that are asked."""
     length_arms: bool = False
     """Whether the length arms that bases have are asked too; they tell length from information."""
+    factor: Factor | None = None
+    """What is varied in place of prompt length."""
     bases: Count | None = None
     """Number of bases that are asked, drawn by the seed; all where it is left out."""
     test: str = "rubric_study"
@@ -355,7 +423,11 @@ class StudyFile(Table):
         """Return what does not fit together: the keys of the file that it is about, and a sentence."""
         judges, primary, adaptive = self.judges, self.analysis.primary, self.selection == "adaptive"
         names = [entry.label for entry in self.under_test]
-        absent = next((name for name in (primary or "S").split("-") if name not in self.length_bins), None)
+        joint, levels = (
+            (" - ", self.factor.levels) if self.factor else ("-", LENGTH_BINS.keys() & {*self.length_bins})
+        )
+        order = [*(self.factor.levels if self.factor else LENGTH_BINS)]
+        pairs = [f"{b}{joint}{a}" for a, b in combinations([name for name in order if name in levels], 2)]
         of_scores = {
             "judges.repeats": judges.repeats > 1,
             "judges.expected_scores": judges.expected_scores,
@@ -378,10 +450,15 @@ class StudyFile(Table):
                 'selection = "adaptive" chooses bases by S, M and L alone; leave out length_arms',
             ),
             (
-                primary and absent,
-                "analysis length_bins",
-                f"analysis.primary: {primary} compares {absent}, which is not in length_bins; add it there or name "
-                "another contrast",
+                self.factor and self.length_arms,
+                "factor length_arms",
+                "length_arms is about prompt length, and the factor takes its place; leave one of them out",
+            ),
+            (
+                primary and primary not in pairs,
+                "analysis length_bins factor",
+                f"analysis.primary: {primary} compares no two levels that are asked; "
+                f"{choices(primary, pairs, 'name one of')}",
             ),
             (
                 judges.pairs and not in_pairs,
@@ -426,6 +503,21 @@ class StudyFile(Table):
             entry.model_copy(update=common | entry.model_dump(include={*common}, exclude_none=True))
             for entry in self.models
         )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the dataset that the factor uses."""
+        factor = self.factor
+        if not factor:
+            return ()
+        templates = " ".join(level.prompt for level in factor.levels.values())
+        places = dict.fromkeys(PLACE.findall(templates))
+        own = [name for name in places if name != "prompt" and name not in factor.files]
+        return (*own, *([factor.from_] if factor.from_ else ()))
+
+    def level_of(self, name: str) -> Level:
+        """Return how the prompts of a level are asked."""
+        return self.factor.levels.get(name, _AS_EVERYWHERE) if self.factor else _AS_EVERYWHERE
 
     def limit(self, provider: str) -> Limit:
         """Return what the study says a provider may be sent; nothing where it says nothing."""

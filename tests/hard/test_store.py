@@ -571,7 +571,9 @@ def test_prompts_are_stored_once_and_never_change_under_a_version(store):
 
 def test_seed_fields_are_there_to_the_letter_and_checked():
     """Prompt, Run and OutputBlob have every field of seed 002, section 3.1; an unknown length is refused."""
-    prompt = "prompt_id text scenario category level token_count dataset_version metadata created_at updated_at"
+    prompt = (
+        "prompt_id text scenario category level token_count dataset_version metadata created_at updated_at"
+    )
     run = (
         "run_id prompt_id model status prompt_length_bin tokens economics scores ensemble_evaluation output_blob_id "
         "bias_controls created_at updated_at"

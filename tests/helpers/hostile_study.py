@@ -79,7 +79,7 @@ def hostile_study(folder):
     """Run the study of four runs, each rated by one person; stop its store at the end."""
     rows = [
         {"prompt_id": f"base_one_{level.lower()}", "text": hostile_prompt(level), "category": "x",
-         "scenario": "SOC_INCIDENT", "level": level}
+         "scenario": "SOC_INCIDENT", "length_bin": level}
         for level in "SM"
     ]  # fmt: skip
     (folder / "prompts.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))

@@ -20,7 +20,7 @@ tertiary = {{ name = "judge-c", provider = "scripted" }}
 {judges}
 """
 CTI_ONLY = 'scenarios = ["CTI_ANALYSIS"]'
-COLUMNS = ("prompt_id", "text", "scenario", "category", "level", "base")
+COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
 
 
 def write_prompts(path, prompts, encoding="utf-8"):
@@ -28,7 +28,8 @@ def write_prompts(path, prompts, encoding="utf-8"):
     with path.open("w", newline="", encoding=encoding) as sink:
         writer = csv.writer(sink)
         writer.writerow(COLUMNS)
-        writer.writerows([getattr(prompt, column) for column in COLUMNS] for prompt in prompts)
+        columns = [column.replace("length_bin", "level") for column in COLUMNS]
+        writer.writerows([getattr(prompt, column) for column in columns] for prompt in prompts)
     return path
 
 

@@ -36,8 +36,7 @@ def told(prompts):
     """Return prompts whose bases have a CSF function, and kinds of facts that grow with the length."""
     kinds = {"S": ["asset"], "M": ["asset", "decoy"], "L": ["asset", "decoy", "decoy"]}
     return tuple(
-        replace(p, metadata={**p.metadata, "csf": "RESPOND", "fact_kinds": kinds[p.level]})
-        for p in prompts
+        replace(p, metadata={**p.metadata, "csf": "RESPOND", "fact_kinds": kinds[p.level]}) for p in prompts
     )
 
 

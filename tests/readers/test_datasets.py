@@ -32,7 +32,10 @@ def demo():
 @pytest.fixture
 def rows(demo):
     """The three prompts of the first base as rows of a table."""
-    return [{column: getattr(p, column) for column in COLUMNS} for p in demo.prompts[:3]]
+    return [
+        {column: getattr(p, column.replace("length_bin", "level")) for column in COLUMNS}
+        for p in demo.prompts[:3]
+    ]
 
 
 def write_table(path, rows):

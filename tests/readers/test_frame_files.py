@@ -86,7 +86,7 @@ def test_a_frame_that_is_not_of_its_kind_is_one_clear_line():
     refusal("there is no frame 'run'", as_kind, frame, "run")
     odd = {
         "does not have the column 'more'": {"more": 1},
-        "'level' cannot hold 'XL'; it is one of S, M, L": {"level": pd.Series(["XL"], dtype="str")},
+        "'level' cannot hold 'XL'; it is one of S, M, L": {"level": pd.Series(["S", "XL"], dtype="str")},
         "frame prompts: a value is not of its column's dtype": {"tokens": "many"},
         "frame prompts: a value is not of its column.s dtype": {"tokens": pd.Series([2**70], dtype="object")},
     }

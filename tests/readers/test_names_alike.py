@@ -44,7 +44,7 @@ def prompt_of(key):
             "text": "What?",
             "scenario": "X",
             "category": "c",
-            "level": "S",
+            "length_bin": "S",
             "base": "a",
         }
         (folder / "set.json").write_text(json.dumps([row | {key: name}]))

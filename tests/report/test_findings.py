@@ -145,9 +145,7 @@ def test_the_verdict_is_that_of_both_tests(p, equivalence, verdict):
 def test_more_pairs_than_a_sentence_holds_are_not_named(models, names):
     rng = np.random.default_rng(1)
     rows = [(f"b{b}", m, rng.normal(3, 1)) for b in range(6) for m in models]
-    runs = pd.DataFrame(rows, columns=["base", "model", "composite_strict"]).assign(
-        level="S", judged=True
-    )
+    runs = pd.DataFrame(rows, columns=["base", "model", "composite_strict"]).assign(level="S", judged=True)
     *_, pairs = scored_findings(Analyses(runs, runs.iloc[:0]), {}, ("compare_models",))
     assert pairs.text.startswith("0 of")
     assert pairs.text.endswith(names)

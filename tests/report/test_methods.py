@@ -214,8 +214,7 @@ def test_flaws_equal_texts_and_unsure_money_stand_in_the_methods(study_file, tmp
     """Accepted and found flaws, independent groups, what may have been billed, and how that was settled."""
     prompts = [one for one in load_dataset("demo").prompts if one.scenario == "CTI_ANALYSIS"]
     same = [
-        replace(one, text="Name the first step and why." if one.level == "S" else one.text)
-        for one in prompts
+        replace(one, text="Name the first step and why." if one.level == "S" else one.text) for one in prompts
     ]
     write_prompts(tmp_path / "mine.csv", same)
     path = study_file(settings='dataset = "mine.csv"\naccept_flaws = ["range"]\nnote = "A rehearsal."\n')

@@ -41,9 +41,7 @@ def listed(runs, times):
 def focus(runs):
     off = runs.assign(run=[f"r{n}" for n in range(len(runs))], focus="off")
     on = off.assign(composite_strict=off["composite_strict"] + off["clarity"] / 10, focus="on")
-    return compare_conditions(
-        pd.concat([on, off]), factor="focus", within=("level", "model", "run", "judge")
-    )
+    return compare_conditions(pd.concat([on, off]), factor="focus", within=("level", "model", "run", "judge"))
 
 
 def ratings(runs):

@@ -121,9 +121,7 @@ def test_a_model_on_which_length_does_nothing_stands_out_from_the_others():
 
 def test_equal_differences_have_no_effect_size():
     runs = study(models=("m1",), repeats=1)
-    runs["composite_strict"] = (
-        4.1 + runs["level"].cat.codes * 0.1 + runs["base"].str[1:].astype(int) * 0.07
-    )
+    runs["composite_strict"] = 4.1 + runs["level"].cat.codes * 0.1 + runs["base"].str[1:].astype(int) * 0.07
     comparison = compare_conditions(runs)
     for effect in (*comparison.effect_sizes, *comparison.corrected_effect_sizes):
         assert effect.remarks == "not estimable: the differences are all equal"

@@ -28,9 +28,7 @@ def test_the_slope_is_that_of_least_squares_with_all_intercepts():
 
     runs = study()
     found = length_bias(runs)
-    fit = smf.ols(
-        "composite_strict ~ C(base) + C(model):C(level) + I(output_tokens / 100) - 1", runs
-    ).fit()
+    fit = smf.ols("composite_strict ~ C(base) + C(model):C(level) + I(output_tokens / 100) - 1", runs).fit()
     assert found.slope.estimate == pytest.approx(fit.params["I(output_tokens / 100)"])
     # Treatment coding: L of x is the reference, and y has an intercept of its own at every length.
     at = fit.params

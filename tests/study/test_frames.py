@@ -61,9 +61,7 @@ def test_a_filter_of_runs_gives_the_rows_that_a_filter_of_the_frame_gives(study)
     assert same_rows(study.runs(level="S"), whole[whole["level"] == "S"])
     assert same_rows(study.runs(level=["S", "L"]), whole[whole["level"] != "M"])
     base = whole["base"][0]
-    assert same_rows(
-        study.runs(base=base, level="M"), whole.query("base == @base and level == 'M'")
-    )
+    assert same_rows(study.runs(base=base, level="M"), whole.query("base == @base and level == 'M'"))
     for name in ("model", "scenario", "category", "prompt_id", "repeat", "status"):
         value = whole[name].iloc[-1]
         assert same_rows(study.runs(**{name: value}), whole[whole[name] == value])

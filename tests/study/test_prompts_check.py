@@ -104,9 +104,7 @@ def test_each_text_of_a_large_dataset_is_counted_once(check, tmp_path, monkeypat
 def test_a_study_goes_on_with_flaws_that_it_accepts_and_says_so(tmp_path, study_file):
     """Out of range is refused with the way out; accepted, every caption counts it. A kind nobody knows is refused."""
     short = tuple(
-        replace(p, text=f"Name the first step for {p.prompt_id} and give a reason.")
-        if p.level == "S"
-        else p
+        replace(p, text=f"Name the first step for {p.prompt_id} and give a reason.") if p.level == "S" else p
         for p in load_dataset("demo").prompts
         if p.scenario == "CTI_ANALYSIS"
     )

@@ -107,9 +107,7 @@ def test_weights_change_no_call_and_the_result_has_the_difference(tmp_path):
         (sentence,) = [text for text in study.findings().sentences() if "count twice" in text]
         assert f"{abs(compared[-1].estimate):.2f}" in sentence
         assert "Judges count twice on the dimensions of their specialization." in study.note
-        of_bin = (
-            weighted[weighted["level"] == "S"].groupby("model", observed=True)["composite_strict"].mean()
-        )
+        of_bin = weighted[weighted["level"] == "S"].groupby("model", observed=True)["composite_strict"].mean()
         results = {(model, e.name): e.estimate for model, e in outcome.results}
         assert [results[model, "mean composite_strict, S"] for model in "ab"] == pytest.approx(
             of_bin.tolist()

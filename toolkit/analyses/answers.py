@@ -180,15 +180,16 @@ class Analysable:
         settings = {"margin": frames.margin, "primary": frames.primary, "omnibus": True}
         return frames.once(stats.compare_conditions, frames.runs, score=score or frames.score, **settings)
 
-    def conditions(self, factor: str = "length", score: str | None = None) -> Result:
+    def conditions(self, factor: str | None = None, score: str | None = None) -> Result:
         """Return the levels of a factor compared within the same items.
 
         Parameters
         ----------
         factor
-            ``length``, or what else was varied: ``focus`` (judged with focus sentences, on and off), ``reference``
-            (judged with the reference answer and without), ``weights`` (of the judges, specialization and equal) or
-            ``length_arms`` (length at equal information, information at equal length).
+            That of the study by default, its own or ``length``; or what else was varied: ``focus`` (judged with focus
+            sentences, on and off), ``reference`` (judged with the reference answer and without), ``weights`` (of the
+            judges, specialization and equal) or ``length_arms`` (length at equal information, information at equal
+            length).
         score
             composite_strict, composite, or one of the dimensions; that of the study by default.
 
@@ -207,6 +208,8 @@ class Analysable:
         --------
         ``study.conditions("focus").contrasts[0].sentence()`` says what focus sentences change.
         """
+        frames = self.frames()
+        factor = factor or frames.factor or "length"
         if factor == "length":
             return self.length(score)
         frames = self._frames_for("conditions")
@@ -215,13 +218,11 @@ class Analysable:
             reason = row.get("absent", f"there is no factor {factor!r}")
             others = f"Factors here besides length: {joined(frames.factors) or 'none'}"
             raise NotAnswerable(QUESTIONS["conditions"], f"{reason}. {others}")
-        settings = row["settings"] | {
-            "factor": factor,
-            "levels": [*row["levels"]],
-            "score": score or frames.score,
-            "margin": frames.margin,
-            "primary": "",
-        }
+        settings = {"score": score or frames.score, "margin": frames.margin}
+        if factor == frames.factor:
+            settings |= {"primary": frames.primary, "omnibus": True}
+        else:
+            settings |= row["settings"] | {"factor": factor, "levels": [*row["levels"]], "primary": ""}
         return frames.once(stats.compare_conditions, frames.rows_of(factor), **settings)
 
     def compare_models(self, score: str | None = None) -> Result:
@@ -418,7 +419,8 @@ class Analyses(Frames, Analysable):
     def unanswerable(self) -> dict[str, str]:
         """Analyses that these frames do not allow, by name, with the reason."""
         by_key = {} if self.is_keyed else dict.fromkeys(BY_KEY, "answers are not compared with a key")
-        return {**by_key, **self._unanswerable}
+        own = {"length": f"what is varied is {self.factor}"} if self.factor else {}
+        return {**by_key, **own, **self._unanswerable}
 
 
 def _reliability(judgements: pd.DataFrame, scores: Sequence[str]) -> Reliability:

@@ -106,6 +106,7 @@ class Frames:
         pairs: Frame | None = None,
         hallucination_verdicts: Frame | None = None,
         name: str = "",
+        factor: str = "",
         seed: int = 0,
         score: str = SCORE,
         margin: float | None = None,
@@ -125,6 +126,7 @@ class Frames:
             "hallucination_verdicts": hallucination_verdicts,
         }  # fmt: skip
         self.name = name
+        self.factor = factor
         self.seed = seed
         self.score = score
         self.margin = margin
@@ -209,6 +211,8 @@ class Frames:
 
     def rows_of(self, factor: str) -> pd.DataFrame:
         """Return the rows of a factor besides prompt length, with their levels in a column of its name, or none."""
+        if factor == self.factor:
+            return self.runs
         if factor == "length_arms":
             return self.once(_texts, self.runs_with_arms)
         if factor == "weights":
@@ -220,7 +224,8 @@ class Frames:
     @cached_property
     def factors(self) -> tuple[str, ...]:
         """The factors besides prompt length that these frames have."""
-        return tuple(name for name in FACTORS if not self.rows_of(name).empty)
+        own = [self.factor] if self.factor else []
+        return (*own, *(name for name in FACTORS if not self.rows_of(name).empty))
 
     @property
     def votes(self) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from toolkit.files.shipped import shipped
 from toolkit.files.writing import write_atomically
 from toolkit.words import Summary
 
-_TEXTS = {name: name for name in ("README.md", "Makefile", "local.toml")} | {"gitignore": ".gitignore"}
+_TEXTS = {name: name for name in ("README.md", "Makefile", "local.toml", "compare.toml")} | {"gitignore": ".gitignore"}
 
 
 def init_folder(folder: Path) -> Summary:

@@ -32,9 +32,9 @@ from toolkit.prompt_test import (
 from toolkit.prompts.dataset import clusters_of
 from toolkit.stats.conditions.contrasts import compare_conditions
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.run_table import Points
+from toolkit.stats.inference.run_table import WHOLE, Points, in_order
 from toolkit.stats.result import Estimate
-from toolkit.words import COMPOSITES, LENGTH_BINS, counted
+from toolkit.words import COMPOSITES, counted
 
 if TYPE_CHECKING:
     from toolkit.prompts.dataset import Prompt
@@ -117,7 +117,7 @@ class RubricStudy(PromptResponseTest):
 
     def result_types(self) -> tuple[ResultType, ...]:
         """Return the mean of both composites for each length bin of the dataset, and the unjudged share."""
-        names = [f"mean {score}, {name}" for score in self._composites() for name in self._bins()]
+        names = [f"mean {score}, {name}" for score in self._composites() for name in self._levels()]
         means = [ResultType(name, self.unit) for name in names]
         return (*means, ResultType(UNJUDGED, SHARE))
 
@@ -128,11 +128,11 @@ class RubricStudy(PromptResponseTest):
         measured_items = [item for item in measured_items if "length_arm" not in item.item.context.metadata]
         clusters = clusters_of(self.prompts)
         bases = pd.Series([measured.item.context.base for measured in measured_items], dtype="object")
-        length_bins = [measured.item.context.level for measured in measured_items]
-        runs = pd.DataFrame({"base": bases, "cluster": bases.map(clusters), "level": length_bins})
+        levels = [measured.item.context.level or WHOLE for measured in measured_items]
+        runs = pd.DataFrame({"base": bases, "cluster": bases.map(clusters), "level": levels})
         for name in (*COMPOSITES, "zeros"):
             runs[name] = pd.Series([measured.value(name) for measured in measured_items], dtype="float64")
-        runs.attrs["scale"] = self.rubric.scale
+        runs.attrs |= {"scale": self.rubric.scale, "levels": self._levels()}
         means = [mean for score in self._composites() for mean in self._means(runs, score)]
         return [*means, _unjudged_share(runs)]
 
@@ -143,7 +143,7 @@ class RubricStudy(PromptResponseTest):
     def _means(self, runs: pd.DataFrame, score: str) -> list[Result]:
         means = {mean.name: mean for mean in compare_conditions(runs, score).per_level}
         results = []
-        for name in self._bins():
+        for name in self._levels():
             note = means[name].note
             if score == "composite" and self.rubric.scheme.is_of_seed:  # it leaves out true zeros
                 zeros = int(runs.loc[runs["level"] == name, "zeros"].sum())
@@ -151,9 +151,10 @@ class RubricStudy(PromptResponseTest):
             results.append(replace(means[name], name=f"mean {score}, {name}", note=note))
         return results
 
-    def _bins(self) -> list[str]:
-        present = {prompt.level for prompt in self.prompts}
-        return [name for name in LENGTH_BINS if name in present]
+    def _levels(self) -> list[str]:
+        """Return the levels of the prompts: lengths from short to long, others in their order."""
+        levels = list(dict.fromkeys(prompt.level or WHOLE for prompt in self.prompts))
+        return in_order(levels, levels)
 
 
 @over_clusters

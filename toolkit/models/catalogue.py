@@ -66,7 +66,7 @@ class ModelSpec:
     context_tokens: int | None = None
     gguf: Path | None = None
     replies: tuple[str, ...] = ()
-    planted: tuple[tuple[str, float], ...] = ()
+    planted: tuple[tuple[str, Any], ...] = ()
     retired: str | None = None
     logprobs: bool = False
     sampling_supported: bool = True
@@ -161,7 +161,10 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
     values = {**defaults, **overrides, "name": name, "provider": provider}
     if values.get("gguf") is not None:  # TOML has neither paths nor tuples
         values["gguf"] = Path(values["gguf"])
-    values["planted"] = tuple(sorted((values.get("planted") or {}).items()))
+    truth = dict(values.get("planted") or {})
+    if added := truth.get("added"):
+        truth["added"] = tuple(sorted(added.items()))
+    values["planted"] = tuple(sorted(truth.items()))
     values |= {key: tuple(values.get(key) or ()) for key in ("replies", "prices", "sampling_at", "efforts")}
     return _checked(ModelSpec(**values))
 

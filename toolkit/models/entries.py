@@ -26,6 +26,9 @@ Positive = Annotated[float, Field(gt=0)]
 Usd = Annotated[float, Field(ge=0)]
 
 
+_PROSE = ("note", "prompt", "system")
+
+
 class Table(BaseModel):
     """A table of a study file: no key but its own, and nothing changed after it was read."""
 
@@ -35,7 +38,7 @@ class Table(BaseModel):
     @classmethod
     def _refuse_control_characters(cls, value: Any, info: ValidationInfo) -> Any:
         """Refuse texts that no name and no path is; prose, replies and options may have any."""
-        signs = value if isinstance(value, str) and info.field_name != "note" else ""
+        signs = value if isinstance(value, str) and info.field_name not in _PROSE else ""
         if not {"Cc", "Cs", "Zl", "Zp"}.isdisjoint(map(category, signs)):
             raise ValueError("holds a control character, which no name and no path has; take it out")
         return value
@@ -50,6 +53,8 @@ class Planted(Table):
     """What M prompts add to that quality."""
     l_minus_m: float = 0.0
     """What L prompts add to the quality at M."""
+    added: Mapping[str, float] | None = None
+    """What texts add to that quality where a prompt or its system message has them, such as a level of a factor."""
     severity: float = 0.0
     """What a scripted judge takes off every score."""
     failures: float = Field(0.0, ge=0, le=1)

@@ -112,7 +112,7 @@ def example_of(schema: Mapping[str, Any], rng: random.Random) -> Any:
 
 
 def planted_answer(
-    truth: Mapping[str, float], request: ModelRequest, example: Any, question: Question | None = None
+    truth: Mapping[str, Any], request: ModelRequest, example: Any, question: Question | None = None
 ) -> str:
     """Return the reply of a model, or the scores of a judge: ``example``, which follows its schema, with scores set.
 
@@ -124,13 +124,18 @@ def planted_answer(
     text = request.messages[-1].content
     tokens = count_tokens(text)
     length_bin = min(LENGTH_BINS, key=lambda name: abs(tokens - sum(LENGTH_BINS[name]) / 2))
-    opening = next((line for line in text.splitlines() if line.strip()), "")
+    marks: dict[str, float] = dict(truth.get("added", ()))
+    lines = [line for line in text.splitlines() if not any(mark in line for mark in marks)]
+    opening = next((line for line in lines if line.strip()), "")
     # What is drawn depends on who is asked, the repeat, and the opening and length of the prompt: a fact that is worded
     # otherwise changes no truth.
-    case, rng = _drawn(truth, request, f"{opening} {length_bin}")
+    asked = "\n".join(message.content for message in request.messages)
+    levels = [mark for mark in marks if mark in asked]
+    case, rng = _drawn(truth, request, f"{opening} {length_bin}{''.join(levels)}")
     if question:
         return _planted_choice(truth["accuracy"], question, request)
     added = {"S": 0.0, "M": truth["m_minus_s"], "L": truth["m_minus_s"] + truth["l_minus_m"]}[length_bin]
+    added += sum(marks[mark] for mark in levels)
     level = truth["level"] + added + random.Random(opening).gauss(0, BASE_SD) + rng.gauss(0, OWN_SD)
     facts = [line for line in text.splitlines() if line.startswith("- ")]
     chosen = rng.sample(facts, min(len(facts), rng.randint(2, 5)))
@@ -138,7 +143,7 @@ def planted_answer(
     return f"No language model wrote this reply (case {case}, planted quality {level:.2f}).\n{listing}"
 
 
-def _drawn(truth: Mapping[str, float], request: ModelRequest, subject: str) -> tuple[str, random.Random]:
+def _drawn(truth: Mapping[str, Any], request: ModelRequest, subject: str) -> tuple[str, random.Random]:
     """Return the name of what a model makes of a subject, and the numbers drawn for it; for some, it fails."""
     case = digest(subject, request.model, request.endpoint, request.repeat)[:12]
     rng = random.Random(case)
@@ -147,7 +152,7 @@ def _drawn(truth: Mapping[str, float], request: ModelRequest, subject: str) -> t
     return case, rng
 
 
-def _planted_judgement(truth: Mapping[str, float], request: ModelRequest, example: Any) -> str:
+def _planted_judgement(truth: Mapping[str, Any], request: ModelRequest, example: Any) -> str:
     """Return what a judge says of the reply that it is shown, in whatever turn, as the schema of its answer asks."""
     text = "\n".join(message.content for message in request.messages)
     replies = list(_TOLD.finditer(text))
@@ -197,7 +202,7 @@ def _planted_choice(accuracy: float, question: Question, request: ModelRequest) 
 
 
 def _planted_vote(
-    truth: Mapping[str, float], request: ModelRequest, replies: Sequence[re.Match[str]], example: Any
+    truth: Mapping[str, Any], request: ModelRequest, replies: Sequence[re.Match[str]], example: Any
 ) -> str:
     """Return the vote of a judge on two replies, whose qualities it reads with noise; the first has its bonus."""
     cases = [match[1] for match in replies]

@@ -147,9 +147,7 @@ def _bins(prompts: Prompts) -> Problems:
             yield _problem("length_missing", base[0], base=name, missing=missing)
         for level, members in bins.items():
             if len(members) > 1:
-                yield _problem(
-                    "length_twice", members[1], base=name, count=len(members), level=level
-                )
+                yield _problem("length_twice", members[1], base=name, count=len(members), level=level)
 
 
 def _labels(prompts: Prompts) -> Problems:

@@ -9,7 +9,7 @@ to M and to L, and ``arm_short`` tells every fact of L in the length of M.
 import datetime
 import json
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,9 +101,9 @@ class _Base(Strict):
 class _Row(Strict):
     prompt_id: Name
     text: Text
-    scenario: Name
-    category: Name
-    length_bin: Annotated[str, _one_value(LENGTH_BINS)]
+    scenario: Name | None = None
+    category: Name | None = None
+    length_bin: Annotated[str, _one_value(LENGTH_BINS)] | None = None
     base: Name | None = None
     dataset_version: Name | None = None
     reference: Text | None = None
@@ -131,7 +131,13 @@ def path_of(source: str | Path) -> Path:
     return path
 
 
-def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: bool = False) -> Dataset:
+def load_dataset(
+    source: str | Path,
+    *,
+    check_ranges: bool = True,
+    length_arms: bool = False,
+    columns: Collection[str] = (),
+) -> Dataset:
     """Return a dataset by name, from a folder of bases, or from a table of prompts.
 
     Parameters
@@ -139,13 +145,16 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
     source
         ``"demo"``, ``"rq1_controlled"`` or ``"from_documents"`` for a dataset that ships with the toolkit; otherwise
         the path of a folder with one TOML file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file with the columns
-        prompt_id, text, scenario, category, length_bin and perhaps base, dataset_version, reference and length_arm.
-        Without the column base it is the prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has
-        it under ``prompts``; other keys of the layout of seed 002, section 3.1, (token_count, tags, ...) are not read.
+        prompt_id (or id), text, and perhaps scenario, category, length_bin, base, dataset_version, reference and
+        length_arm. Without the column base it is the prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of
+        prompts or has it under ``prompts``; other keys of the layout of seed 002, section 3.1, (token_count, tags, ...)
+        are not read.
     check_ranges
         Whether a prompt outside the token range of its length bin is refused; ``check_dataset`` lists them instead.
     length_arms
         Whether the prompts of length arms are read too; without them the dataset and its digest are as if it had none.
+    columns
+        Further columns of a table, which stand in the metadata of its prompts under ``columns``.
 
     Returns
     -------
@@ -167,13 +176,17 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
     date, focus = None, ""
     faults: list[str] = []
     if path.is_dir():
+        if columns:
+            raise InputError(
+                f"{path}: a folder of bases has no column {next(iter(columns))!r}; give a table of prompts"
+            )
         index = {"name": path.resolve().name, "version": path.resolve().name}
         settings = read_toml(path / INDEX) if (path / INDEX).is_file() else {}
         named = checked(_Index, index | settings, str(path / INDEX))
         name, version, date, focus = named.name, named.version, named.date, named.focus
         rows = list(_bases(path, faults, named.seed))
     else:
-        name, (version, rows) = path.stem, _table(path, faults)
+        name, (version, rows) = path.stem, _table(path, faults, columns)
     rows = [row for row in rows if length_arms or row[1].length_arm is None]
     prompts = []
     locations: dict[str, str] = {}
@@ -184,7 +197,7 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
                 f"{location}: key 'prompt_id': "
                 f"'{row.prompt_id}' is already used in {locations[row.prompt_id]}"
             )
-        low, high = LENGTH_BINS[row.length_bin]
+        low, high = LENGTH_BINS.get(row.length_bin or "", (0, tokens))
         if check_ranges and not low <= tokens <= high:
             faults.append(
                 f"{location}: key 'text': {tokens} tokens (o200k_base) are outside length bin {row.length_bin}, "
@@ -194,16 +207,21 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
             problem = f"{row.length_arm!r} stands in length bin {LENGTH_ARMS[row.length_arm]}"
             faults.append(f"{location}: key 'length_arm': {problem}, not in {row.length_bin}")
         locations[row.prompt_id] = location
-        suffix = _ARM_SUFFIXES[row.length_arm] if row.length_arm else row.length_bin.lower()
+        level = row.length_bin or ""
+        suffix = _ARM_SUFFIXES[row.length_arm] if row.length_arm else level.lower()
         base = row.base or row.prompt_id.removesuffix(f"_{suffix}")
-        metadata = {"data_sources": [], "academic_grade": bool(extra), "base_scenario": base, **extra}
+        graded = "data_sources" in extra
+        metadata = {"data_sources": [], "academic_grade": graded, "base_scenario": base, **extra}
         metadata |= row.model_dump(include={"reference", "length_arm"}, exclude_none=True)
         prompts.append(
             Prompt(
-                row.text, row.prompt_id, row.scenario, row.category, row.length_bin,
+                row.text, row.prompt_id, row.scenario or "", row.category or "", level,
                 tokens, version, base, metadata,
             )
         )  # fmt: skip
+    if len({prompt.level == "" for prompt in prompts}) > 1:
+        bare = next(prompt.prompt_id for prompt in prompts if not prompt.level)
+        faults.append(f"{locations[bare]}: key 'length_bin' is missing, other prompts have it; add it")
     if faults:
         raise InputError(*faults)
     return Dataset(name, version, tuple(prompts), digest_of(prompts), date, focus)
@@ -293,16 +311,21 @@ def compose(opening: str, facts: Iterable[str], task: str) -> str:
     return f"{opening}\n\nFacts:\n{listed}{TASK}{task}"
 
 
-def _table(path: Path, faults: list[str]) -> tuple[str, list[_SourcedRow]]:
+def _table(path: Path, faults: list[str], columns: Collection[str] = ()) -> tuple[str, list[_SourcedRow]]:
     versions: dict[str, str] = {}
     rows: list[_SourcedRow] = []
     optional = {name for name, column in _Row.model_fields.items() if not column.is_required()}
     for location, cells in _rows(path):
         # An empty cell of an optional column is like a missing key.
         filled = {name: cells[name] for name in cells if cells[name] or name not in optional}
+        if lacking := [name for name in columns if name not in cells]:
+            raise InputError(f"{location}: key {lacking[0]!r} is missing, which the factor uses; add it")
+        further = {name: filled.pop(name) for name in columns if name in filled}
         with _collecting(faults):
             row = checked(_Row, filled, location)
-            rows.append((location, row, {}))
+            if absent := [name for name in columns if not further.get(name)]:
+                raise InputError(f"{location}: key {absent[0]!r} is empty, which the factor uses; fill it")
+            rows.append((location, row, {"columns": further} if columns else {}))
             versions.setdefault(row.dataset_version or path.stem, location)
     if not (rows or faults):
         faults.append(f"{path}: no prompt in it, expected one a row")
@@ -327,6 +350,8 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         numbered = ((f"{path}, line {line}", cells) for line, cells in read_rows(path))
     for location, cells in numbered:
         row = {name: cell for name, cell in cells.items() if name not in _IGNORED_KEYS}
+        if "id" in row:
+            row.setdefault("prompt_id", row.pop("id"))
         metadata = cells.get("metadata")
         if isinstance(metadata, Mapping) and metadata.get("base_scenario"):
             row.setdefault("base", metadata["base_scenario"])

@@ -12,6 +12,7 @@ from toolkit.models.base import DEFECTS
 from toolkit.report.escape import TERMS, data_file
 from toolkit.stats import WORDS
 from toolkit.stats.inference.clusters import unit_counts
+from toolkit.stats.inference.run_table import levels_of
 from toolkit.stats.result import Estimate
 from toolkit.words import agreeing, counted, joined, level_words
 
@@ -43,6 +44,7 @@ class Context:
     notes: str = ""
     note: str = ""
     lengths: str = joined(list(TEXTS["lengths"].values()))
+    factor: str = "prompt length"
 
     def about(self) -> list[str]:
         """Return warning, source and note, each a line."""
@@ -218,8 +220,9 @@ def cut_words(data: pd.DataFrame, scale: tuple[float, float]) -> str:
 
 
 def lengths_words(runs: pd.DataFrame) -> str:
-    """Name the prompt lengths of runs, from short to long."""
-    return joined([name for length, name in TEXTS["lengths"].items() if (runs["level"] == length).any()])
+    """Name the levels of runs in their order, prompt lengths in words."""
+    levels = [level for level in levels_of(runs) if (runs["level"] == level).any()]
+    return joined([TEXTS["lengths"].get(level, level) for level in levels])
 
 
 def differences_words(differences: Iterable[Estimate]) -> str:

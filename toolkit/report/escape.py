@@ -12,7 +12,7 @@ from typing import cast
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from toolkit.files.reading import read_toml
-from toolkit.words import DIMENSIONS, LENGTH_BINS, SCENARIOS, joined, visible_name
+from toolkit.words import DIMENSIONS, SCENARIOS, joined, visible_name
 
 
 def data_file(name: str) -> dict[str, dict[str, str]]:
@@ -29,8 +29,7 @@ _LETTERS = "".join(chr(c) for c in range(0xC0, 0x100) if chr(c) not in "ÐðÞþ
 """Letters that pdflatex prints in every font encoding."""
 TERMS: Mapping[str, Mapping[str, str]] = data_file("terms")
 _FIELD_TERMS = (
-    {f"level {name}": f"length {name}" for name in LENGTH_BINS}
-    | {name: name.replace("_", " ") for name in DIMENSIONS}
+    {name: name.replace("_", " ") for name in DIMENSIONS}
     | {name: f"{name[:3]} {name[4:].lower()}" for name in SCENARIOS}
     | dict(TERMS["words"])
 )

@@ -22,6 +22,7 @@ from toolkit.report.show import PNG_DPI, Files, picture_html, plain_text
 from toolkit.report.style import ModelStyle, is_wide, message_figure, model_styles, thesis_style, values_of
 from toolkit.report.tables import Table
 from toolkit.stats import WORDS
+from toolkit.stats.inference.run_table import factor_of
 from toolkit.stats.result import Estimate
 from toolkit.words import SCALE, agreeing, choices, counted, scale_words
 
@@ -94,7 +95,7 @@ class About(captions.Context):
         """
         text = captions.text_of(name, variant)
         known: dict[str, Any] = dict.fromkeys(text, "") | dict(WORDS.get(name, {}))
-        known |= {"scale": scale_words(self.scale), "lengths": self.lengths}
+        known |= {"scale": scale_words(self.scale), "lengths": self.lengths, "varied": self.factor}
         if "value" in text:
             known["values"] = values_of(data, text["value"])
         for key, word in words.items():
@@ -158,6 +159,7 @@ def about_study(analyses: Analyses, plan: Plan, money: str = "") -> About:
         warning=plan.warning,
         missing=captions.missing_words(runs, judged),
         lengths=captions.lengths_words(judged),
+        factor=factor_of(judged),
         notes=captions.join(zeros, plan.manner.sentence()),
         note=captions.join(*warnings),
         repeats=study.repeats,
@@ -193,6 +195,7 @@ def about_scores(analyses: Analyses, note: str) -> About:
         source=f"Scores {analyses.name}",
         missing=captions.missing_words(runs, judged),
         lengths=captions.lengths_words(judged),
+        factor=factor_of(judged),
         note=note,
         repeats=n["repeats"],
         models=tuple(sorted(runs["model"].unique())),

@@ -73,7 +73,7 @@ FIGURES = (
 )
 """In the order in which bundle and thesis show them."""
 NAMES = tuple(row.name for row in FIGURES)
-TABLES = ("reliability", "judges", "length", "models", "people", "pairs")
+TABLES = ("reliability", "judges", "length", "levels", "models", "people", "pairs")
 
 
 def _figures() -> tuple[Row, ...]:
@@ -93,6 +93,7 @@ def draw_study(
     unasked = {"judge_drift": analyses.drift, "hallucination": analyses.hallucination_verdicts}
     unasked |= dict.fromkeys(PAIRWISE, analyses.pairs)
     foreign |= {name for name, frame in unasked.items() if frame.empty}
+    foreign |= {"length"} if analyses.factor else set()
     rows = [row for row in _figures() if row.name in only]
     for row in () if only else _figures():
         stood_in = row.stands_in_for and analyses.answers(row.stands_in_for)
@@ -148,10 +149,11 @@ def write_figures(
 
 def _tables(analyses: Analyses, context: About) -> list[Table]:
     tables: list[Table] = []
-    if analyses.answers("length"):
-        second = analyses.length(analyses.other_score) if captions.zeros_left_out(analyses.runs) else None
+    if analyses.factor or analyses.answers("length"):
+        other = analyses.other_score
+        second = analyses.conditions(score=other) if captions.zeros_left_out(analyses.runs) else None
         composites = captions.composites_words(analyses)
-        tables.append(length_table(analyses.length(), second, beside=composites, context=context))
+        tables.append(length_table(analyses.conditions(), second, beside=composites, context=context))
     elif "compare_models" not in analyses.unanswerable:
         compared = analyses.compare_models()
         title = f"Means of the models{', and their differences within items' if compared.differences else ''}"

@@ -246,7 +246,7 @@ def judges_table(comparison: Result, judges: Mapping[str, str], *, context: Cont
 def length_table(
     comparison: Result, other: Result | None = None, *, beside: str = "", context: Context = ALONE
 ) -> Table:
-    """Return means, differences and effect sizes of the lengths, and below those of the ``other`` composite."""
+    """Return means, differences and effect sizes of the levels, and below those of the ``other`` composite."""
     keyed: list[Keyed] = [("per level", e) for e in comparison.per_level]
     keyed += [("contrasts", e) for e in comparison.contrasts]
     if other is not None:
@@ -257,5 +257,6 @@ def length_table(
     effects = [e for e in comparison.corrected_effect_sizes if e.estimable]
     notes = [beside, effects and text["effect_size"], captions.notes_words(comparison.notes)]
     basis = [captions.unpaired_words(comparison.contrasts)]
-    seen = text["seen"].format(lengths=context.lengths)
-    return estimates_table("length", seen, keyed, key="what", context=context, basis=basis, notes=notes)
+    seen = text["seen"].format(varied=context.factor, lengths=context.lengths)
+    name = "length" if comparison.title == "prompt length" else "levels"
+    return estimates_table(name, seen, keyed, key="what", context=context, basis=basis, notes=notes)

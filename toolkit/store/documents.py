@@ -30,7 +30,6 @@ from toolkit.files.reading import read_toml
 from toolkit.models.base import DEFECTS
 from toolkit.scoring import number_or_missing
 from toolkit.store.writer import utc_now
-from toolkit.words import LENGTH_BINS
 
 JUDGEMENT = "judgement"
 """Kind of the annotations that score a reply by the rubric of the study, whether a judge or a person gave them."""
@@ -117,7 +116,7 @@ class Prompt(_Changing):
     # the next three are there for every prompt of the rubric study; other tests know no such thing
     scenario = StringField()
     category = StringField()
-    length_bin = StringField(choices=tuple(LENGTH_BINS))
+    length_bin = StringField()  # or the level of another factor
     token_count = _count()
     dataset_version = _text()
     metadata = DictField()
@@ -162,7 +161,7 @@ class Run(_Changing):
     prompt_id = _text()
     model = _text()
     status = _text(choices=("succeeded", "failed"))
-    prompt_length_bin = StringField(choices=tuple(LENGTH_BINS))
+    prompt_length_bin = StringField()  # or the level of another factor
     tokens = EmbeddedDocumentField(Tokens)
     economics = EmbeddedDocumentField(Economics)
     scores = DictField()

@@ -48,7 +48,16 @@ def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
             f"the study names {plan.dataset.version}; see `toolkit prompts diff`, then say mix_versions = true or "
             "rename the study"
         )
-    return runs
+    return _at_levels(runs, plan)
+
+
+def _at_levels(frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    """Return a frame that knows the factor of its study, and its levels in their order."""
+    if factor := plan.study.factor:
+        levels = pd.CategoricalDtype([*factor.levels], ordered=True)
+        frame = frame.astype({"level": levels})
+        frame.attrs |= {"factor": factor.noun, "levels": [*factor.levels]}
+    return frame
 
 
 def _planned_rows(plan: Plan) -> list[Document]:
@@ -78,14 +87,10 @@ def planned_judgements(
         runs = planned_runs(plan, store, **of_runs)
         # The other columns of a large study are as large as what follows.
         runs = runs[["run_id", "excluded", *COLUMNS_OF_RUN]]
-    return judgements_frame(
-        store,
-        runs,
-        rubric_hash=plan.rubric.digest,
-        judges=judges,
-        where=where,
-        scheme=plan.rubric.scheme,
+    frame = judgements_frame(
+        store, runs, rubric_hash=plan.rubric.digest, judges=judges, where=where, scheme=plan.rubric.scheme
     )
+    return _at_levels(frame, plan)
 
 
 def judgements_otherwise(plan: Plan, store: Store, runs: pd.DataFrame) -> pd.DataFrame:
@@ -109,7 +114,7 @@ def judgements_otherwise(plan: Plan, store: Store, runs: pd.DataFrame) -> pd.Dat
         )
         for side in sides
     ]
-    return pd.concat(frames, ignore_index=True)
+    return _at_levels(pd.concat(frames, ignore_index=True), plan)
 
 
 def planned_calls(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:

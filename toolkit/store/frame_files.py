@@ -92,9 +92,13 @@ def typed_columns(columns: Mapping[str, Sequence[Any] | pd.Series], types: Mappi
 
 
 def _array(name: str, values: Sequence[Any] | pd.Series, word: str) -> Any:
+    if isinstance(values, pd.Series) and isinstance(values.dtype, pd.CategoricalDtype):
+        return values.array
     if word in _CATEGORIES:
         array = pd.Series(values, dtype="object")
         odd = array[array.notna() & ~array.isin(_CATEGORIES[word])]
+        if word == "bin" and 0 < len(odd) == array.notna().sum():
+            return array.astype(TEXT).array  # levels of a factor, whose order the study knows
         if len(odd):  # pandas would make it a missing one
             allowed = ", ".join(_CATEGORIES[word])
             raise InputError(f"column {name!r} cannot hold {odd.iloc[0]!r}; it is one of {allowed}")

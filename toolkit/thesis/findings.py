@@ -20,7 +20,7 @@ from toolkit.stats import WORDS
 from toolkit.stats.agreement.icc import THESE_JUDGES
 from toolkit.stats.comparisons.cost_quality import cost_column, point_cost
 from toolkit.stats.comparisons.models import RATE_UNIT
-from toolkit.stats.conditions.contrasts import CONTRASTS
+from toolkit.stats.conditions.contrasts import successive
 from toolkit.stats.inference.p_values import LEVEL
 from toolkit.stats.inference.run_table import WHOLE
 from toolkit.stats.one_shot.methods import (
@@ -150,7 +150,9 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
     foreign = set(QUESTIONS) - ON_ANSWERS if analyses.is_keyed else set(BY_KEY)
     absent = {
         "compare_pairs": analyses.pairs.empty,
-        "length": bool((analyses.runs["level"] == WHOLE).all()),
+        "length": bool(
+            analyses.factor or (analyses.runs["level"].isin([WHOLE]) | analyses.runs["level"].isna()).all()
+        ),
         "conditions": not analyses.factors,
         "missing": not analyses.is_judged,
         "length_bias": not analyses.length_normalization,
@@ -288,7 +290,7 @@ def _length(analyses: Analyses, reasons: Reasons) -> Iterator[Statement]:
         scored = analyses.judgements[~analyses.judgements["failed"].astype(bool)]
         judges = counted(int(scored["judge"].nunique()), "judges")
         yield _reliability(analyses, "ICC(A,k)", texts["judges"].format(judges=judges))
-    longer, shorter = CONTRASTS[0]
+    longer, shorter = successive(list(names))[0]
     for mean in () if "calibration" in reasons else analyses.calibration().differences:
         if mean.calibrated.facets.get("level") == f"{longer} - {shorter}":
             yield _compared(names[longer], names[shorter], mean.calibrated, lead=texts["people"])

@@ -1,6 +1,7 @@
 """What conditions do to scores, prompt length above all: contrasts, quality, dimensions; and length of the reply."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,7 +21,7 @@ from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption
 from toolkit.report.style import NothingToDraw
 from toolkit.stats.conditions.reply_length import TOKENS
-from toolkit.stats.inference.run_table import at_length, in_order
+from toolkit.stats.inference.run_table import WHOLE, at_length, in_order, levels_of
 from toolkit.stats.result import Estimate
 from toolkit.words import LENGTH_BINS, counted, joined, scale_words
 
@@ -209,7 +210,7 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
     parts = [(*mean.facets.values(), mean) for mean in means]
     keys, counts = ("model", "level", "dimension"), ("bases", "answers")
     data = style.data_of(parts, keys, counts, nothing="no judged runs")
-    figure, cut = _draw_profile(data, context)
+    figure, cut = _draw_profile(data, levels_of(analyses.runs), context)
     data = data.rename(columns={"estimate": "mean"})
     places = data.assign(place=[at_length(row.model, row.level) for row in style.rows_of(data)])
     words = {
@@ -219,8 +220,8 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
     return context.worded("dimension_profile", figure, data, words, [cut], estimates=means)
 
 
-def _draw_profile(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
-    styles, bins = context.styles(data["model"]), in_order(data["level"])
+def _draw_profile(data: pd.DataFrame, levels: Sequence[str], context: About) -> tuple[Figure, str]:
+    styles, bins = context.styles(data["model"]), in_order(data["level"], levels)
     dimensions = list(dict.fromkeys(data["dimension"]))[::-1]
     columns = 1 if len(styles) <= style.CROWD else 2
     head = 18 + 4.2 * -(-len(styles) // columns) * (len(styles) > 1)
@@ -240,6 +241,8 @@ def _draw_profile(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
         axes.tick_params(axis="y", length=0)
         if name in LENGTH_BINS:
             axes.set_title("{}: {}–{} tokens".format(name, *LENGTH_BINS[name]))
+        elif name != WHOLE:
+            axes.set_title(style.shorten(name, 24))
         cut = style.cut_axis(axes, context.scale, data[["estimate", "low", "high"]], which="x")
         axes.xaxis.set_major_locator(MaxNLocator(4))
     panels[len(bins) // 2].set_xlabel(f"Mean score ({scale_words(context.scale, '–')})")

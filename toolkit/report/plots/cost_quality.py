@@ -1,5 +1,6 @@
 """Cost against quality: the mean of each model and length with intervals, and the front that no other point beats."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,8 +14,8 @@ from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption
 from toolkit.report.style import NothingToDraw
 from toolkit.stats.comparisons.cost_quality import cost_column
-from toolkit.stats.inference.run_table import WHOLE, at_length
-from toolkit.words import LENGTH_BINS, scale_words
+from toolkit.stats.inference.run_table import WHOLE, at_length, levels_of
+from toolkit.words import scale_words
 
 _LOG_FROM = 8.0
 """A ratio of largest to smallest cost above which a linear axis would press the cheap models together."""
@@ -42,7 +43,7 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
     factor, label = 1.0, "Tokens per run" if tokens else "AUD per run"
     if not tokens and data["cost"].max() < _CHEAP:
         factor, label = 1000.0, "AUD per 1,000 runs"
-    figure, logarithmic, cut = _draw(data, factor, label, context)
+    figure, logarithmic, cut = _draw(data, factor, label, levels_of(analyses.runs), context)
     text = captions.text_of("cost_quality")
     is_free = (data["cost"] == 0).groupby(data["model"]).all()
     places = data.assign(
@@ -81,7 +82,9 @@ def _front_name(point: Any) -> str:
     return at_length(point.model, point.level) + share
 
 
-def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tuple[Figure, bool, str]:
+def _draw(
+    data: pd.DataFrame, factor: float, label: str, levels: Sequence[str], context: About
+) -> tuple[Figure, bool, str]:
     styles = context.styles(data["model"])
     marks = data.copy()
     marks[_ENDS] *= factor
@@ -112,14 +115,14 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
         axes.hlines(y, points["cost_low"], points["cost_high"], **thin)
         mark: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.5, "markersize": 6.5}
         axes.plot(x, y, look.marker, color=look.color, zorder=3, clip_on=False, **mark)
-        for first, second in pairwise(name for name in LENGTH_BINS if name in points.index):
+        for first, second in pairwise(name for name in levels if name in points.index):
             tip, tail = ((x[name], y[name]) for name in (second, first))
             axes.annotate("", tip, tail, arrowprops={**_ARROW, "color": look.color}, zorder=2)
     cut = style.cut_axis(axes, context.scale, marks[["quality", "quality_low", "quality_high"]])
     axes.set(ylabel=f"Composite score ({scale_words(context.scale, '–')})", xlabel=label)
     handles = [*style.model_handles(styles), style.handle("front", markersize=8, **line, **ring)]
-    if len(lengths := [name for name in LENGTH_BINS if name in set(marks["level"])]) > 1:
-        label = f"{', '.join(lengths)}: prompt length"
+    if len(existing := [name for name in levels if name in set(marks["level"])]) > 1:
+        label = f"{', '.join(existing)}: {context.factor}"
         handles.append(style.handle(label, color=style.INK, linewidth=0.9, marker=">"))
     style.legend(figure, handles, columns=across, handlelength=2.6)
     style.settle(figure)
@@ -128,11 +131,9 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
 
 
 def _name_lengths(axes: Axes, marks: pd.DataFrame, dpi: float) -> None:
-    """Write the prompt length above an interval or beside a free mark, but not over an earlier letter."""
+    """Write the level above an interval or beside a free mark, but not over an earlier letter."""
     positions: list[Any] = []
-    for row in style.rows_of(
-        marks[marks["level"] != WHOLE].sort_values(["level", "cost"], ascending=False)
-    ):
+    for row in style.rows_of(marks[marks["level"] != WHOLE].sort_values(["level", "cost"], ascending=False)):
         free = row.cost < 0  # all of a free model's marks stand above each other: beside the mark
         top = row.quality if free or pd.isna(row.quality_high) else row.quality_high
         at = axes.transData.transform((row.cost, top)) * 72 / dpi

@@ -15,12 +15,11 @@ from toolkit.analyses.answers import Analyses
 from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption
 from toolkit.report.style import NothingToDraw
-from toolkit.stats.inference.run_table import in_order
+from toolkit.stats.inference.run_table import in_order, levels_of
 from toolkit.stats.result import Result
 
 _ROW_MM = 4.8
 _LEAST = 0.1
-_GROUPS = {"level": "prompt length", "model": "model", "judge": "judge"}
 _MOST_REASONS = 8  # most reasons that get a bar of their own
 _OTHERS = "other reasons"
 _NUMBERS = {"missing": "Int64", "of": "Int64", "share": "float64", "low": "float64", "high": "float64"}
@@ -47,7 +46,7 @@ def missing_data(analyses: Analyses, context: About) -> FigureWithCaption:
     words = {
         "rows": style.values_of(drawn, text["row"]),
         "counts": style.values_of(reasons, text["reason"]),
-        "groups": ", by ".join(_GROUPS.get(name, name) for name in result.shares),
+        "groups": ", by ".join(context.factor if name == "level" else name for name in result.shares),
         "reasons": len(reasons),
         "others": int(others.sum()),
         "axis": end < 1 and end,
@@ -109,7 +108,7 @@ def _label(row: Any, context: About) -> str:
     if row.group == "all":
         return f"all {row.name}"
     name = context.judge(row.name) if row.group == "judge" else row.name
-    return f"{_GROUPS.get(row.group, row.group)}: {name}"
+    return f"{context.factor if row.group == 'level' else row.group}: {name}"
 
 
 def _reason(name: str) -> str:
@@ -141,7 +140,7 @@ def score_distribution(analyses: Analyses, context: About) -> FigureWithCaption:
     rows = [
         pd.DataFrame(
             {
-                "part": _GROUPS[by].capitalize(),
+                "part": captions.capital(context.factor if by == "level" else by),
                 "name": frame[by].astype("string"),
                 "score": frame[analyses.score],
             }
@@ -150,9 +149,11 @@ def score_distribution(analyses: Analyses, context: About) -> FigureWithCaption:
         if frame[by].nunique() > 1
     ]
     if not rows:
-        raise NothingToDraw("there is one prompt length and one judge")
+        raise NothingToDraw(f"there is one {context.factor} and one judge")
     data = pd.concat(rows, ignore_index=True).astype({"score": float})
-    data = data.sort_values("name", key=lambda names: names.map(in_order(names).index), kind="stable")
+    data = data.sort_values(
+        "name", key=lambda names: names.map(in_order(names, levels_of(analyses.runs)).index), kind="stable"
+    )
     groups = data.groupby(["part", "name"], sort=False)["score"]
     ends = (
         groups.quantile(np.array([0.25, 0.5, 0.75]))

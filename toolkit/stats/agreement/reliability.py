@@ -17,7 +17,7 @@ from toolkit.stats.inference.jackknife import numbered, sums_by, total_and_jackk
 from toolkit.stats.inference.means import CLUSTERED, bounded_mean, clustered_mean, clustered_slope
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result, Row
-from toolkit.words import COMPOSITES, DIMENSIONS, LENGTH_BINS, SCORE, counted, total_aud
+from toolkit.words import COMPOSITES, DIMENSIONS, SCORE, counted, total_aud
 
 # Leniency of a judge is error here, so absolute agreement leads (DESIGN, section 7).
 ROW_ORDER = ("ICC(A,1)", "ICC(A,k)", "ICC(1,1)", "ICC(1,k)", "ICC(C,1)", "ICC(C,k)")
@@ -504,9 +504,7 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> Result:
     >>> found.shares[0].estimate, round(found.rubric[0].estimate, 2)
     (0.5625, 0.99)
     """
-    run_table.need_columns(
-        "required elements", elements, ("run_id", "cluster", "level", "judge", "share")
-    )
+    run_table.need_columns("required elements", elements, ("run_id", "cluster", "level", "judge", "share"))
     run_table.need_columns("runs", runs, ("run_id", *COMPOSITES))
     wide = elements.pivot_table(index="run_id", columns="judge", values="share", observed=True, dropna=False)
     runs_index = elements.drop_duplicates("run_id").set_index("run_id")[["cluster", "level"]]
@@ -515,7 +513,7 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> Result:
     )
     clusters = runs_index.loc[wide.index, "cluster"].tolist()
     shares: list[Estimate] = []
-    for level in LENGTH_BINS:
+    for level in run_table.levels_of(runs):
         in_bin = means[means["level"] == level].rename(columns={"cluster": "unit"})
         if len(in_bin):
             mean = of_rows(

@@ -13,9 +13,9 @@ from toolkit.scoring import calculate_efficiency
 from toolkit.stats.inference.clusters import GROUPS, over_clusters
 from toolkit.stats.inference.jackknife import with_jackknife
 from toolkit.stats.inference.means import mean_interval, mean_on_scale
-from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, score_unit
+from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, levels_of, score_unit
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result, wide
-from toolkit.words import LENGTH_BINS, SCORE
+from toolkit.words import SCORE
 
 MEAN_METHOD = "Student t over bases"
 RATIO_METHOD = "ratio of means over bases, jackknife of its logarithm"
@@ -100,7 +100,7 @@ def pareto(
     by = ["model", "level"]
     means = used.groupby([*by, "unit", "base"])[["score", cost]].mean()
     means = means.groupby(level=[*by, "unit"]).mean()  # see `mean_of_units`
-    bins = in_order(used["level"])
+    bins = in_order(used["level"], levels_of(runs))
     keys = sorted({key[:2] for key in means.index}, key=lambda key: (str(key[0]), bins.index(key[1])))
     bases = used["unit"].unique()
     quality, price = (
@@ -178,7 +178,7 @@ def point_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost") -
     prices = []
     for model in map(str, means.index.unique("model")):
         rows = means.loc[[model]]
-        for first, second in itertools.pairwise(name for name in LENGTH_BINS if name in rows["score"]):
+        for first, second in itertools.pairwise(name for name in levels_of(runs) if name in rows["score"]):
             gain, price = (rows[name][second] - rows[name][first] for name in ("score", cost))
             complete = gain.notna() & price.notna()
             empty = Estimate(

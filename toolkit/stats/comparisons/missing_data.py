@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.stats.conditions.contrasts import CONTRASTS, explored
+from toolkit.stats.conditions.contrasts import explored, successive
 from toolkit.stats.inference import run_table
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.proportions import intracluster_correlation, share
@@ -35,13 +35,14 @@ def missing_data(runs: pd.DataFrame, judgements: pd.DataFrame | None = None, sco
     if judgements is not None and len(judgements):
         tables.append(("judgements", judgements, ("judge",)))
     shares: dict[str, list[Estimate]] = {}
+    levels = run_table.levels_of(runs)
     reasons: list[str] = []
     for unit, table, columns in tables:
         run_table.need_labelled(f"missing data: {unit}", table, ("base",), score, *columns)
         missing, bases = table[score].isna(), table["unit"].astype(str)
         intracluster, cases = intracluster_correlation(missing, list(bases)), table.assign(of=unit)
         for column in ("of", *run_table.grouping_columns(table, columns)):
-            for name in [unit] if column == "of" else run_table.in_order(cases[column]):
+            for name in [unit] if column == "of" else run_table.in_order(cases[column], levels):
                 member = cases[column].isin([name])
                 label = f"missing {unit}" if column == "of" else f"missing, {column} {name}"
                 estimate = share(
@@ -82,7 +83,8 @@ def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> Result:
     def bound(low: bool) -> Estimates:
         # Each contrast has its own filling, so that Holm's p values of that filling would mean nothing here. The third
         # bin, filled like the second, does not count in the contrast.
-        fillings = (np.where((bins == b) == low, worst, best) for b, _ in CONTRASTS)
+        pairs = successive(run_table.levels_of(runs))
+        fillings = (np.where((bins == b) == low, worst, best) for b, _ in pairs)
         extremes = (contrasts(filling)[index] for index, filling in enumerate(fillings))
         return tuple(replace(estimate, p_value=None, correction="none") for estimate in extremes)
 
@@ -112,15 +114,15 @@ def _bounds_sentence(bounds: Result) -> str:
     if not bounds.contrasts[CASES[0]]:  # scores of one prompt length, or that know none
         return unscored
     parts = []
-    for index, (b, a) in enumerate(CONTRASTS):
+    for index, name in enumerate(contrast.name for contrast in bounds.contrasts[CASES[0]]):
         complete, low, high = (
             bounds.contrasts[case][index].estimate for case in ("complete cases", "lowest", "highest")
         )
         if complete is None or low is None or high is None:
-            parts.append(f"{b}-{a} is not estimable")
+            parts.append(f"{name} is not estimable")
             continue
         sign = "keeps its sign" if low * high > 0 else "could have either sign"
-        parts.append(f"{b}-{a} = {rounded(complete)}, between {rounded(low)} and {rounded(high)}, {sign}")
+        parts.append(f"{name} = {rounded(complete)}, between {rounded(low)} and {rounded(high)}, {sign}")
     pronoun = "it" if bounds.missing == 1 else "they"
     scale_ends = f"{bounds.ends[0]:g}-{bounds.ends[1]:g}"
     return f"{unscored} Whatever {pronoun} would have been within {scale_ends}: {'; '.join(parts)}."
@@ -170,7 +172,7 @@ def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> 
     warnings = []
     cases = scores.assign(group="all")
     for column in ("group", *run_table.grouping_columns(scores, ("level", "model", "judge"))):
-        for name in run_table.in_order(cases[column]):
+        for name in run_table.in_order(cases[column], run_table.levels_of(scores)):
             group = "all" if column == "group" else f"{column} {name}"
             member = cases[column].isin([name]).to_numpy()
             for end, hits in ends.items():

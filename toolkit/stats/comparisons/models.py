@@ -167,7 +167,8 @@ def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str) -> tuple[str,
     notes += run_table.left_out_note(checked, score)
     lengths = cells.index.get_level_values("level")
     for pair in itertools.combinations(cells, 2):
-        both = run_table.in_order(lengths[cells[list(pair)].notna().all(axis=1)])
+        complete = lengths[cells[list(pair)].notna().all(axis=1)]
+        both = run_table.in_order(complete, run_table.levels_of(checked))
         if 0 < len(both) < lengths.nunique():
             notes.append(f"{pair[0]} - {pair[1]} rests on {joined(both)} prompts alone")
     incomplete = int(cells.isna().any(axis=1).sum())

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,10 @@ from toolkit.stats.inference.clusters import complete_rows, mean_of_units, over_
 from toolkit.stats.inference.means import bias_corrected, mean_interval, mean_on_scale, paired_effect_size
 from toolkit.stats.inference.p_values import EQUAL_METHOD, LEVEL, equal_differences, exploratory, with_holm
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
-from toolkit.words import DIMENSIONS, LENGTH_BINS, SCORE, choices, counted, joined
+from toolkit.words import DIMENSIONS, SCORE, choices, counted, joined
 
 _ANOVA = "repeated-measures ANOVA"
 ANOVA_METHOD = "repeated-measures ANOVA, Greenhouse-Geisser"
-CONTRASTS = (("M", "S"), ("L", "M"), ("L", "S"))
-"""Pairs of length bins: the second is taken from the first."""
 _COUNTED = {"run": "runs", "judge": "judgements"}
 """What is counted where levels are paired within these columns."""
 PAIRED_METHOD = "Student t over bases, paired"
@@ -113,10 +111,11 @@ def compare_conditions(
     factor
         Column of the levels.
     levels
-        Levels in their order: S, M and L of ``level``, those of the table by name otherwise. Others are left out.
+        Levels in their order: of ``level`` those of ``attrs["levels"]`` (S, M and L without it), those of the table by
+        name otherwise. Others are left out.
     contrasts
-        Pairs of levels, the second taken from the first: by default each level and the one before it, and the last and
-        the first. Levels that follow a pair must have a score too, so that contrasts add up.
+        Pairs of levels, the second taken from the first: by default each two, neighbours first. Levels that follow a
+        pair must have a score too, so that contrasts add up.
     primary
         Name of the one confirmatory contrast, such as ``M-S``, whose P value is unadjusted; without it, or where it is
         an empty text, all are exploratory and adjusted among themselves.
@@ -147,21 +146,22 @@ def compare_conditions(
     >>> [(contrast.name, round(contrast.estimate, 2)) for contrast in comparison.contrasts]
     [('one - zero', 0.4), ('five - one', 0.3), ('five - zero', 0.7)]
     """
-    is_length = factor == "level"
-    if not is_length and "level" not in table:
+    is_of_study = factor == "level"
+    if not is_of_study and "level" not in table:
         table = table.assign(level=run_table.WHOLE)
     labels = [name for name in (*within, factor) if name not in ("model", "level")]
     rows = run_table.checked_runs(table, score, labels=labels)
-    levels = levels or list(LENGTH_BINS if is_length else run_table.in_order(rows[factor]))
+    levels = levels or list(run_table.levels_of(table) if is_of_study else run_table.in_order(rows[factor]))
     pairs = contrasts or successive(levels)
     if unknown := {*chain(*pairs)} - {*levels}:
         raise InputError(f"{factor}: no level {min(unknown, key=str)!r} to compare among {[*levels]}")
-    cells, gains = paired(rows, score, factor, levels, pairs, within)
+    cells, gains = paired(rows, score, factor, levels=levels, pairs=pairs, within=within)
     by_name = {contrast.name: pair for (contrast, _), pair in zip(gains, pairs, strict=True)}
     if primary and primary not in by_name:
         raise InputError(f"contrasts of {factor}: none is {primary!r}; {choices(primary, by_name)}")
     bases, unit, scale = rows["unit"].nunique(), run_table.score_unit(score, table), largest(cells)
     title = WORDS["conditions"]["factors"].get(factor, {}).get("title", factor)
+    title = table.attrs.get("factor", title) if is_of_study else title
     notes = _notes(rows, cells, score, factor, title, within)
     if primary:
         notes.append(
@@ -198,23 +198,23 @@ def compare_conditions(
 
 def explored(rows: pd.DataFrame, score: str) -> Estimates:
     """Return the exploratory contrasts of prompt length alone, of checked rows."""
-    return _tested(paired(rows, score)[1], None)
+    levels = run_table.levels_of(rows)
+    return _tested(paired(rows, score, levels=levels, pairs=successive(levels))[1], None)
 
 
 def successive(levels: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Return each level and the one before it, and the last and the first, as pairs."""
-    pairs = [(later, earlier) for earlier, later in pairwise(levels)]
-    if len(levels) > 2:
-        pairs.append((levels[-1], levels[0]))
-    return pairs
+    """Return each two levels, the later one first, those of neighbours before the others."""
+    steps = range(1, len(levels))
+    return [pair for step in steps for pair in zip(levels[step:], levels, strict=False)]
 
 
 def paired(
     rows: pd.DataFrame,
     score: str,
     factor: str = "level",
-    levels: Iterable[Any] = tuple(LENGTH_BINS),
-    pairs: Sequence[Sequence[Any]] = CONTRASTS,
+    *,
+    levels: Iterable[Any],
+    pairs: Sequence[Sequence[Any]],
     within: Sequence[str] = ("model",),
 ) -> tuple[pd.DataFrame, list[tuple[Estimate, pd.Series]]]:
     """Return the cells of checked rows, and each contrast, not yet tested, with its differences by unit."""
@@ -226,8 +226,7 @@ def paired(
         counts, values = _over_bases(complete, within)
         values = mean_of_units(values)
         differences.append(values[more] - values[less])
-        name = f"{more}-{less}" if factor == "level" else f"{more} - {less}"
-        mean = mean_over_bases(name, differences[-1], bases, scale, unit=unit)
+        mean = mean_over_bases(run_table.contrast_name(more, less), differences[-1], bases, scale, unit=unit)
         if counts:  # what is paired is counted, and not bases alone
             mean = replace(mean, n={**mean.n, **counts}, missing=len(cells) - len(complete))
         results.append(mean)
@@ -451,6 +450,6 @@ def dimension_profile(runs: pd.DataFrame, dimensions: tuple[str, ...] = DIMENSIO
             mean = runs_mean(name, rows, run_table.score_unit(dimension, runs))
             facets = {"model": str(model), "level": str(level), "dimension": dimension}
             means.append(replace(mean, facets=facets))
-    bins = run_table.in_order(mean.facets["level"] for mean in means)
+    bins = run_table.in_order((mean.facets["level"] for mean in means), run_table.levels_of(runs))
     means.sort(key=lambda mean: (mean.facets["model"], bins.index(mean.facets["level"])))
     return Result("dimension_profile", means=means)

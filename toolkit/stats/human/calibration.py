@@ -14,7 +14,7 @@ from toolkit.errors import InputError
 from toolkit.stats.agreement.coefficients import clustered_pearson, weighted_kappa
 from toolkit.stats.agreement.icc import icc_estimates, rating_matrix
 from toolkit.stats.agreement.reliability import effective_judges
-from toolkit.stats.conditions.contrasts import CONTRASTS
+from toolkit.stats.conditions.contrasts import successive
 from toolkit.stats.inference import run_table
 from toolkit.stats.inference.clusters import complete_rows, over_clusters
 from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife, sums_by, total_and_jackknife
@@ -106,9 +106,8 @@ def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, sc
 
 
 def _calibrated(table: pd.DataFrame, column: str, score: str) -> tuple[dict[str, Result], list[Result]]:
-    names = run_table.in_order(table[column])
-    of_lengths = [pair for pair in CONTRASTS if {*pair} <= {*names}]
-    pairs = of_lengths if column == "level" else combinations(names, 2)
+    names = run_table.in_order(table[column], run_table.levels_of(table))
+    pairs = successive(names) if column == "level" else combinations(names, 2)
     prefix, facet = ("", "group") if column == "all" else (f"{column} ", column)
     mean, difference = f"calibrated mean of {score}", f"calibrated difference of {score}"
     contrasts: list[Contrast] = [(f"{mean}, {prefix}{name}", name, None) for name in names]

@@ -66,12 +66,28 @@ def checked_runs(
     if checked["level"].isna().all():
         checked["level"] = WHOLE
     need_labels("runs", checked, ("level",))
-    unknown = checked.loc[~checked["level"].isin((*words.LENGTH_BINS, WHOLE)), "level"]
+    levels = levels_of(runs)
+    unknown = checked.loc[~checked["level"].isin((*levels, WHOLE)), "level"]
     if len(unknown):
         raise InputError(
-            f"runs: length bin {unknown.iloc[0]!r} is not known; {words.choices(unknown.iloc[0], words.LENGTH_BINS)}"
+            f"runs: level {unknown.iloc[0]!r} is not known; {words.choices(unknown.iloc[0], levels)}"
         )
     return checked
+
+
+def levels_of(frame: pd.DataFrame) -> Sequence[Any]:
+    """Return the levels of a frame in their order: ``attrs["levels"]``, or prompt lengths from short to long."""
+    return cast(Sequence[Any], frame.attrs.get("levels", tuple(words.LENGTH_BINS)))
+
+
+def factor_of(frame: pd.DataFrame) -> str:
+    """Return what texts call the factor whose levels a frame has."""
+    return str(frame.attrs.get("factor", "prompt length"))
+
+
+def contrast_name(more: object, less: object) -> str:
+    """Return the name of a difference of two levels; that of two prompt lengths is M-S."""
+    return f"{more}-{less}" if {more, less} <= words.LENGTH_BINS.keys() else f"{more} - {less}"
 
 
 def item_means(rows: pd.DataFrame, *by: str) -> pd.DataFrame:
@@ -165,8 +181,8 @@ def share_note(count: int, total: int, units: str, verdict: str) -> list[str]:
 _STANDARD_ORDER = (*words.LENGTH_BINS, *words.JUDGE_ROLES)
 
 
-def in_order(names: Iterable[Any]) -> list[Any]:
-    """Return each name once: length bins from short to long, judges by role, then all others by name."""
+def in_order(names: Iterable[Any], levels: Iterable[Any] = ()) -> list[Any]:
+    """Return each name once: lengths from short to long, judges by role, levels in theirs, then all others by name."""
     present = {name for name in names if name is not None and name == name}
-    standard = [name for name in _STANDARD_ORDER if name in present]
+    standard = [name for name in dict.fromkeys((*_STANDARD_ORDER, *levels)) if name in present]
     return [*standard, *sorted(present - set(standard), key=str)]

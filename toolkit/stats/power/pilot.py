@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from toolkit.stats.conditions.contrasts import CONTRASTS
+from toolkit.stats.conditions.contrasts import successive
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.means import FEWEST_FOR_SPREAD, clustered_mean, standard_deviation
-from toolkit.stats.inference.run_table import checked_runs, item_means, score_unit
+from toolkit.stats.inference.run_table import checked_runs, contrast_name, item_means, levels_of, score_unit
 from toolkit.stats.power.sample_size import PowerAnswer, bases_needed, check_size, detectable_effect, whole
 from toolkit.stats.result import Estimate, Result, Row
 from toolkit.words import SCORE, agreeing, counted
@@ -91,7 +91,7 @@ def pilot_power(
     cells = checked.groupby(by)["score"].agg(["mean", "count", "var"])
     cells = cells[cells["count"] > 0]
     present = set(cells.index.get_level_values("level"))
-    pairs = [(b, a) for b, a in CONTRASTS if b in present and a in present]
+    pairs = [pair for pair in successive(levels_of(runs)) if {*pair} <= present]
     level = ALPHA / max(len(pairs), 1)
     now = float(checked.groupby(by[1:]).size().mean()) if len(checked) else 1.0
     planned = now if repeats is None else float(repeats)
@@ -122,7 +122,7 @@ def _contrast(
     price: Estimate,
 ) -> Result:
     b, a = pair
-    name = f"{b}-{a}"
+    name = contrast_name(b, a)
     facets = {"contrast": name}
     wide = {column: cells[column].unstack("level") for column in ("mean", "count", "var")}
     paired = wide["mean"][[b, a]].dropna().index

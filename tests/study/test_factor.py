@@ -1,0 +1,141 @@
+"""A study varies any factor: few-shot, system messages, documents; nothing on the way speaks of prompt length."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from cases import cases
+from small_study import executed, without_pictures
+
+from toolkit.audit.registration import register
+from toolkit.audit.verify import verify_study
+from toolkit.errors import InputError, NotAnswerable, StudyError
+from toolkit.stats import compare_conditions
+from toolkit.study import Study
+
+BASES = 12
+REFUSED, TABLES, STUDY = cases(__file__).values()
+SPEAKS = re.compile(
+    r"prompt.lengths?\b|\blengths\b|length.bin|by.length|RQ1|\b[SML] ?[-\u2212] ?[SML]\b", re.IGNORECASE
+)
+
+
+def written(folder, factor=STUDY["factor"], rows=None, more=""):
+    """Write a study of plain prompts, its examples and its dataset; return the path of the study file."""
+    rows = rows or ["id,text", *(f"q{n},What is the first step after report {n}?" for n in range(BASES))]
+    (folder / "prompts.csv").write_text("\n".join(rows))
+    (folder / "examples.txt").write_text("Example: after a stolen badge the badge is locked.\n")
+    path = folder / "study.toml"
+    path.write_text(STUDY["study"].format(factor=factor, more=more))
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    with executed(written(tmp_path_factory.mktemp("factor"))) as study:
+        yield study
+
+
+def test_planted_effects_and_their_interaction_are_found(finished):
+    found = finished.conditions()
+    assert [mean.name for mean in found.per_level] == ["zero_shot", "few_shot", "policy"]
+    planted = {"few_shot - zero_shot": 0.4, "policy - few_shot": 0.0, "policy - zero_shot": 0.4}
+    for contrast in found.contrasts:
+        assert contrast.low <= planted[contrast.name] <= contrast.high
+        assert (contrast.role == "confirmatory") == (contrast.name == "few_shot - zero_shot")
+    own = {(e.statistic, e.facets["model"]): e for e in found.of_models}
+    few = own["few_shot - zero_shot", "plain"]
+    assert few.low <= 0.8 <= few.high
+    differs = next(e for e in found.by_model if e.facets["contrast"] == "few_shot - zero_shot")
+    assert abs(differs.estimate) > 0.4
+    assert differs.p_value < 0.05
+    assert "examples in the prompt that differs by model" in str(finished.findings())
+
+
+def test_what_is_sent_has_the_text_the_system_message_and_the_settings_of_its_level(finished):
+    runs = {run.prompt.prompt_id: run.request for run in finished.plan.runs}
+    few, policy = runs["q0_few_shot"], runs["q0_policy"]
+    assert few.messages[0].content.startswith("Example: after a stolen badge the badge is locked.\n\nWhat is")
+    assert [message.role for message in policy.messages] == ["system", "user"]
+    assert (few.temperature, policy.temperature, policy.max_tokens) == (0.2, 0.7, 300)
+    assert runs["q0_zero_shot"].messages[0].content == "What is the first step after report 0?"
+    assert list(finished.runs()["level"].cat.categories) == ["zero_shot", "few_shot", "policy"]
+    assert verify_study(finished).exit_code == 0
+
+
+def test_nothing_on_the_way_speaks_of_length(finished, tmp_path):
+    with without_pictures():
+        finished.bundle(tmp_path / "bundle")
+    texts = {path.name: path.read_text("utf-8") for path in tmp_path.rglob("*.t[ex]*[xt]")}
+    texts["plan"] = register(finished, out=tmp_path / "plan.md") and (tmp_path / "plan.md").read_text("utf-8")
+    texts |= {"findings": str(finished.findings()), "status": str(finished.status()), "repr": repr(finished)}
+    texts["first"] = " ".join(finished.first_findings())
+    speaking = {
+        name: text[match.start() - 80 : match.end() + 60]
+        for name, text in texts.items()
+        if (match := SPEAKS.search(text))
+    }
+    assert not speaking
+    assert "examples in the prompt" in texts["methods.txt"] + texts["conditions.txt"]
+    with pytest.raises(NotAnswerable, match="what is varied is shots"):
+        finished.length()
+
+
+@pytest.mark.parametrize(("factor", "more", "fault"), REFUSED)
+def test_a_factor_that_cannot_be_is_one_clear_line(tmp_path, factor, more, fault):
+    with pytest.raises((InputError, StudyError), match=re.escape(fault)) as refused:
+        _ = Study.load(written(tmp_path, factor, more=more)).plan
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("rows", "factor", "fault"), TABLES)
+def test_a_column_names_the_level_of_each_prompt(tmp_path, rows, factor, fault):
+    path = written(tmp_path, factor, rows=rows)
+    if fault:
+        with pytest.raises((InputError, StudyError), match=re.escape(fault)):
+            _ = Study.load(path).plan
+        return
+    prompts = {prompt.prompt_id: prompt for prompt in Study.load(path).plan.dataset.prompts}
+    assert {(p.base, p.level) for p in prompts.values()} == {(b, v) for b in "ab" for v in ("old", "new")}
+
+
+def test_a_text_of_a_level_that_changes_is_another_version_and_another_call(tmp_path):
+    before = Study.load(written(tmp_path)).plan
+    after = Study.load(written(tmp_path, STUDY["factor"].replace("{examples}", "{examples} Now:"))).plan
+    assert before.dataset.version != after.dataset.version
+    shared = {*before.call_ids} & {*after.call_ids}
+    assert len(shared) == 2 * 2 * BASES  # two models, the two other levels
+
+
+def test_a_plain_list_without_a_factor_is_a_study(tmp_path):
+    with executed(written(tmp_path, "")) as study:
+        assert len(study.runs()) == 2 * BASES
+        assert study.runs()["judged"].all()
+        assert "Models" in str(study.findings())
+        assert not SPEAKS.search(str(study.findings()))
+
+
+@pytest.mark.full
+def test_intervals_of_a_factor_and_of_its_interaction_hold_their_level():
+    """1,000 drawn studies of three levels: 93.5 to 96.5 % of the intervals have the planted value."""
+    effects, extra, inside = {"a": 0.0, "b": 0.3, "c": 0.5}, 0.4, {"b - a": 0, "c - b": 0, "interaction": 0}
+    for seed in range(1000):
+        rng = np.random.default_rng(seed)
+        rows = [
+            (f"b{base}", model, level, 3 + shared + effects[level] + extra * (model == "y" and level == "c"))
+            for base, shared in enumerate(rng.normal(0, 0.5, 20))
+            for model in "xy"
+            for level in effects
+        ]
+        runs = pd.DataFrame(rows, columns=["base", "model", "level", "composite_strict"])
+        runs["composite_strict"] += rng.normal(0, 0.3, len(runs))
+        runs.attrs["levels"] = list(effects)
+        found = compare_conditions(runs)
+        truth = {"b - a": 0.3, "c - b": 0.2 + extra / 2}
+        for contrast in found.contrasts[:2]:
+            inside[contrast.name] += contrast.low <= truth[contrast.name] <= contrast.high
+        differs = next(e for e in found.by_model if e.facets["contrast"] == "c - b")
+        sign = 1 if differs.facets["model"] == "y" else -1
+        inside["interaction"] += differs.low <= sign * extra <= differs.high
+    assert all(0.935 <= count / 1000 <= 0.965 for count in inside.values()), inside

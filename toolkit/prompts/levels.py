@@ -1,0 +1,82 @@
+"""A dataset at the levels of a factor: each prompt as every level words it, or at the level that a column names."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from toolkit.errors import InputError
+from toolkit.models.tokens import count_all
+from toolkit.prompt_test import Prompt
+from toolkit.prompts.dataset import Dataset, digest_of
+from toolkit.words import PLACE, choices
+
+
+def with_levels(
+    dataset: Dataset,
+    factor: str,
+    templates: Mapping[str, str],
+    texts: Mapping[str, str],
+    column: str | None = None,
+) -> Dataset:
+    """Return a dataset whose prompts have the levels of a factor; its version changes with every text.
+
+    ``templates`` has the text around the prompts of each level, and ``texts`` what stands there in braces besides
+    columns. Where a ``column`` names the level of a prompt it is asked at no other.
+    """
+    if len(bins := {prompt.level for prompt in dataset.prompts}) > 1:
+        raise InputError(
+            f"factor: the prompts of dataset {dataset.name} differ in length ({', '.join(sorted(bins))}) too; "
+            'choose a length, such as length_bins = ["M"]'
+        )
+    for prompt in dataset.prompts if column else ():
+        if (level := prompt.metadata["columns"][column]) not in templates:
+            raise InputError(
+                f"prompt {prompt.prompt_id}: {column} is {level!r}; {choices(level, templates, 'the levels are')}"
+            )
+    prompts = [
+        _at_level(prompt, name, template, texts, is_named=column is not None)
+        for prompt in dataset.prompts
+        for name, template in templates.items()
+        if column is None or prompt.metadata["columns"][column] == name
+    ]
+    counts = Counter((prompt.base, prompt.level) for prompt in prompts)
+    if twice := next((pair for pair, count in counts.items() if count > 1), None):
+        raise InputError(
+            f"factor: base {twice[0]!r} has {counts[twice]} prompts at level {twice[1]!r}; keep one, or give "
+            "each base its own name"
+        )
+    if absent := [name for name in templates if name not in {prompt.level for prompt in prompts}]:
+        raise InputError(
+            f"factor: no prompt of dataset {dataset.name} has the level {absent[0]!r}; take it out"
+        )
+    bases, levels = list(dict.fromkeys(prompt.base for prompt in prompts)), list(templates)
+    prompts.sort(key=lambda prompt: (bases.index(prompt.base), levels.index(prompt.level)))
+    return _versioned(dataset, factor, prompts)
+
+
+def _at_level(
+    prompt: Prompt, level: str, template: str, texts: Mapping[str, str], *, is_named: bool
+) -> Prompt:
+    """Return a prompt as a level words it; one that a column gives its level has an id of its own already."""
+    values = {**texts, **prompt.metadata.get("columns", {}), "prompt": prompt.text}
+    base = prompt.base.removesuffix(f"_{level}") if is_named else prompt.base
+    return replace(
+        prompt,
+        text=PLACE.sub(lambda place: str(values[place[1]]), template),
+        prompt_id=prompt.prompt_id if is_named else f"{prompt.prompt_id}_{level}",
+        level=level,
+        base=base,
+        metadata={**prompt.metadata, "base_scenario": base},
+    )
+
+
+def _versioned(dataset: Dataset, factor: str, prompts: list[Prompt]) -> Dataset:
+    """Return prompts with their tokens as a version of its own, because texts of levels are no texts of the dataset."""
+    digest = digest_of(prompts)
+    version = f"{dataset.version}+{factor}_{digest[:12]}"
+    counts = count_all([prompt.text for prompt in prompts])
+    versions = (
+        replace(prompt, token_count=tokens, dataset_version=version)
+        for prompt, tokens in zip(prompts, counts, strict=True)
+    )
+    return replace(dataset, version=version, prompts=tuple(versions), digest=digest)
