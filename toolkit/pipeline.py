@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from time import monotonic
 from typing import Any, TypeVar
 
 from toolkit.errors import BudgetReached, InputError, ModelError
@@ -73,7 +72,7 @@ def run_plan(
     replay: bool = False,
 ) -> Outcome:
     """Ask and judge what is missing in a plan, measure and aggregate."""
-    stop, begun = threading.Event(), monotonic()
+    stop = threading.Event()
     endpoints, runs = endpoints_of(plan), plan.runs[:limit]
     if not replay:
         refuse_unreachable(plan, store, only_judge=only_judge)
@@ -122,9 +121,7 @@ def run_plan(
                 await batches.close()
         del work  # half of a replay's memory, and measuring needs as much again
         counters = gateway.counters
-        return await measure(
-            plan, runs, store, counters.asked, counters.spent_aud, reached, failed_before, begun
-        )
+        return await measure(plan, runs, store, counters.asked, counters.spent_aud, reached, failed_before)
 
     return run_anywhere(execute, stop)
 

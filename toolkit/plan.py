@@ -18,7 +18,7 @@ from toolkit.files.reading import read_text
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.pairs import Pair, Slot, draw_pairs
 from toolkit.judges.request import JudgeSpec, Manner
-from toolkit.judges.rubric import Rubric, load_rubric
+from toolkit.judges.rubric import SEED_RUBRIC, Rubric, load_rubric
 from toolkit.models.base import Message, ModelRequest
 from toolkit.models.catalogue import SCRIPTED, Exchange, ModelSpec
 from toolkit.models.entries import Judge, ModelEntry, model_address
@@ -36,7 +36,7 @@ from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
 from toolkit.prompts.levels import with_levels
 from toolkit.study_file import StudyFile
-from toolkit.words import LENGTH_BINS, SCENARIOS, choices, counted, joined, scenario_key
+from toolkit.words import LENGTH_BINS, SCENARIOS, SCORE, choices, counted, joined, scenario_key
 
 STORE = ".store"  # folder of the embedded store in a results folder
 
@@ -202,7 +202,7 @@ class Plan:
     test: PromptResponseTest
     runs: PlannedRuns
     uncalibrated: str = ""
-    """That the judges did not pass their gate, as a sentence without its full stop."""
+    """That the judges did not pass their gate, as a sentence."""
 
     @cached_property
     def flaws(self) -> dict[str, int]:
@@ -211,20 +211,12 @@ class Plan:
         return flaw_counts(check_dataset(self.dataset)) if binned else {}
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """What every page says first, without full stops: what scripts answered or judged, or a gate not passed."""
-        judges = {judge.name: self.judge_models[role] for role, judge in self.judges.items()}
-        sentences = [
-            _scripted("Replies", self.models, "No model answered: replies are scripted"),
-            _scripted("Judgements", judges, "Judgements are scripted"),
-            self.uncalibrated,
-        ]
-        return tuple(filter(None, sentences))
-
-    @property
     def warning(self) -> str:
-        """The same as one text."""
-        return " ".join(f"{sentence}." for sentence in self.warnings)
+        """What every page says first: what scripts answered or judged, and that judges did not pass their gate."""
+        judges = {judge.name: self.judge_models[role] for role, judge in self.judges.items()}
+        replies = _scripted("Replies", self.models, "No model answered: replies are scripted.")
+        judgements = _scripted("Judgements", judges, "Judgements are scripted.")
+        return " ".join(filter(None, (replies, judgements, self.uncalibrated)))
 
     @property
     def note(self) -> str:
@@ -354,6 +346,10 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
     entries = study.judges.by_role() if "judges" in parameters else {}
     judge_models = {role: spec_of(judge) for role, judge in entries.items()}
     rubric = load_rubric(study.judges.rubric)
+    if study.analysis.score != SCORE and rubric.name != SEED_RUBRIC:
+        raise StudyError(
+            f"analysis.score: {study.analysis.score} beside {SCORE} is of the rubric {SEED_RUBRIC} alone; leave it out"
+        )
     judges = _judges(study, judge_models, models, rubric)
     manner = _manner(study, rubric)
     study, prompts = _study_prompts(study, dataset)
@@ -393,9 +389,10 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
 def _scripted(kind: str, specs: Mapping[str, ModelSpec], every: str) -> str:
     """Return a sentence on what scripts gave of one kind; nothing where models gave all of it."""
     names = [name for name, spec in specs.items() if spec.provider == SCRIPTED]
-    if len(names) == len(specs):
-        return every if names else ""
-    return f"{kind} of {joined(names)} are scripted" if names else ""
+    part = f"{kind} of {joined(names)} are scripted."
+    return "" if not names else every if len(names) == len(specs) else part
+
+
 def _at_levels(dataset: Dataset, study: StudyFile, folder: Path) -> Dataset:
     """Return a dataset at the levels of the study's factor, with the texts of its files."""
     factor = study.factor

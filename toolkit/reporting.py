@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from copy import copy
 from itertools import islice
@@ -58,11 +58,6 @@ class Reported(Analysable):
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: inputs and their hashes, settings, parameters, and versions."""
         raise NotImplementedError
-
-    @property
-    def _warnings(self) -> Sequence[Statement]:
-        """What findings say first."""
-        return ()
 
     def _figure_context(self, frames: Analyses) -> About:
         """Return what every figure says besides its numbers."""
@@ -171,7 +166,7 @@ class Reported(Analysable):
         statements = self._statements(frames, questions, benchmark)
         if most and not questions:
             statements = (statement for statement in statements if statement.verdict != NOT_ANSWERED)
-        return Findings(self.name, (*self._warnings, *islice(statements, most)))
+        return Findings(self.name, tuple(islice(statements, most)))
 
     def _statements(
         self, frames: Analyses, only: Collection[str] = (), benchmark: Result | None = None
@@ -209,7 +204,7 @@ class Reported(Analysable):
         status = self._status(frames)
         target = bundle_place(Path(self.output / "bundle" if folder is None else folder), status)
         with names_kept(frames.names, frames.titles):
-            findings = Findings(self.name, (*self._warnings, *self._statements(frames)))
+            findings = Findings(self.name, tuple(self._statements(frames)))
             files = self._draw(frames, target, progress=progress)
             if frames.has_results:
                 files += self._write_statistics(frames, target)

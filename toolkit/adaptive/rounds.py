@@ -131,7 +131,6 @@ def run_adaptively(plan: Plan, store: Store, *, replay: bool = False, **options:
         passes[-1],
         new_calls=sum(outcome.new_calls for outcome in passes),
         spent_aud=total_aud(outcome.spent_aud for outcome in passes),
-        seconds=sum(outcome.seconds for outcome in passes),
         failed_before=sum((Counter(outcome.failed_before) for outcome in rounds), Counter()),
     )
 

@@ -7,9 +7,8 @@ from typing import TypeVar
 
 import pandas as pd
 
-from toolkit.analyses.answers import Analyses
 from toolkit.models.base import DEFECTS
-from toolkit.report.escape import TERMS, data_file
+from toolkit.report.escape import data_file
 from toolkit.stats import WORDS
 from toolkit.stats.inference.clusters import unit_counts
 from toolkit.stats.inference.run_table import levels_of
@@ -272,14 +271,6 @@ def missing_words(runs: pd.DataFrame, judged: pd.DataFrame) -> str:
 def zeros_left_out(runs: pd.DataFrame) -> int:
     """Return how many true zeros the composite of the seed leaves out (DESIGN, section 8)."""
     return int(judged_runs(runs)["zeros"].fillna(0).sum()) if "zeros" in runs else 0
-
-
-def composites_words(analyses: Analyses) -> str:
-    """Say which composite is compared, and what the other one does with scores of 0, where there are any."""
-    if not zeros_left_out(analyses.runs):
-        return ""
-    score, alternative = TERMS["composites"][analyses.score], TERMS["composites"][analyses.other_score]
-    return f"Compared is {score}; the other one is {alternative}."
 
 
 def zeros_words(judged: pd.DataFrame) -> str:

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import Any
 
 from toolkit.errors import BudgetReached, InputError, ModelError
@@ -28,13 +27,11 @@ from toolkit.runs.ledger import Ledger
 from toolkit.runs.progress import duration
 from toolkit.runs.provenance import answered_by_others, shared_replies
 from toolkit.runs.status import stage_counts, waiting_work
-from toolkit.stats.result import Estimate, Row, rounded_apart
+from toolkit.stats.result import Estimate, rounded_apart
 from toolkit.store.connection import WINDOW, Store
 from toolkit.store.records import StoredRun, reply_texts, stored_judgements, stored_runs
 from toolkit.words import Summary, reason_key, template
 
-ROWS = 6
-"""Means of levels and models that the end of a run shows."""
 _OPTIONAL = ("final", "stages", "waiting", "shared")
 
 
@@ -65,11 +62,6 @@ class Outcome:
     seconds: float = 0.0
 
     @property
-    def partial(self) -> bool:
-        """Whether some planned runs, or what judges say of them, are still to come."""
-        return bool(self.budget) or self.succeeded + self.failed < self.planned + self.not_begun
-
-    @property
     def exit_code(self) -> int:
         """0 done, 1 done but some runs failed, wait for a server or cannot be read, 3 budget reached."""
         return 3 if self.budget else int(bool(self.failed or self.waiting or self.unread))
@@ -87,9 +79,11 @@ class Outcome:
         fields["results"] = [{"model": model} | result.to_dict() for model, result in self.results]
         return fields
 
-    def summary(self, means: Sequence[Row] = (), findings: Sequence[str] = (), warning: str = "") -> Summary:
+    def summary(
+        self, means: Sequence[Estimate] = (), findings: Sequence[str] = (), warning: str = ""
+    ) -> Summary:
         """Return what the command line says at the end: what warns, means of levels and models, first findings."""
-        words = {"remedy": _remedy, "rounded": rounded_apart, "duration": duration, "most": ROWS}
+        words = {"remedy": _remedy, "rounded": rounded_apart, "duration": duration}
         page = template("runs", "outcome.jinja")
         text = page.render(words, outcome=self, means=means, findings=findings, warning=warning)
         return Summary(self.to_dict(), text, self.exit_code)
@@ -203,7 +197,6 @@ async def measure(
     spent_aud: float,
     reached: BudgetReached | None,
     failed_before: Mapping[RunKey, str],
-    begun: float,
 ) -> Outcome:
     """Measure every item, aggregate over items for each model, and say where the study stands."""
     succeeded = judged = judgements_failed = to_judge = 0
@@ -251,7 +244,6 @@ async def measure(
         stages=stages,
         waiting=waiting_work(plan, store, len(runs)),
         shared=shared_replies(plan, store),
-        seconds=monotonic() - begun,
     )
 
 
