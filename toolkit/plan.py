@@ -213,9 +213,8 @@ class Plan:
     @property
     def warning(self) -> str:
         """What every page says first: what scripts answered or judged, and that judges did not pass their gate."""
-        judges = {judge.name: self.judge_models[role] for role, judge in self.judges.items()}
         replies = _scripted("Replies", self.models, "No model answered: replies are scripted.")
-        judgements = _scripted("Judgements", judges, "Judgements are scripted.")
+        judgements = _scripted("Judgements", self.judge_models, "Judgements are scripted.")
         return " ".join(filter(None, (replies, judgements, self.uncalibrated)))
 
     @property
@@ -388,7 +387,7 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
 
 def _scripted(kind: str, specs: Mapping[str, ModelSpec], every: str) -> str:
     """Return a sentence on what scripts gave of one kind; nothing where models gave all of it."""
-    names = [name for name, spec in specs.items() if spec.provider == SCRIPTED]
+    names = [spec.name for spec in specs.values() if spec.provider == SCRIPTED]
     part = f"{kind} of {joined(names)} are scripted."
     return "" if not names else every if len(names) == len(specs) else part
 
