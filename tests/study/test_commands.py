@@ -7,11 +7,12 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import click
 import pandas as pd
 import pytest
 from cases import cases
 
-from toolkit.cli import main
+from toolkit.cli import cli, main
 from toolkit.getting_started import doctor
 from toolkit.getting_started.doctor import copied_notebooks
 from toolkit.store import embedded
@@ -148,7 +149,11 @@ def test_a_run_says_that_judges_gave_no_scores(toolkit, study_file):
 def test_what_costs_asks_first_and_a_missing_key_is_one_line(toolkit, study_file):
     """Above budget.confirm_above_aud nothing starts without --yes; of many runs without a key one variable is named."""
     path = study_file("repeats = 5")
-    text = path.read_text().replace('{ name = "scripted" }', '"gpt-4o"').replace('"scripted" }', '"scripted", planted = {} }')
+    text = (
+        path.read_text()
+        .replace('{ name = "scripted" }', '"gpt-4o"')
+        .replace('"scripted" }', '"scripted", planted = {} }')
+    )
     path.write_text(text + "[budget]\nconfirm_above_aud = 0.01\n")
     code, _, err = toolkit("run", path)
     assert (code, "confirm_above_aud" in err, "--yes" in err) == (2, True, True)
@@ -158,6 +163,17 @@ def test_what_costs_asks_first_and_a_missing_key_is_one_line(toolkit, study_file
     assert "unexpected" not in err
     said = json.loads(toolkit("status", path, "--json")[1])
     assert (said["abandoned"], said["unsure_aud"]) == (0, 0.0)  # nothing was sent, so nothing is owed
+
+
+def test_at_most_fourteen_commands_stand_at_the_top_and_groups_apart(toolkit):
+    groups = {name for name, command in cli.commands.items() if isinstance(command, click.Group)}
+    commands, apart = toolkit("--help")[1].split("\nGroups:\n")
+    assert (len(cli.commands.keys() - groups) <= 14, groups) == (
+        True,
+        {"judges", "prompts", "ratings", "samples"},
+    )
+    for name in cli.commands:
+        assert f"\n  {name} " in f"\n{apart if name in groups else commands}", name
 
 
 def test_help_and_import_load_nothing_heavy():

@@ -187,9 +187,8 @@ def save_drawn(
         path.unlink(missing_ok=True)
         return files
     files.left_out = {name: reasons[name] for name in names if name in reasons}
-    lines = ["Figures that this study cannot give:"]
+    lines = [*context.about(), "Figures that this study cannot give:"]
     lines += [f"{name}: {reason}" for name, reason in files.left_out.items()]
-    lines += context.about()
     files.append(write_atomically(path, ("\n".join(lines) + "\n").encode()))
     return files
 
