@@ -39,7 +39,7 @@ _COUNT = click.IntRange(min=1)
 _SECONDS = click.FloatRange(min=0, min_open=True)
 
 
-def _read_study(ctx: click.Context, param: click.Parameter, path: str, looks: bool = False) -> Any:
+def _read_study(ctx: click.Context, param: Any, path: str, looks: bool = False) -> Any:
     from toolkit.study import Study
 
     if ctx.resilient_parsing:  # the Tab key asks what may follow, and needs no study for that
@@ -58,7 +58,22 @@ _NEXT = re.compile(r"(`toolkit \w+ )STUDY\b")
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on standard output.")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG)
+class _Apart(click.Group):
+    """A group whose help names its commands, and its groups of commands apart from them."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title in ("Commands", "Groups"):
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (name, command.get_short_help_str(100))
+                        for name, command in sorted(self.commands.items())
+                        if isinstance(command, click.Group) is (title == "Groups")
+                    ]
+                )
+
+
+@click.group(cls=_Apart, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG)
 @click.version_option(VERSION, prog_name="toolkit")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
@@ -82,10 +97,10 @@ def ratings() -> None:
 
 @cli.group()
 def samples() -> None:
-    """Record traffic, and turn captures into the CSV of a sample."""
+    """Record traffic, turn captures into the CSV of a sample, and score what a model read in it."""
 
 
-def _command(group: click.Group = cli, name: str | None = None, **options: Any) -> Callable[..., Any]:
+def _command(group: click.Group = cli, **options: Any) -> Callable[..., Any]:
     """Make a command with ``--json`` of a function that returns a summary, or yields one after the other.
 
     The first sentence of its docstring is its line in the list of commands.
@@ -101,7 +116,7 @@ def _command(group: click.Group = cli, name: str | None = None, **options: Any) 
 
         # Click keeps them last first: --json stands behind all other options in the help.
         run.__dict__["__click_params__"] = [_JSON, *getattr(function, "__click_params__", [])]
-        return group.command(name, **options)(run)
+        return group.command(**options)(run)
 
     return register
 
@@ -122,7 +137,7 @@ def _paid(group: click.Group) -> Callable[..., Any]:
                 confirm_asking(study.plan, study.store, requests())
             return execute()
 
-        return _command(group)(run)
+        return _command(group)(_YES(run))
 
     return register
 
@@ -183,11 +198,11 @@ def _finish(summary: Summary, as_json: bool) -> int:
 @click.option(
     "--minutes", type=_SECONDS, default=5.0, show_default=True, help="Ask the model so long at most."
 )
-def demo(limit: int | None, minutes: float) -> Summary:
+def demo(**limits: Any) -> Summary:
     """Run a whole study with a local model, no key needed. A planted study comes first; both are under results/."""
     from toolkit.getting_started.demo import run_demo
 
-    return run_demo(limit=limit, minutes=minutes)
+    return run_demo(**limits)
 
 
 @_command()
@@ -241,10 +256,25 @@ def docs() -> Summary:
 
 @_command()
 @_STUDY
-def estimate(study: Study) -> Summary:
-    """Say what STUDY will cost in AUD before anything is spent."""
-    from toolkit.runs.estimate import estimate_summary
+@click.option(
+    "--plan", type=_PATH, metavar="FILE.md", help="Write its plan on one page besides, for a supervisor."
+)
+@click.option("--pilot", metavar="STUDY", help="Study file of a pilot, for the power in the plan.")
+def estimate(study: Study, plan: Path | None, pilot: str | None) -> Summary:
+    """Say what STUDY will cost in AUD before anything is spent.
 
+    The page of --plan has design, margin, power, cost and later changes, with the hash of what is decided.
+    """
+    from toolkit.reporting import needs_room
+    from toolkit.runs.estimate import estimate_summary
+    from toolkit.study import Study
+
+    if plan:
+        with needs_room():
+            from toolkit.audit.registration import register
+        return register(study, Study.load(pilot) if pilot else None, plan)
+    if pilot:
+        raise click.UsageError("--pilot is for the power in the plan; add --plan FILE.md")
     return estimate_summary(study.estimate())
 
 
@@ -252,52 +282,48 @@ def estimate(study: Study) -> Summary:
 @_STUDY
 @_YES
 @click.option("--limit", type=_COUNT, help="Ask only the first N planned runs.")
+@click.option("--only-judge", is_flag=True, help="Fill the judgements that lack; no run is asked.")
 @click.option("--replay", is_flag=True, help="Make runs and judgements again from the ledger, offline.")
-def run(study: Study, yes: bool, limit: int | None, replay: bool) -> Summary:
+def run(study: Study, yes: bool, **options: Any) -> Summary:
     """Ask and judge what is missing in STUDY. It resumes where it stopped."""
     from toolkit.runs.estimate import confirm_needed, estimate_frame
     from toolkit.runs.provenance import shared_replies
 
-    if not (yes or replay):
-        confirm_needed(estimate_frame(study.plan, study.store), study.file.budget.confirm_above_aud)
+    if not (yes or options["replay"]):
+        frame = estimate_frame(study.plan, study.store, only_judge=options["only_judge"])
+        confirm_needed(frame, study.file.budget.confirm_above_aud)
     lines = template("runs", "lines.jinja").module
     click.echo(
         lines.shared(shared_replies(study.plan, study.store), len(study.plan.runs)), err=True, nl=False
     )
-    outcome = study.execute(limit=limit, replay=replay)
-    # What a part of the runs would say may change with the next ones.
-    return outcome.summary(() if outcome.budget or outcome.not_begun else study.first_findings())
-
-
-@_command()
-@_STUDY
-def judge(study: Study) -> Summary:
-    """Fill the judgements that STUDY lacks. No run is asked again."""
-    return study.execute(only_judge=True).summary()
+    return study.ending(study.execute(**options))
 
 
 @_command()
 @_LOOKED_AT
 @click.option("--watch", type=_SECONDS, metavar="S", help="Look every S seconds until nobody works on STUDY.")
-def status(study: Study, watch: float | None) -> Iterator[Summary]:
-    """Say how far STUDY is and what was spent. That is done, failed, in flight, missing, and the time left."""
+@click.option(
+    "--settle",
+    type=(click.Choice(("billed", "not-billed")), str),
+    metavar="billed|not-billed NOTE",
+    help="Settle what calls without a reply may have cost; NOTE says how it is known, and is stored.",
+)
+def status(study: Study, watch: float | None, settle: tuple[str, str] | None) -> Iterator[Summary]:
+    """Say how far STUDY is and what was spent. That is done, failed, in flight, missing, and the time left.
+
+    With --settle it does that alone: the amount counts as spent, or is taken off the budget, as the provider's bill
+    says.
+    """
+    from toolkit.runs import budget
     from toolkit.runs.status import status_summary, statuses
 
+    if settle:
+        yield budget.settle(study.store, study.name, billed=settle[0] == "billed", note=settle[1])
+        return
     for look in statuses(study.status, watch):
         if watch:
             click.clear()  # does nothing where standard output is no terminal
         yield status_summary(look)
-
-
-@_command()
-@_LOOKED_AT
-@click.option("--billed/--not-billed", required=True, default=None, help="What the provider's bill says.")
-@click.option("--note", required=True, help="How that is known; kept with the settlement.")
-def settle(study: Study, billed: bool, note: str) -> Summary:
-    """Settle what calls of STUDY without a reply may have cost. It counts as spent, or is taken off the budget."""
-    from toolkit.runs.budget import settle
-
-    return settle(study.store, study.name, billed=billed, note=note)
 
 
 @_command(cls=_ManyValues)
@@ -324,18 +350,6 @@ def figures(study: Study, bundle: str | None, format: str, **choice: Any) -> Sum
 
 
 @_command()
-@_STUDY
-@click.option("--pilot", type=str, metavar="STUDY", help="Study file of a pilot, for the power.")
-@click.option("--out", type=_PATH, metavar="FILE.md", help="registration.md in the output folder by default.")
-def register(study: Study, pilot: str | None, out: Path | None) -> Summary:
-    """Write the plan of STUDY on one page, for a supervisor. It has design, margin, power and later changes."""
-    from toolkit.audit.registration import register
-    from toolkit.study import Study
-
-    return register(study, Study.load(pilot) if pilot else None, out)
-
-
-@_command()
 @click.argument("study", metavar="STUDY|FOLDER", type=_PATH)
 def verify(study: Path) -> Summary:
     """Compare STUDY, or an exported FOLDER, with its ledger.
@@ -349,10 +363,8 @@ def verify(study: Path) -> Summary:
 
         return verify_export(study)
     from toolkit.audit.verify import verify_study
-    from toolkit.study import Study
 
-    click.get_current_context().meta["study"] = str(study)
-    return verify_study(Study.load(study))
+    return verify_study(_read_study(click.get_current_context(), None, str(study)))
 
 
 @_command()
@@ -382,7 +394,7 @@ def export(study: Study, out: Path) -> Summary:
 @click.option("--scale", nargs=2, type=float, metavar="LOW HIGH", help="Ends of the scale of the scores.")
 @click.option("--metric", help="Metric, scorer, key of a score, dimension or judge to take alone.")
 @click.option("--name", help="Of these scores; that of FILE by default.")
-@click.option("--out", type=_PATH, metavar="DIR", help="results/NAME by default.")
+@click.option("--out", "output", type=_PATH, metavar="DIR", help="results/NAME by default.")
 @click.option("--bundle", is_flag=True, help="Write the thesis bundle, not figures and tables alone.")
 @_choice
 def analyse(
@@ -409,7 +421,6 @@ def analyse(
         *files,
         columns=parse_pairs(columns, "column", "OURS=THEIRS, e.g. item=doc"),
         values=parse_pairs(values, "value", "TEXT=NUMBER, e.g. A=4"),
-        output=options.pop("out"),
         **options,
     )
     yield scores.summary()
@@ -419,15 +430,15 @@ def analyse(
     yield written_summary(written, scores.summary().fields)
 
 
-@_command()
+@_command(samples)
 @click.argument("expected", metavar="I1", type=int)
 @click.argument("unexpected", metavar="I0", type=int)
 @click.argument("hallucinated", metavar="H", type=int)
-def score(expected: int, unexpected: int, hallucinated: int) -> Summary:
+def score(**counts: int) -> Summary:
     """Score a one-shot test, with its interval. It has I1 expected, I0 unexpected and H hallucinated answers."""
     from toolkit.scoring import one_shot_score
 
-    result = one_shot_score(expected, unexpected, hallucinated)
+    result = one_shot_score(**counts)
     return Summary(result.to_dict(), result.sentence())
 
 
@@ -456,7 +467,6 @@ def batch(template: Path, grid: Path, **options: Any) -> Summary:
 @click.option(
     "--attacks", default=3, show_default=True, type=click.IntRange(min=0), help="Attacks in each reply."
 )
-@_YES
 def probe(study: Study, **sizes: Any) -> PaidJob:
     """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside."""
     from toolkit.probes.job import probe_judges, probe_requests, probe_targets
@@ -470,7 +480,6 @@ def probe(study: Study, **sizes: Any) -> PaidJob:
 
 @_paid(judges)
 @_STUDY
-@_YES
 def elements(study: Study) -> PaidJob:
     """Look for the required elements of a good answer. The judges of STUDY do in each reply: a second instrument."""
     from toolkit.probes.job import ask_elements, element_requests, elements_summary
@@ -495,7 +504,6 @@ def elements(study: Study) -> PaidJob:
 @click.option("--k", default=5, show_default=True, type=click.IntRange(1, 1000), help="Votes on each answer.")
 @click.option("--limit", type=_COUNT, help="Only N answers, labels as in FILE, drawn by the study's seed.")
 @click.option("--figures", type=_PATH, help="Write figures, tables and verdicts into this folder.")
-@_YES
 def hallucination(
     file: str | None,
     study: Study,
@@ -531,7 +539,6 @@ def hallucination(
 @_paid(judges)
 @_STUDY
 @click.option("--size", default=30, show_default=True, type=_COUNT, help="Judged replies, drawn once.")
-@_YES
 def drift(study: Study, size: int) -> PaidJob:
     """Ask the judges the same again on another day.
 
@@ -585,8 +592,7 @@ def diff(before: str, after: str) -> Summary:
 @click.option(
     "--max-tokens", default=8000, show_default=True, type=_COUNT, help="Longest reply of the model."
 )
-@_YES
-def write(folder: Path, study: Study, model: str | None, out: Path | None, max_tokens: int) -> PaidJob:
+def write(folder: Path, study: Study, out: Path | None, **options: Any) -> PaidJob:
     """Write bases of prompts from documents.
 
     Write a base (S, M and L) from each policy, advisory or report in FOLDER: Markdown, text or PDF.
@@ -598,7 +604,7 @@ def write(folder: Path, study: Study, model: str | None, out: Path | None, max_t
     from toolkit.authoring.writer import write_prompts, writer_job
 
     plan, store = study.plan, study.store
-    job = writer_job(plan, folder, model=model, max_tokens=max_tokens)
+    job = writer_job(plan, folder, **options)
     return job.requests, lambda: write_prompts(plan, store, job, out or plan.output / "prompts")
 
 
@@ -661,19 +667,15 @@ def convert(
 
 
 _ROOMS = {
-    cli: {
-        "analyse": "scores", "batch": "batch", "demo": "batch", "export": "audit", "init": "thesis",
-        "register": "audit", "verify": "audit", "view": "viewer",
-    },
-    judges: {"drift": "probes", "elements": "probes", "hallucination": "hallucination", "probe": "probes"},
-    prompts: {"write": "authoring"},
-    ratings: {"desk": "people", "import": "people"},
-    samples: {"capture": "traffic", "convert": "traffic"},
+    "analyse": "scores", "batch": "batch", "capture": "traffic", "convert": "traffic", "demo": "batch",
+    "desk": "people",
+    "drift": "probes", "elements": "probes", "export": "audit", "hallucination": "hallucination", "import": "people",
+    "init": "thesis", "probe": "probes", "verify": "audit", "view": "viewer", "write": "authoring",
 }  # fmt: skip
 """The folder of the toolkit that a command is of; without the folder the command is not there."""
-for _group, _rooms in _ROOMS.items():
-    for _name, _room in _rooms.items():
-        if find_spec(f"toolkit.{_room}") is None:
+for _group in (judges, prompts, ratings, samples, cli):
+    for _name in [*_group.commands]:
+        if _name in _ROOMS and find_spec(f"toolkit.{_ROOMS[_name]}") is None:
             del _group.commands[_name]
     if not _group.commands:
         del cli.commands[str(_group.name)]

@@ -22,7 +22,7 @@ from toolkit.plan import Plan, PlannedRun, PlannedRuns, RunKey
 from toolkit.prompt_test import PromptReply
 from toolkit.runs.budget import budget_left
 from toolkit.runs.decisions import keep_decision
-from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
+from toolkit.runs.estimate import estimate_frame, refuse_keyless, refuse_unreachable
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, share_of, worst_aud
 from toolkit.runs.instruments import JUDGEMENTS, automatic_stages, stages_of
@@ -82,6 +82,9 @@ def run_plan(
         execution = partial(_Execution, plan, store=store, gateway=gateway, stop=stop, replay=replay)
         free = partial(execution, plan.runs, free=len(runs))
         reached, failed_before = None, {}
+        if progress and not replay:
+            worst = estimate_frame(plan, store, only_judge=only_judge)["worst_aud"]
+            gateway.counters.worst_aud = total_aud(worst)
         try:
             gateway.open()
             store.add_prompts(plan.dataset.prompts)
@@ -494,11 +497,13 @@ def ask_study(
     if purpose != "write" and not plan.judges:
         raise InputError(f"study {plan.study.name}: has no judges to ask; name them under [judges]")
     keys = {(request.provider, request.model, request.endpoint) for request in _unpaid(plan, store, requests)}
+    _, worst = at_worst(plan, store, requests)
     stop, endpoints, paid = threading.Event(), endpoints_of(plan), list[Answer]()
     refuse_keyless((end.spec for end in endpoints if end.key in keys), plan.folder)
 
     async def execute() -> R:
         gateway = _gateway(plan, store, endpoints, stop)
+        gateway.counters.worst_aud = worst
         bar = Progress(label, len(requests), shown=progress, since=gateway.counters, waiting=gateway.waiting)
 
         async def ask(request: ModelRequest) -> Answer:

@@ -18,9 +18,9 @@ from toolkit.files.reading import read_text
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.pairs import Pair, Slot, draw_pairs
 from toolkit.judges.request import JudgeSpec, Manner
-from toolkit.judges.rubric import Rubric, load_rubric
+from toolkit.judges.rubric import SEED_RUBRIC, Rubric, load_rubric
 from toolkit.models.base import Message, ModelRequest
-from toolkit.models.catalogue import Exchange, ModelSpec
+from toolkit.models.catalogue import SCRIPTED, Exchange, ModelSpec
 from toolkit.models.entries import Judge, ModelEntry, model_address
 from toolkit.models.prices import table_exchange
 from toolkit.prompt_test import (
@@ -36,7 +36,7 @@ from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
 from toolkit.prompts.levels import with_levels
 from toolkit.study_file import StudyFile
-from toolkit.words import LENGTH_BINS, SCENARIOS, choices, counted, scenario_key
+from toolkit.words import LENGTH_BINS, SCENARIOS, SCORE, choices, counted, joined, scenario_key
 
 STORE = ".store"  # folder of the embedded store in a results folder
 
@@ -201,8 +201,8 @@ class Plan:
     rubric: Rubric
     test: PromptResponseTest
     runs: PlannedRuns
-    warning: str = ""
-    """What every page says first: that the judges did not pass their gate."""
+    uncalibrated: str = ""
+    """That the judges did not pass their gate, as a sentence."""
 
     @cached_property
     def flaws(self) -> dict[str, int]:
@@ -211,13 +211,19 @@ class Plan:
         return flaw_counts(check_dataset(self.dataset)) if binned else {}
 
     @property
+    def warning(self) -> str:
+        """What every page says first: what scripts answered or judged, and that judges did not pass their gate."""
+        replies = _scripted("Replies", self.models, "No model answered: replies are scripted.")
+        judgements = _scripted("Judgements", self.judge_models, "Judgements are scripted.")
+        return " ".join(filter(None, (replies, judgements, self.uncalibrated)))
+
+    @property
     def note(self) -> str:
-        """What every caption of this study must say besides its numbers."""
+        """What every caption of this study must say after its numbers."""
         accepted = [f"{kind} ({self.flaws[kind]})" for kind in self.study.accept_flaws if kind in self.flaws]
         sentence = f"Flaws of the dataset accepted in the study file: {', '.join(accepted)}."
         weights = "Judges count twice on the dimensions of their specialization."
         notes = [
-            self.warning,
             self.study.note,
             sentence if accepted else "",
             weights if self.weighted else "",
@@ -339,6 +345,10 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
     entries = study.judges.by_role() if "judges" in parameters else {}
     judge_models = {role: spec_of(judge) for role, judge in entries.items()}
     rubric = load_rubric(study.judges.rubric)
+    if study.analysis.score != SCORE and rubric.name != SEED_RUBRIC:
+        raise StudyError(
+            f"analysis.score: {study.analysis.score} beside {SCORE} is of the rubric {SEED_RUBRIC} alone; leave it out"
+        )
     judges = _judges(study, judge_models, models, rubric)
     manner = _manner(study, rubric)
     study, prompts = _study_prompts(study, dataset)
@@ -355,6 +365,13 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
         )
     if not test.asks_judges:
         judges, judge_models = {}, {}
+    real = [name for name, spec in models.items() if spec.provider != SCRIPTED]
+    for role, spec in judge_models.items():
+        if real and spec.provider == SCRIPTED and not spec.planted:
+            raise StudyError(
+                f"judges.{role}: {spec.name} is scripted, and would make up what it says of replies of {joined(real)}; "
+                "name a model that reads them"
+            )
     items = _items(test)
     dataset = dataset or dataset_of(test.name, items)
     planned = tuple((item, prompt) for item in items for prompt in item.prompts)
@@ -366,6 +383,13 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
             )
     runs = PlannedRuns(study, models, planned, test.repeats_together)
     return Plan(study, folder, dataset, models, judge_models, judges, manner, rubric, test, runs)
+
+
+def _scripted(kind: str, specs: Mapping[str, ModelSpec], every: str) -> str:
+    """Return a sentence on what scripts gave of one kind; nothing where models gave all of it."""
+    names = [spec.name for spec in specs.values() if spec.provider == SCRIPTED]
+    part = f"{kind} of {joined(names)} are scripted."
+    return "" if not names else every if len(names) == len(specs) else part
 
 
 def _at_levels(dataset: Dataset, study: StudyFile, folder: Path) -> Dataset:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import pandas as pd
@@ -19,6 +22,7 @@ from toolkit.errors import InputError, Stopped, ToolkitError
 from toolkit.files.tables import csv_bytes
 from toolkit.files.writing import write_atomically
 from toolkit.judges.elements import DIGEST
+from toolkit.judges.rubric import SEED_RUBRIC
 from toolkit.pipeline import run_plan
 from toolkit.plan import Plan, make_plan
 from toolkit.prompt_test import MeasuredTestItem, names_code, record_test, recorded_test
@@ -33,7 +37,7 @@ from toolkit.runs.status import study_status
 from toolkit.stats.comparisons.models import compare_models
 from toolkit.stats.inference.run_table import WHOLE
 from toolkit.stats.one_shot.methods import MethodScore, methods_frame, score_methods
-from toolkit.stats.result import Result, estimates_frame
+from toolkit.stats.result import Estimate, Result, estimates_frame
 from toolkit.store import frames as store_frames
 from toolkit.store.connection import Store, open_store, temporary_store
 from toolkit.store.documents import Call
@@ -127,7 +131,7 @@ class Study(Reported):
     @property
     def note(self) -> str:
         """What every caption of this study must say besides its numbers."""
-        return self._reported.note
+        return f"{self._reported.warning} {self._reported.note}".strip()
 
     @property
     def output(self) -> Path:
@@ -201,7 +205,9 @@ class Study(Reported):
                 from toolkit.adaptive.rounds import run_adaptively as run
         self._results.clear()  # frames of many runs are large
         try:
-            return run(self.plan, self.store, **options)
+            begun = monotonic()
+            outcome = run(self.plan, self.store, **options)
+            return replace(outcome, seconds=monotonic() - begun)
         except KeyboardInterrupt:  # also before the first request, and after the last
             raise Stopped from None
 
@@ -326,7 +332,9 @@ class Study(Reported):
         runs = cache(self.runs)
 
         def replies() -> pd.DataFrame:  # the length of a reply is that of its text
-            return runs().assign(output_tokens=runs()["output_tokens"] - runs()["reasoning_tokens"].fillna(0))
+            tokens = runs()["output_tokens"] - runs()["reasoning_tokens"].fillna(0)
+            # Of the seed's rubric alone there is a composite that leaves zeros out.
+            return runs().assign(output_tokens=tokens, zeros=runs()["zeros"] * (rubric.name == SEED_RUBRIC))
 
         test: Any = self.plan.test
         scored: dict[str, Any] = {
@@ -505,18 +513,28 @@ class Study(Reported):
         bases = adaptive_order(self.plan, runs, asked) if isinstance(asked, int) else asked
         return taxonomy(self.plan, runs, bases)
 
-    def first_findings(self, most: int = 3) -> list[str]:
-        """Return the first sentences of `findings` for the end of a run; none where there is no result to tell."""
-        try:
-            return list(self.findings(most=most).sentences())
-        except ToolkitError:
-            return []
+    def ending(self, outcome: Outcome) -> Summary:
+        """Return the end of a run: warning, means by level and model, the first three findings, money and time."""
+        means, findings, warning = list[Estimate](), list[str](), self._reported.warning
+        warned = bool(warning)
+        with suppress(ToolkitError):
+            # What a part of the runs would say may change with the next ones.
+            if not (
+                outcome.budget or outcome.succeeded + outcome.failed < outcome.planned + outcome.not_begun
+            ):
+                findings += self.findings(most=3 + warned).sentences()[warned:]
+            if self._is_scored:
+                frames = self.frames()
+                means += frames.length().per_level if frames.answers("length") else ()
+                means += [mean for _, mean in frames.compare_models().models]
+        return outcome.summary(means, findings, warning)
 
     def _statements(
         self, frames: Analyses, only: Collection[str] = (), benchmark: Result | None = None
     ) -> Iterator[Statement]:
         from toolkit.runs.provenance import asked_models
         from toolkit.thesis.findings import (
+            Statement,
             adaptive_findings,
             measured_findings,
             one_shot_findings,
@@ -524,19 +542,22 @@ class Study(Reported):
         )
 
         self._need_results(frames)
+        if warning := self._reported.warning:
+            yield Statement(warning.removesuffix("."), question="Read first")
         if self._is_scored:
             adaptive = self.file.selection == "adaptive" and (not only or "adaptive" in only)
             sequential = self.sequential() if adaptive else None
             names = [name for name in only if name != "adaptive"]
             scored = super()._statements(frames, names) if names or not only else ()
-            return chain(adaptive_findings(sequential, None), scored, adaptive_findings(None, benchmark))
+            yield from chain(adaptive_findings(sequential, None), scored, adaptive_findings(None, benchmark))
+            return
         if self.plan.test.name == "one_shot":
             statements = one_shot_findings(self._scored(), frames)
         else:
             statements = measured_findings(self.plan.test.name, results_of(self.plan.test, self._measured()))
         judged = [model.aud for model in asked_models(self.plan, self.store) if model.purpose == "judge"]
         spent = {"the answers": frames.runs, "the calls of judges": pd.DataFrame({"aud_cost": judged})}
-        return chain(statements, spent_findings(spent))
+        yield from chain(statements, spent_findings(spent))
 
     def prompts(self) -> pd.DataFrame:
         """Return every prompt that will be asked, before the first request: test_item, prompt_id, tokens, text."""

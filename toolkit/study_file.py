@@ -254,7 +254,7 @@ class Analysis(Table):
     """What the analysis is held to, written down before there is a score."""
 
     score: Literal["composite_strict", "composite"] = "composite_strict"
-    """What is compared: with dimensions of score 0 (`composite_strict`), or without them (`composite`)."""
+    """What is compared: with dimensions of score 0 (`composite_strict`), or by `seed-v1` without them (`composite`)."""
     primary: str | None = None
     """The one confirmatory contrast, `M-S` of prompt lengths or `B - A` of levels; all others are exploratory."""
     equivalence_margin: Positive | None = None

@@ -169,8 +169,8 @@ def test_what_may_have_been_billed_is_settled_once(server, tmp_path, store_folde
     """Refused while a process works; then spent or off the budget, with a record that goes with the study."""
 
     def settle(path):
-        which = "--billed" if billed else "--not-billed"
-        code, out, _ = toolkit("settle", path, which, "--note", "the bill of May", "--json")
+        which = "billed" if billed else "not-billed"
+        code, out, _ = toolkit("status", path, "--settle", which, "the bill of May", "--json")
         return code, json.loads(out)
 
     server.holds = lambda: True

@@ -98,6 +98,7 @@ def make_study(
     plan = SimpleNamespace(
         study=file,
         note=NOTE,
+        warning="",
         dataset=SimpleNamespace(version="2025.1"),
         manner=SimpleNamespace(sentence=lambda: ""),
         models=dict.fromkeys(models),

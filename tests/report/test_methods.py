@@ -234,7 +234,7 @@ def test_flaws_equal_texts_and_unsure_money_stand_in_the_methods(study_file, tmp
         "At most AUD 0.25 more may have been billed",
     ):
         assert words in told, words
-    toolkit("settle", path, "--billed", "--note", "the bill of May")
+    toolkit("status", path, "--settle", "billed", "the bill of May")
     with Study.load(path) as study:
         told = methods_of(study)
     assert "more may have been billed" not in told

@@ -133,7 +133,7 @@ def test_a_score_that_cannot_be_estimated_shows_dashes_and_its_reason(held):
     silent = (Estimate("ICC(A,1)", None, missing=4, reason="one judge"),)
     found = held.reliability()
     table = reliability_table(found.replace(icc={**found.icc, "composite_strict": silent}))
-    assert re.search(r"strict composite & -- & +& 0\.\d\d ", table.latex)
+    assert re.search(r"composite & -- & +& 0\.\d\d ", table.latex)
     assert "Not estimable: ICC(A,1) (one judge)." in table.notes
     assert re.search(r"; up to \d+ missing; not estimable: ICC\(A,1\)\.", table.caption)
 
@@ -216,10 +216,7 @@ def test_no_name_of_the_code_is_printed():
     """Effect sizes are mathematics, columns are words; what only looks alike stays as it is."""
     assert escape("d_z(M-S), g_av") == "$d_{z}$(M$-$S), $g_{av}$"
     assert escape("missing, level S; points per aud") == "missing, length S; points per AUD"
-    assert (
-        escape("difference over level of composite_strict")
-        == "difference over prompt length of strict composite"
-    )
+    assert escape("difference over level of composite_strict") == "difference over prompt length of composite"
     assert escape("SOC_INCIDENT, risk_awareness, Phi") == r"SOC incident, risk awareness, $\Phi$"
     assert escape("model d_zoo of my_d_z") == r"model d\_zoo of my\_d\_z"
 

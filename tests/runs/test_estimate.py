@@ -316,7 +316,10 @@ def test_providers_go_side_by_side(opened):
 
 def test_batch_mode_is_half_the_price_within_a_day(opened):
     """Half of low and expected where there is a batch endpoint; at worst it brings nothing and single calls follow."""
-    openai = [('name = "scripted", usd', 'name = "scripted", provider = "openai", usd')]
+    openai = [
+        ('provider = "scripted", usd', 'provider = "scripted", planted = {}, usd'),
+        ('name = "scripted", usd', 'name = "scripted", provider = "openai", usd'),
+    ]
     single = opened(changes=openai).estimate()
     frame = opened('mode = "batch"', changes=openai).estimate()
     for column, share in {"low_aud": 0.5, "expected_aud": 0.5, "worst_aud": 1.0}.items():

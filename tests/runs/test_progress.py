@@ -98,14 +98,14 @@ def test_what_was_stopped_says_how_far_it_came(monkeypatch, clock):
 def test_a_second_phase_does_not_count_the_first_again(monkeypatch, clock):
     """What was spent and retried before a phase is neither its own nor carried on to its end."""
     log = stderr(monkeypatch)
-    counters = Counters(retried=4, spent_aud=5.0)
+    counters = Counters(retried=4, spent_aud=5.0, worst_aud=1.5)  # no more is said than that
     bar = Progress("judged runs", 2, shown=True, since=counters)
     counters.spent_aud = 6.0
     clock[0] += 31
     bar.step(counters)
     bar.close()
     lines = log.getvalue().splitlines()
-    assert "AUD 1.00 of about AUD 2.00" in lines[1]
+    assert "AUD 1.00 of about AUD 1.50" in lines[1]
     assert "retried" not in lines[-1]
 
 

@@ -92,6 +92,7 @@ def test_a_provider_that_is_down_ends_the_rounds(server, tmp_path):
     priced = f"{own}, usd_per_million_input = 1.0, usd_per_million_output = 1.0"
     study = study_in(tmp_path / "down", NARROW.format(0.3))
     text = study.path.read_text().replace('"two", provider = "scripted"', f'"two", {priced}')
+    text = text.replace('"scripted" }', '"scripted", planted = {} }')
     study.path.write_text(text)
     study = Study.load(study.path)
     outcome = study.execute(progress=False)

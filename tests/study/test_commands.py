@@ -7,11 +7,12 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import click
 import pandas as pd
 import pytest
 from cases import cases
 
-from toolkit.cli import main
+from toolkit.cli import cli, main
 from toolkit.getting_started import doctor
 from toolkit.getting_started.doctor import copied_notebooks
 from toolkit.store import embedded
@@ -73,14 +74,14 @@ def test_debug_shows_the_traceback(toolkit):
     """With --debug before the command the error itself is raised; what is typed wrong stays one line."""
     with pytest.raises(Exception, match="no such study file"):
         main(["--debug", "run", "nowhere.toml"])
-    for arguments in (("--debug", "score", "1"), ("run", "nowhere.toml", "--debug")):
+    for arguments in (("--debug", "samples", "score", "1"), ("run", "nowhere.toml", "--debug")):
         code, _, err = toolkit(*arguments)
         assert (code, err.startswith("toolkit: "), "--help shows how" in err) == (2, True, True)
 
 
 @pytest.mark.usefixtures("no_pictures")
 def test_a_study_from_estimate_to_figures(toolkit, study_file, tmp_path):
-    """estimate, run, status, judge and figures on a scripted study, each as JSON with progress elsewhere."""
+    """estimate, run, status and figures on a scripted study, each as JSON with progress elsewhere."""
     path = study_file()
     estimate = json.loads(toolkit("estimate", path, "--json")[1])
     assert (estimate["calls"], estimate["worst_aud"]) == (24, 0.0)
@@ -101,7 +102,7 @@ def test_a_study_from_estimate_to_figures(toolkit, study_file, tmp_path):
     assert status["runs"] == {"planned": 6, "succeeded": 6, "failed": 0, "missing": 0}
     assert (status["judgements"]["scored"], status["at_work"]) == (18, False)
     assert json.loads(toolkit("estimate", path, "--json")[1])["calls"] == 0
-    assert json.loads(toolkit("judge", path, "--json")[1])["new_calls"] == 0
+    assert json.loads(toolkit("run", path, "--only-judge", "--json")[1])["new_calls"] == 0
     files = [Path(file) for file in json.loads(toolkit("figures", path, "--json")[1])["files"]]
     assert all(file.stat().st_size > 0 for file in files)
     assert {file.suffix for file in files} >= {".pdf", ".png", ".tex", ".csv"}
@@ -134,21 +135,25 @@ def test_a_run_says_that_judges_gave_no_scores(toolkit, study_file):
     assert "final   12 x prose, not asked again: another judge helps\n" in out
     assert ("results none, because no reply has a score" in out, "not estimable" in out) == (True, False)
     assert out.splitlines()[-1].startswith(
-        "next  change the study file as the lines `final` say; `toolkit judge "
+        "next  change the study file as the lines `final` say; `toolkit run "
     )
     assert "12 x prose" in toolkit("status", path)[1]
     # Without the repair that was paid for already, that is what is offered, and it costs nothing.
     path.write_text(path.read_text().replace("[judges]", "[judges]\nrepair = false"))
     assert (
         "12 x prose, not asked again: repair = true under [judges] has the judge mend it"
-        in toolkit("judge", path)[1]
+        in toolkit("run", path, "--only-judge")[1]
     )
 
 
 def test_what_costs_asks_first_and_a_missing_key_is_one_line(toolkit, study_file):
     """Above budget.confirm_above_aud nothing starts without --yes; of many runs without a key one variable is named."""
     path = study_file("repeats = 5")
-    text = path.read_text().replace('{ name = "scripted" }', '"gpt-4o"')
+    text = (
+        path.read_text()
+        .replace('{ name = "scripted" }', '"gpt-4o"')
+        .replace('"scripted" }', '"scripted", planted = {} }')
+    )
     path.write_text(text + "[budget]\nconfirm_above_aud = 0.01\n")
     code, _, err = toolkit("run", path)
     assert (code, "confirm_above_aud" in err, "--yes" in err) == (2, True, True)
@@ -158,6 +163,17 @@ def test_what_costs_asks_first_and_a_missing_key_is_one_line(toolkit, study_file
     assert "unexpected" not in err
     said = json.loads(toolkit("status", path, "--json")[1])
     assert (said["abandoned"], said["unsure_aud"]) == (0, 0.0)  # nothing was sent, so nothing is owed
+
+
+def test_at_most_fourteen_commands_stand_at_the_top_and_groups_apart(toolkit):
+    groups = {name for name, command in cli.commands.items() if isinstance(command, click.Group)}
+    commands, apart = toolkit("--help")[1].split("\nGroups:\n")
+    assert (len(cli.commands.keys() - groups) <= 14, groups) == (
+        True,
+        {"judges", "prompts", "ratings", "samples"},
+    )
+    for name in cli.commands:
+        assert f"\n  {name} " in f"\n{apart if name in groups else commands}", name
 
 
 def test_help_and_import_load_nothing_heavy():

@@ -17,8 +17,8 @@ ON_TOP = (
     "people", "probes", "scores", "thesis",
 )  # fmt: skip
 COMMANDS = {
-    "audit": {"export", "register", "verify"}, "batch": {"batch", "demo"}, "people": {"ratings"}, "scores": {"analyse"},
-    "thesis": {"init"}, "traffic": {"samples"}, "viewer": {"view"},
+    "audit": {"export", "verify"}, "batch": {"batch", "demo"}, "people": {"ratings"}, "scores": {"analyse"},
+    "thesis": {"init"}, "traffic": {"capture", "convert"}, "viewer": {"view"},
 }  # fmt: skip
 """Commands and groups that go with a room."""
 PROGRAM = """
@@ -77,7 +77,7 @@ try:
     study.close()
 finally:
     embedded.stop(study.plan.store_folder)
-print(*cli.commands)
+print(*cli.commands, *(name for group in cli.commands.values() for name in getattr(group, "commands", ())))
 """
 
 

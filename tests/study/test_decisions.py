@@ -159,7 +159,7 @@ name = "scripted"
 replies = ["A."]
 [judges]
 rubric = "mine.toml"
-primary = { name = "scripted" }
+primary = { name = "scripted", planted = {} }
 secondary = false
 tertiary = false
 """
@@ -260,9 +260,8 @@ def test_runs_that_do_not_count_are_listed_with_the_rule_that_leaves_them_out(tm
 def test_the_plan_is_one_page_with_its_hash_and_power(folder, tmp_path):
     """Before anything was asked it says so; after it, when it was kept and what was changed."""
     (tmp_path / "held.toml").write_text(TEXT)
-    fresh = CliRunner().invoke(
-        cli, ["register", str(tmp_path / "held.toml"), "--json"], standalone_mode=False
-    )
+    plan = ["--plan", str(tmp_path / "fresh.md"), "--json"]
+    fresh = CliRunner().invoke(cli, ["estimate", str(tmp_path / "held.toml"), *plan], standalone_mode=False)
     told = json.loads(fresh.output)
     page = Path(told["path"]).read_text()
     assert "before any model was asked" in page
@@ -272,10 +271,10 @@ def test_the_plan_is_one_page_with_its_hash_and_power(folder, tmp_path):
     assert ("SOC incident" in page, "CTI analysis" in page) == (True, False)  # of the bases that are asked
     assert "has no scores; a pilot with some is given by --pilot" in page
     assert len(page.splitlines()) < 60
-    pilot = ["--pilot", str(folder / "held.toml"), "--out", str(tmp_path / "plan.md")]
+    pilot = ["--pilot", str(folder / "held.toml"), "--plan", str(tmp_path / "plan.md")]
     load(folder, "margin of equivalence")
     done = CliRunner().invoke(
-        cli, ["register", str(folder / "held.toml"), *pilot, "--json"], standalone_mode=False
+        cli, ["estimate", str(folder / "held.toml"), *pilot, "--json"], standalone_mode=False
     )
     again = json.loads(done.output)
     page = (tmp_path / "plan.md").read_text()
@@ -286,7 +285,7 @@ def test_the_plan_is_one_page_with_its_hash_and_power(folder, tmp_path):
     assert "From the runs of held, M−S" in page
     (tmp_path / "plan.md").write_text("A page of somebody.")
     with pytest.raises(InputError, match=r"plan\.md: is there, and none of this kind"):
-        CliRunner().invoke(cli, ["register", str(folder / "held.toml"), *pilot], catch_exceptions=False)
+        CliRunner().invoke(cli, ["estimate", str(folder / "held.toml"), *pilot], catch_exceptions=False)
     assert (tmp_path / "plan.md").read_text() == "A page of somebody."
 
 

@@ -162,6 +162,11 @@ def written_texts():
         nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         strings = [node.value for node in nodes if isinstance(node, ast.Constant)]
         texts[str(path.relative_to(ROOT))] = "\n\n".join(text for text in strings if isinstance(text, str))
+    for path in (*ROOT.glob("toolkit/**/*.jinja"), *ROOT.glob("t*/**/*.toml"), *ROOT.glob("toolkit/**/*.js")):
+        texts[str(path.relative_to(ROOT))] = path.read_text(encoding="utf-8")
+    for path in (ROOT / "Makefile", ROOT / "templates/thesis/Makefile"):
+        calls = re.findall(r"\t@?\$\((?:BIN\)/toolkit|TOOLKIT\)) (.*)", path.read_text(encoding="utf-8"))
+        texts[str(path.relative_to(ROOT))] = "\n".join(f"`toolkit {call}`" for call in calls)
     return texts
 
 

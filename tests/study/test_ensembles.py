@@ -36,7 +36,7 @@ def asked_of(server):
 
 
 def test_one_judge_then_two_are_killed_in_the_middle_and_the_holes_are_filled_later(server, begin):
-    """Aggregates rest on three, two and one judge; `toolkit judge` fills the holes and asks nothing that is there."""
+    """Aggregates rest on three, two and one judge; `toolkit run --only-judge` fills the holes and asks nothing that is there."""
     judged = []
 
     def faults(number, body):
@@ -56,7 +56,7 @@ def test_one_judge_then_two_are_killed_in_the_middle_and_the_holes_are_filled_la
     assert runs.loc[runs["judge_count"] < 2, "composite"].isna().all()
     assert (runs.loc[runs["judge_count"] >= 2, "composite"] == 4.0).all()
     assert first.judged == 4
-    assert "`toolkit judge STUDY` asks the judges again" in first.summary().text
+    assert "`toolkit run STUDY --only-judge` asks the judges again" in first.summary().text
     again = study.execute(progress=False, only_judge=True).summary().text  # to no avail
     assert ("asks the judges again" in again, "name another judge for those that" in again) == (False, True)
     failed = study.judgements().query("failed")

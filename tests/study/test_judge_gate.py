@@ -131,11 +131,10 @@ def test_a_study_that_only_reports_goes_on_and_says_so_on_every_page(study):
     rate_first(made)
     made.execute(progress=False)
     assert len(made.judgements()) == 36 * 3
-    assert made.note.startswith("Uncalibrated: ICC(A,1) of people and secondary, technical_accuracy")
-    assert made._figure_context(made.frames()).note.startswith(
-        "Uncalibrated: ICC(A,1) of people and secondary"
-    )
-    assert heading(made.view().plan)["note"].startswith("Uncalibrated")
+    first = "No model answered: replies are scripted. Uncalibrated: ICC(A,1) of people and secondary, "
+    assert made.note.startswith(f"{first}technical_accuracy")
+    assert made._figure_context(made.frames()).warning.startswith(first)
+    assert heading(made.view().plan)["warning"].startswith(first)
 
 
 @pytest.mark.parametrize(("text", "reason"), [

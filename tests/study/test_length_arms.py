@@ -206,7 +206,7 @@ def test_status_figure_methods_registration_and_verify_work_with_arms(finished, 
         "length and information": 12,
     }
     assert verify_study(finished).exit_code == 0
-    register(finished, out=tmp_path / "registration.md")
+    register(finished, None, tmp_path / "registration.md")
     assert "- Length arms, which tell length from" in (tmp_path / "registration.md").read_text()
     done = what_was_done(finished.plan, finished.store, finished.frames(), finished.status(), {})
     design = " ".join(sentence.text for sentence in sentences("design", done))

@@ -1,4 +1,4 @@
-"""Looking at a study runs no code of its own: the Tab key, status, view and settle read it as data."""
+"""Looking at a study runs no code of its own: the Tab key, status, view and --settle read it as data."""
 
 import json
 import subprocess
@@ -67,7 +67,7 @@ def test_looking_runs_no_code_of_the_study(tmp_path, store_folder, kind):
         completed = ShellComplete(cli, {}, "toolkit", "").get_completions(["run", str(study)], "--")
         assert "--yes" in [item.value for item in completed]
         done = invoked("status", study, "--json")
-        invoked("settle", study, "--billed", "--note", "x")
+        invoked("status", study, "--settle", "billed", "x")
         assert invoked("status", "--help").exit_code == 0
         assert not trace.exists()
         return done

@@ -340,7 +340,7 @@ def test_excluded_replies_are_not_paired_and_votes_that_are_none_are_missing_wit
         assert not frame[name].isna().any() or column.missing, name
     comparison = study.compare_pairs()
     assert comparison.frame()["missing"].sum() == len(unread) + len(failed)
-    assert "`toolkit judge STUDY`" in done.summary().text
+    assert "`toolkit run STUDY --only-judge`" in done.summary().text
 
 
 PAID = JUDGES.replace("planted =", "usd_per_million_input = 100, usd_per_million_output = 100, planted =")

@@ -248,11 +248,6 @@ class Frames:
         """The dimensions, and the composite that is compared."""
         return (*self.dimensions, self.score)
 
-    @property
-    def other_score(self) -> str:
-        """The composite that is not compared, to be shown beside the one that is."""
-        return "composite" if self.score == SCORE else SCORE
-
     @cached_property
     def names(self) -> set[str]:
         """Names of models, judges, people, scenarios, categories and dimensions, which no text may change."""

@@ -11,11 +11,12 @@ from pathlib import Path
 from toolkit.errors import InputError, variable_in
 from toolkit.files.reading import read_toml
 from toolkit.files.writing import write_atomically
+from toolkit.report.escape import readable
 from toolkit.report.manifest import claim_folder, write_manifest
 from toolkit.store.frame_files import FORMATS, KINDS, dictionary_text, save_frame
 from toolkit.store.record_files import write_records
 from toolkit.study import Study
-from toolkit.words import Summary
+from toolkit.words import Summary, template
 
 ONE_SHOT_ONLY = ("experiments", "methods")
 DICTIONARY = "data_dictionary.md"
@@ -43,6 +44,8 @@ def export_study(study: Study, folder: Path | str) -> Summary:
         rows[kind] = len(frame)
         paths += [save_frame(frame, out / f"{kind}{suffix}", kind, scheme) for suffix in FORMATS]
     paths.append(write_atomically(out / DICTIONARY, dictionary_text(scheme).encode()))
+    page = template("audit", "readme.jinja").render(study=study)
+    paths.append(write_atomically(out / "README.md", readable(page).encode()))
     paths.append(write_manifest(out, {**study.manifest(), "rows": rows}, paths))
     lines = [f"{count:>8} {kind}" for kind, count in rows.items()]
     fields = {"study": study.name, "rows": rows, "files": [str(path) for path in paths]}

@@ -7,14 +7,12 @@ from toolkit.errors import InputError
 from toolkit.report.escape import readable
 from toolkit.report.manifest import write_own
 from toolkit.runs.decisions import bases_of, decided, decisions_of, digest_of
-from toolkit.runs.estimate import estimate_frame, estimate_summary
+from toolkit.runs.estimate import estimate_summary
 from toolkit.study import Study
 from toolkit.words import Summary
 
-REGISTRATION = "registration.md"
 
-
-def register(study: Study, pilot: Study | None = None, out: Path | None = None) -> Summary:
+def register(study: Study, pilot: Study | None, out: Path) -> Summary:
     """Write the plan of a study as Markdown, with the power that a pilot shows, or else the study's own runs."""
     from toolkit.thesis.methods import templates
 
@@ -22,7 +20,7 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
     if not plan.test.judged:
         message = f"test {plan.test.name} has no contrasts to register; rubric_study has"
         raise InputError(f"study {study.name}: {message}")
-    decisions = decisions_of(plan, study.store)
+    decisions, cost = decisions_of(plan, study.store), estimate_summary(study.estimate())
     content = decisions.content or decided(plan)
     primary, margin = content.get("analysis.primary"), content.get("analysis.equivalence_margin")
     values = {
@@ -38,21 +36,21 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
         "bases": bases_of(plan),
         "models": [f"{name} ({spec.provider})" for name, spec in plan.models.items()],
         "judges": [f"{role} {judge.name}" for role, judge in plan.judges.items()],
-        "estimate": estimate_summary(estimate_frame(plan, study.store)).text.splitlines()[-1].strip(),
+        "estimate": cost.text.splitlines()[-1].strip(),
         "power": _power(pilot or study, primary),
         "changes": decisions.sentences(),
     }
     text = templates().get_template("thesis/registration.jinja").render(values)
     page = readable(text).encode()
-    path = write_own(out or study.output / REGISTRATION, page, page.splitlines()[0])
-    fields = {
+    path = write_own(out, page, page.splitlines()[0])
+    fields = cost.fields | {
         "study": study.name,
         "sha256": values["digest"],
         "path": str(path),
         "changes": values["changes"],
         "decided_at": decisions.at.isoformat() if decisions.at else None,
     }
-    return Summary(fields, f"{path}\nSHA-256 of what is decided: {values['digest']}")
+    return Summary(fields, f"{cost.text}\n\n{path}\nSHA-256 of what is decided: {values['digest']}")
 
 
 def _power(pilot: Study, primary: str | None) -> list[str]:

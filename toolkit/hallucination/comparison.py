@@ -3,7 +3,7 @@
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, product, takewhile
 from pathlib import Path
 from shutil import get_terminal_size
@@ -150,6 +150,8 @@ def compare_hallucination(
     rows = [verdict_row(task[0], verdicts[task]) for task in tasks if task[0].hallucinated is None]
     return HallucinationComparison(
         study=plan.study.name,
+        # Of the answers of a file no model of the study gave one.
+        warning=(plan if tasks[0][0].run else replace(plan, models={})).warning,
         note=plan.study.note,
         k=k,
         verdicts=verdicts,
@@ -218,6 +220,7 @@ class HallucinationComparison:
     """What every judge and mode made of answers: how often right where they have a label, else the share of yes."""
 
     study: str
+    warning: str
     note: str
     k: int
     verdicts: Mapping[Task, HallucinationVerdict]
@@ -245,7 +248,7 @@ class HallucinationComparison:
         from toolkit.report.figure import About, save_all
 
         claim_folder(self.study, Path(folder) / "figures", Path(folder) / "tables")
-        context = About(source=f"Study {self.study}", note=self.note)
+        context = About(f"Study {self.study}", self.warning, note=self.note)
         files: list[Path] = []
         if self.deciders:
             figure = hallucination_figure(self.deciders, self.baselines, k=self.k, context=context)
@@ -303,6 +306,7 @@ class HallucinationComparison:
         fields |= {"verdicts": plain(self.shares and self.shares.verdicts), "files": [*map(str, files)]}
         text = template("hallucination", "compared.jinja").render(
             fields,
+            warning=self.warning,
             deciders=(*self.deciders, *self.baselines),
             contrasts=self.contrasts,
             verdict=self.verdict(),

@@ -21,7 +21,9 @@ from toolkit.files.strict import Strict, checked
 from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.words import DIMENSIONS, SCALE, choices, scale_words
 
-SHIPPED = ("default", "seed-v1")
+SEED_RUBRIC = "seed-v1"
+"""The rubric whose composite leaves zeros out, beside the strict one."""
+SHIPPED = ("default", SEED_RUBRIC)
 PLACEHOLDERS = {
     "response_content",
     "key_sentences",

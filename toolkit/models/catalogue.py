@@ -21,6 +21,8 @@ OTHER_TOKENIZER = 1.5
 """At worst our count is this much too low where the tokenizer is not public; it covers what we have seen."""
 
 
+SCRIPTED = "scripted"
+"""The provider that asks nobody."""
 Room = tuple[str, str | None]
 """A provider and an address: what shares limits."""
 Key = tuple[str, str, str | None]
@@ -173,7 +175,7 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
 
 
 def _checked(spec: ModelSpec) -> ModelSpec:
-    if spec.planted and spec.provider != "scripted":
+    if spec.planted and spec.provider != SCRIPTED:
         raise StudyError(f'model {spec.name!r} is asked for real: planted is for provider = "scripted" alone')
     if spec.provider == "compatible" and not spec.base_url:
         raise StudyError(f"model {spec.name!r} is compatible with OpenAI but has no address: give base_url")

@@ -165,8 +165,10 @@ def _planted_judgement(truth: Mapping[str, Any], request: ModelRequest, example:
         if "number" in part.get("type", "")  # of a dimension that may be null, too
     }
     findings = properties.get("findings")
-    if not replies or not (steps or findings):
+    if not (steps or findings):
         return json.dumps(example)
+    if not replies:
+        raise ModelError("planted: no quality is planted in this reply", reason="no_planted_quality")
     _, rng = _drawn(truth, request, replies[0][1])
     level = float(replies[0][2]) - truth["severity"]
     scale = next(iter(steps.values()), SCALE)  # its lowest score is left to replies that earn none

@@ -7,9 +7,8 @@ from typing import TypeVar
 
 import pandas as pd
 
-from toolkit.analyses.answers import Analyses
 from toolkit.models.base import DEFECTS
-from toolkit.report.escape import TERMS, data_file
+from toolkit.report.escape import data_file
 from toolkit.stats import WORDS
 from toolkit.stats.inference.clusters import unit_counts
 from toolkit.stats.inference.run_table import levels_of
@@ -36,9 +35,10 @@ def text_of(name: str, variant: str = "") -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Context:
-    """What the captions of one study share: source, what is missing, lengths, and ends of caption and notes."""
+    """What the captions of one study share: what they say first, source, what is missing, lengths, and their ends."""
 
     source: str = ""
+    warning: str = ""
     missing: str = ""
     notes: str = ""
     note: str = ""
@@ -46,8 +46,8 @@ class Context:
     factor: str = "prompt length"
 
     def about(self) -> list[str]:
-        """Return source and note, each a line."""
-        return list(filter(None, (self.source and f"{self.source}.", self.note)))
+        """Return warning, source and note, each a line."""
+        return list(filter(None, (self.warning, self.source and f"{self.source}.", self.note)))
 
     def compose(
         self,
@@ -65,7 +65,11 @@ class Context:
             *basis, absent and f"not estimable: {_few(absent)}", uneven and TEXTS["differences"]["uneven"]
         )
         caption = join(
-            lead, f"{self.source}{': ' * bool(self.source)}{rests_on}.", sentence(*note), self.note
+            self.warning,
+            lead,
+            f"{self.source}{': ' * bool(self.source)}{rests_on}.",
+            sentence(*note),
+            self.note,
         )
         reasons = (ways_words(results), no_interval_words(results), not_estimable_words(results))
         return caption, join(*notes, *reasons, sentence(uneven), self.notes)
@@ -267,14 +271,6 @@ def missing_words(runs: pd.DataFrame, judged: pd.DataFrame) -> str:
 def zeros_left_out(runs: pd.DataFrame) -> int:
     """Return how many true zeros the composite of the seed leaves out (DESIGN, section 8)."""
     return int(judged_runs(runs)["zeros"].fillna(0).sum()) if "zeros" in runs else 0
-
-
-def composites_words(analyses: Analyses) -> str:
-    """Say which composite is compared, and what the other one does with scores of 0, where there are any."""
-    if not zeros_left_out(analyses.runs):
-        return ""
-    score, alternative = TERMS["composites"][analyses.score], TERMS["composites"][analyses.other_score]
-    return f"Compared is {score}; the other one is {alternative}."
 
 
 def zeros_words(judged: pd.DataFrame) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,6 +114,7 @@ class About(captions.Context):
             *also,
         ]
         caption, remarks = self.compose(lead, basis, [first, *after], more, estimates)
+        self._mark(figure)
         return FigureWithCaption(name, figure, caption, alt_text, data, n, estimates=estimates, notes=remarks)
 
     def nothing_drawn(self, name: str, reason: str, lead: str, *, left_out: str = "") -> FigureWithCaption:
@@ -121,7 +123,13 @@ class About(captions.Context):
             figure = message_figure(reason)
         caption, notes = self.compose(f"{lead}: {reason}.", [captions.n_words(self.n), self.missing])
         alt_text = f"{captions.capital(reason)}, so nothing is drawn."
+        self._mark(figure)
         return FigureWithCaption(name, figure, caption, alt_text, pd.DataFrame(), self.n, left_out, (), notes)
+
+    def _mark(self, figure: Figure) -> None:
+        """Write the warning across a figure, pale and without room of its own: it may be seen without its caption."""
+        lines = textwrap.fill(self.warning, int(8 * figure.get_figwidth()))
+        figure.text(0.5, 0.5, lines, ha="center", va="center", rotation=25, alpha=0.25, linespacing=2)
 
     def judge(self, role: object) -> str:
         """Return what figures call a judge."""
@@ -162,6 +170,7 @@ def about_study(analyses: Analyses, plan: Plan, money: str = "") -> About:
     return About(
         n=captions.counts(judged, study.repeats),
         source=captions.source_words(runs, study.name, plan.dataset.version),
+        warning=plan.warning,
         missing=captions.missing_words(runs, judged),
         lengths=captions.lengths_words(judged),
         factor=factor_of(judged),
@@ -180,7 +189,12 @@ def about_study(analyses: Analyses, plan: Plan, money: str = "") -> About:
 def about_test(runs: pd.DataFrame, plan: Plan) -> About:
     """Return what every figure of a test without judges and key says besides its numbers."""
     source = captions.source_words(runs, plan.study.name, plan.dataset.version)
-    return About(source, note=captions.join(plan.note, captions.defects_note(runs)), study=plan.study.name)
+    return About(
+        source,
+        plan.warning,
+        note=captions.join(plan.note, captions.defects_note(runs)),
+        study=plan.study.name,
+    )
 
 
 def about_scores(analyses: Analyses, note: str) -> About:

@@ -150,10 +150,7 @@ def write_figures(
 def _tables(analyses: Analyses, context: About) -> list[Table]:
     tables: list[Table] = []
     if analyses.factor or analyses.answers("length"):
-        other = analyses.other_score
-        second = analyses.conditions(score=other) if captions.zeros_left_out(analyses.runs) else None
-        composites = captions.composites_words(analyses)
-        tables.append(length_table(analyses.conditions(), second, beside=composites, context=context))
+        tables.append(length_table(analyses.conditions(), context=context))
     elif "compare_models" not in analyses.unanswerable:
         compared = analyses.compare_models()
         title = f"Means of the models{', and their differences within items' if compared.differences else ''}"
@@ -190,9 +187,8 @@ def save_drawn(
         path.unlink(missing_ok=True)
         return files
     files.left_out = {name: reasons[name] for name in names if name in reasons}
-    lines = ["Figures that this study cannot give:"]
+    lines = [*context.about(), "Figures that this study cannot give:"]
     lines += [f"{name}: {reason}" for name, reason in files.left_out.items()]
-    lines += context.about()
     files.append(write_atomically(path, ("\n".join(lines) + "\n").encode()))
     return files
 

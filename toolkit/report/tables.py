@@ -243,19 +243,14 @@ def judges_table(comparison: Result, judges: Mapping[str, str], *, context: Cont
     return estimates_table("judges", text["table"], keyed, key="part", context=context, note=note)
 
 
-def length_table(
-    comparison: Result, other: Result | None = None, *, beside: str = "", context: Context = ALONE
-) -> Table:
-    """Return means, differences and effect sizes of the levels, and below those of the ``other`` composite."""
+def length_table(comparison: Result, *, context: Context = ALONE) -> Table:
+    """Return means, differences and effect sizes of the levels."""
     keyed: list[Keyed] = [("per level", e) for e in comparison.per_level]
     keyed += [("contrasts", e) for e in comparison.contrasts]
-    if other is not None:
-        keyed += [("mean, other composite", e) for e in other.per_level]
-        keyed += [("difference, other composite", e) for e in other.contrasts]
     keyed += [("", e) for e in comparison.corrected_effect_sizes]
     text = captions.TEXTS["length"]
     effects = [e for e in comparison.corrected_effect_sizes if e.estimable]
-    notes = [beside, effects and text["effect_size"], captions.notes_words(comparison.notes)]
+    notes = [effects and text["effect_size"], captions.notes_words(comparison.notes)]
     basis = [captions.unpaired_words(comparison.contrasts)]
     seen = text["seen"].format(varied=context.factor, lengths=context.lengths)
     name = "length" if comparison.title == "prompt length" else "levels"

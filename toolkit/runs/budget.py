@@ -138,7 +138,9 @@ def unsure_calls(store: Store, study: str, owner: str | None) -> dict[str, float
 def settle(store: Store, study: str, *, billed: bool, note: str) -> Summary:
     """Accept all that may have been billed as billed, or clear it, and record that; a second time changes nothing."""
     if not note.strip():
-        raise InputError("--note: say how it is known, as in --note 'invoice of May shows 12 requests'")
+        raise InputError(
+            "--settle: say how it is known, as in --settle billed 'invoice of May shows 12 requests'"
+        )
     if living_owner(store, study):
         raise InputError(
             f"{study}: a process works on this study; stop it, or wait for its end, and settle then"

@@ -73,8 +73,8 @@ class Experience:
         return min(self.low, most), min(self.mean, most)
 
 
-def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
-    """Return what is still to be asked, one row per model and judge.
+def estimate_frame(plan: Plan, store: Store, *, only_judge: bool = False) -> pd.DataFrame:
+    """Return what is still to be asked, one row per model and judge, of all or about the replies that are there.
 
     Equal requests are one call, however many runs or judgements rest on it. At worst every reply is as long as
     ``max_tokens`` allows, every one that may be asked again is, judges read all of it, and a batch brings nothing, so
@@ -82,7 +82,7 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
     """
     import pandas as pd
 
-    ahead = states_ahead(plan, store)
+    ahead = [state for state in states_ahead(plan, store) if not (only_judge and state.request)]
     count = cache(count_tokens)  # 10,000 runs of 100 prompts are 100 texts
     experiences: dict[str, Experience] = {}
     rows, specs = [], [*plan.models.values(), *plan.judge_models.values()]

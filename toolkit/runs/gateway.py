@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import os
 import random
 import threading
@@ -102,6 +103,7 @@ class Counters:
     retried: int = 0
     spent_aud: float = 0.0
     doubted: int = 0  # replies whose count of tokens no call can have
+    worst_aud: float = math.inf  # of all that is to be asked
 
 
 @dataclass

@@ -43,7 +43,7 @@ def refuse_uncalibrated(plan: Plan, store: Store) -> None:
 def with_gate(plan: Plan, store: Store) -> Plan:
     """Return the plan; where its judges do not pass its gate, with a note of that for every page."""
     message = _message(plan, store)
-    return replace(plan, warning=f"Uncalibrated: {message}.") if message else plan
+    return replace(plan, uncalibrated=f"Uncalibrated: {message}.") if message else plan
 
 
 def _message(plan: Plan, store: Store) -> str:

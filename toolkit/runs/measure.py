@@ -24,9 +24,10 @@ from toolkit.prompt_test import (
     code_of_users,
 )
 from toolkit.runs.ledger import Ledger
+from toolkit.runs.progress import duration
 from toolkit.runs.provenance import answered_by_others, shared_replies
 from toolkit.runs.status import stage_counts, waiting_work
-from toolkit.stats.result import Estimate
+from toolkit.stats.result import Estimate, rounded_apart
 from toolkit.store.connection import WINDOW, Store
 from toolkit.store.records import StoredRun, reply_texts, stored_judgements, stored_runs
 from toolkit.words import Summary, reason_key, template
@@ -58,6 +59,7 @@ class Outcome:
     stages: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # counts by stage
     waiting: Sequence[Mapping[str, Any]] = ()
     shared: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
 
     @property
     def exit_code(self) -> int:
@@ -72,15 +74,18 @@ class Outcome:
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain JSON types."""
         fields = {name: value for name, value in vars(self).items() if value or name not in _OPTIONAL}
-        for name in ("failed_before", "not_begun", "to_judge", "repair"):
+        for name in ("failed_before", "not_begun", "to_judge", "repair", "seconds"):
             del fields[name]
         fields["results"] = [{"model": model} | result.to_dict() for model, result in self.results]
         return fields
 
-    def summary(self, findings: Sequence[str] = ()) -> Summary:
-        """Return what the command line says at the end, with the first sentences of the findings."""
+    def summary(
+        self, means: Sequence[Estimate] = (), findings: Sequence[str] = (), warning: str = ""
+    ) -> Summary:
+        """Return what the command line says at the end: what warns, means of levels and models, first findings."""
+        words = {"remedy": _remedy, "rounded": rounded_apart, "duration": duration}
         page = template("runs", "outcome.jinja")
-        text = page.render(outcome=self, findings=findings, remedy=_remedy)
+        text = page.render(words, outcome=self, means=means, findings=findings, warning=warning)
         return Summary(self.to_dict(), text, self.exit_code)
 
 

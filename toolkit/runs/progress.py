@@ -16,7 +16,7 @@ BAR_FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fm
 LOG_FORMAT = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
 LOOK_SECONDS = 1.0  # between two looks at what is waited for
 Counted = Any
-"""What counts retried, spent_aud and doubted while it works, as `toolkit.runs.gateway.Counters` does."""
+"""What counts while it works and knows the worst_aud of all, as `toolkit.runs.gateway.Counters` does."""
 
 
 class Progress:
@@ -89,7 +89,10 @@ class Progress:
         if self._money and count is None:
             parts.append(money(spent))
         elif self._money and count:
-            parts.append(f"{money(spent)} of about {money(spent / count * self._bar.total)}")
+            # The first items say little, and those under way cost before they count.
+            worst = self._counted.worst_aud if self._counted else 0.0
+            about = min(spent / count * self._bar.total, max(worst, spent))
+            parts.append(f"{money(spent)} of about {money(about)}")
         return ", ".join(parts)
 
 

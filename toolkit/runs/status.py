@@ -155,6 +155,7 @@ def study_status(plan: Plan, store: Store) -> Document:
     calls_left = tally.runs[None] + planned - judged + sum(counts["missing"] for counts in stages.values())
     calls_left -= failed * len(plan.judges) if plan.scored else 0  # what failed is left to the next execution
     optional = {"stages": stages, "shared": shared_replies(plan, store), "waiting": waiting_work(plan, store)}
+    optional["warning"] = plan.warning
     return {
         "study": name,
         "done": succeeded,
@@ -226,7 +227,7 @@ def status_sentence(status: Fields) -> str:
         parts.append(scored + _failed(judgements))
     for name, counts in status.get("stages", {}).items():
         parts.append(f"{counts['read']} of {counted(counts['planned'], name)} can be read")
-    return f"{'; '.join([*parts, money(status['spent_aud'])])} spent."
+    return f"{status.get('warning', '')} {'; '.join([*parts, money(status['spent_aud'])])} spent.".lstrip()
 
 
 def _failed(counts: Fields) -> str:

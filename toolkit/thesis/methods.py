@@ -16,6 +16,7 @@ from jinja2 import Environment
 from toolkit.analyses import OWN
 from toolkit.errors import InputError, PriceError
 from toolkit.files.reading import read_toml
+from toolkit.judges.rubric import SEED_RUBRIC
 from toolkit.models.base import DEFECTS
 from toolkit.models.prices import Price, price_of
 from toolkit.prompts.check import KINDS
@@ -305,7 +306,7 @@ def templates() -> Environment:
         "agreeing": agreeing, "aud": amount_text, "cite": _cite, "defects": DEFECTS, "counted": counted,
         "escape_breaking": escape_breaking, "flaws": KINDS,
         "joined": joined, "length_bins": LENGTH_BINS, "packages_used": packages_used,
-        "parts": parts, "rates_sentence": rates_sentence,
+        "parts": parts, "rates_sentence": rates_sentence, "seed_rubric": SEED_RUBRIC,
         "total_aud": total_aud, "units_words": units_words,
     }  # fmt: skip
     return environment

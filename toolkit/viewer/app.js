@@ -175,7 +175,7 @@ export const viewer = (root, source) => {
       if (places.size > 1 && rows[measure].some(one => one != null)) turn(true);
     }
     const chosen = data.chosen ? ` Chosen: ${data.chosen}.` : "", hidden = data.hidden ?? { runs: 0 };
-    titleLine.textContent = `Study ${data.name}, dataset ${data.dataset}. ${data.note}${chosen}`;
+    titleLine.textContent = `${data.warning} Study ${data.name}, dataset ${data.dataset}. ${data.note}${chosen}`;
     blindLabel.hidden = !hidden.runs && blind.checked;
     if (hidden.runs)
       blindWords.textContent = ` Hide the scores of ${hidden.runs} runs that are being rated blind, by ${hidden.raters.join(", ")}`;

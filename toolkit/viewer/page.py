@@ -107,7 +107,12 @@ def rows(runs: pd.DataFrame) -> dict[str, list[Any]]:
 
 def heading(plan: Plan) -> dict[str, Any]:
     """Return the heading of the table."""
-    words = {"name": plan.study.name, "note": plan.note, "dataset": plan.dataset.version}
+    words = {
+        "name": plan.study.name,
+        "warning": plan.warning,
+        "note": plan.note,
+        "dataset": plan.dataset.version,
+    }
     factor = plan.study.factor
     words["factor"] = factor.noun if factor else "prompt length"
     return {name: visible(text) for name, text in words.items()} | {

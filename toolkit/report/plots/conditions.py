@@ -50,22 +50,17 @@ def conditions(analyses: Analyses, context: About) -> FigureWithCaption:
     data["verdict"] = [verdicts.get(name, "") for name in data["name"]]
     figure, cut = _draw_conditions(data, analyses.margin, context.scale)
     is_named = "confirmatory" in set(data["role"])
-    second = captions.composites_words(analyses)  # where scores of 0 make it another one
-    others = [analyses.conditions(name, analyses.other_score) for name in compared if second]
     words = {
         "factors": joined([r.title for r in results]),
         "named": is_named,
         "exploratory": not is_named,
         "margin": analyses.margin,
-        "others": ", ".join(
-            f"{e.name} {e.estimate:z,.2f}" for r in others for e in r.contrasts if e.estimable
-        ),
     }
     # Where judgements are paired, those are missing and no bases.
     contrasts = [e for r in results for e in r.contrasts if "runs" not in e.n]
     return context.worded(
         "conditions", figure, data.drop(columns="label"), words, [cut],
-        [second, "others", *(captions.notes_words(compared[name].notes) for name in analyses.factors)],
+        [*(captions.notes_words(compared[name].notes) for name in analyses.factors)],
         variant="" if analyses.methods.empty else "conditions_of_methods",
         estimates=[estimate for *_, estimate in parts], also=[captions.unpaired_words(contrasts)],
     )  # fmt: skip
