@@ -87,7 +87,7 @@ def judges() -> None:
 
 @cli.group()
 def prompts() -> None:
-    """Check datasets of prompts, compare them, and write new ones."""
+    """Check datasets of prompts, and compare them."""
 
 
 @cli.group()
@@ -582,32 +582,6 @@ def diff(before: str, after: str) -> Summary:
     return diff_summary(before, after)
 
 
-@_paid(prompts)
-@click.argument("folder", metavar="FOLDER", type=_PATH)
-@_STUDY_OPTION(help="Whose model, budget and store.")
-@click.option("--model", metavar="NAME", help="Which of its models writes; its first by default.")
-@click.option(
-    "--out", type=_PATH, metavar="DIR", help="The dataset; prompts/ in the study's output by default."
-)
-@click.option(
-    "--max-tokens", default=8000, show_default=True, type=_COUNT, help="Longest reply of the model."
-)
-def write(folder: Path, study: Study, out: Path | None, **options: Any) -> PaidJob:
-    """Write bases of prompts from documents.
-
-    Write a base (S, M and L) from each policy, advisory or report in FOLDER: Markdown, text or PDF.
-
-    A model takes out facts, each with the words it rests on. A fact whose quote is not in the document, or that says
-    a number, date or address which its quote does not, is dropped and counted. Where the facts that are left are too
-    few for a length there is no base, and the line says so. What was paid for is not asked again.
-    """
-    from toolkit.authoring.writer import write_prompts, writer_job
-
-    plan, store = study.plan, study.store
-    job = writer_job(plan, folder, **options)
-    return job.requests, lambda: write_prompts(plan, store, job, out or plan.output / "prompts")
-
-
 @ratings.command("desk")
 @_STUDY
 def rating_desk(study: Study) -> None:
@@ -670,7 +644,7 @@ _ROOMS = {
     "analyse": "scores", "batch": "batch", "capture": "traffic", "convert": "traffic", "demo": "batch",
     "desk": "people",
     "drift": "probes", "elements": "probes", "export": "audit", "hallucination": "hallucination", "import": "people",
-    "init": "thesis", "probe": "probes", "verify": "audit", "view": "viewer", "write": "authoring",
+    "init": "thesis", "probe": "probes", "verify": "audit", "view": "viewer",
 }  # fmt: skip
 """The folder of the toolkit that a command is of; without the folder the command is not there."""
 for _group in (judges, prompts, ratings, samples, cli):

@@ -13,7 +13,7 @@ from small_study import STUDY
 import toolkit
 
 ON_TOP = (
-    "traffic", "viewer", "adaptive", "audit", "authoring", "batch", "getting_started", "hallucination", "keyed",
+    "traffic", "viewer", "adaptive", "audit", "batch", "getting_started", "hallucination", "keyed",
     "people", "probes", "scores", "thesis",
 )  # fmt: skip
 COMMANDS = {

@@ -27,7 +27,7 @@ from toolkit.models.tokens import count_all
 from toolkit.prompt_test import Prompt, TestItem
 from toolkit.words import LENGTH_ARMS, LENGTH_BINS, choices, scenario_rank, suggestion
 
-SHIPPED = ("demo", "rq1_controlled", "from_documents")
+SHIPPED = ("demo", "rq1_controlled")
 CSF = ("GOVERN", "IDENTIFY", "PROTECT", "DETECT", "RESPOND", "RECOVER")
 """The functions of the NIST Cybersecurity Framework 2.0."""
 FACT_KINDS = ("timeline", "indicator", "asset", "obligation", "constraint", "stakeholder", "decoy")
@@ -144,7 +144,7 @@ def load_dataset(
     Parameters
     ----------
     source
-        ``"demo"``, ``"rq1_controlled"`` or ``"from_documents"`` for a dataset that ships with the toolkit; otherwise
+        ``"demo"`` or ``"rq1_controlled"`` for a dataset that ships with the toolkit; otherwise
         the path of a folder with one TOML file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file, or the address
         ``hf://OWNER/NAME@COMMIT/CONFIG:SPLIT`` of a dataset of the Hugging Face hub, with the columns prompt_id (or
         id), text, and perhaps scenario, category, length_bin, base, dataset_version, reference and length_arm. Without

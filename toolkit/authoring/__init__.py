@@ -1,1 +1,0 @@
-"""Prompts written by a model from documents, and checked against them."""
