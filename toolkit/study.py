@@ -329,7 +329,7 @@ class Study(Reported):
         def replies() -> pd.DataFrame:  # the length of a reply is that of its text
             return runs().assign(output_tokens=runs()["output_tokens"] - runs()["reasoning_tokens"].fillna(0))
 
-        test = cast("KeyedTest", self.plan.test)
+        test: Any = self.plan.test
         scored: dict[str, Any] = {
             "runs": replies, "score": settings.score, "dimensions": rubric.titles, "scale": rubric.scale,
         }  # fmt: skip
@@ -342,6 +342,11 @@ class Study(Reported):
                 "runs": lambda: scored_runs(replies(), answers()), "keyed_answers": answers,
                 "score": test.scorer.measures[0][0], "scale": (0.0, 1.0),
             }  # fmt: skip
+        if test.name == "one_shot":
+            scored["methods"] = lambda: methods_frame(self._scored()).assign(
+                base=lambda rows: rows["question"].map(test.bases)
+            )
+            scored |= {"score": "raw", "scale": (min(test.weights), max(test.weights))}
         return Analyses(
             **scored,
             judgements=lambda: planned_judgements(plan, store, runs()),
@@ -387,7 +392,8 @@ class Study(Reported):
             f"test {test.name} has no judges; study.results() and study.compare_models() have its numbers"
         )
         if not test.keyed:
-            return dict.fromkeys(QUESTIONS.keys() - {"compare_models", "hallucination"}, reason)
+            answered = {"compare_models", "hallucination", *["conditions"] * (test.name == "one_shot")}
+            return dict.fromkeys(QUESTIONS.keys() - answered, reason)
         reasons = dict.fromkeys(QUESTIONS.keys() - ON_ANSWERS, reason)
         if not test.has_options:
             reasons["position_effect"] = "questions have no options"
@@ -526,7 +532,7 @@ class Study(Reported):
             scored = super()._statements(frames, names) if names or not only else ()
             return chain(adaptive_findings(sequential, None), scored, adaptive_findings(None, benchmark))
         if self.plan.test.name == "one_shot":
-            statements = one_shot_findings(self._scored())
+            statements = one_shot_findings(self._scored(), frames)
         else:
             statements = measured_findings(self.plan.test.name, results_of(self.plan.test, self._measured()))
         judged = [model.aud for model in asked_models(self.plan, self.store) if model.purpose == "judge"]
@@ -673,7 +679,7 @@ class Study(Reported):
         if test.name == "one_shot":
             from toolkit.traffic.figures import write_one_shot_figures
 
-            return write_one_shot_figures(self._scored(), folder=folder, context=context)
+            return write_one_shot_figures(self._scored(), frames, folder=folder, context=context)
         results = results_of(test, self._measured())
         return save_figure(results_figure(results, test=test.name, context=context), folder / "figures")
 

@@ -189,9 +189,11 @@ class Analysable:
             That of the study by default, its own or ``length``; or what else was varied: ``focus`` (judged with focus
             sentences, on and off), ``reference`` (judged with the reference answer and without), ``weights`` (of the
             judges, specialization and equal) or ``length_arms`` (length at equal information, information at equal
-            length).
+            length). Of a one-shot test ``variant``, the prompt, which is its default, ``document``, ``model`` or
+            ``sample``, compared within questions.
         score
-            composite_strict, composite, or one of the dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions, or ``raw`` and ``score`` of a one-shot test; that of
+            the study by default.
 
         Returns
         -------
@@ -209,21 +211,23 @@ class Analysable:
         ``study.conditions("focus").contrasts[0].sentence()`` says what focus sentences change.
         """
         frames = self.frames()
-        factor = factor or frames.factor or "length"
+        factor = factor or frames.factor or ("length" if frames.methods.empty else "variant")
         if factor == "length":
             return self.length(score)
         frames = self._frames_for("conditions")
         row = FACTORS.get(factor, {})
         if factor not in frames.factors:
             reason = row.get("absent", f"there is no factor {factor!r}")
-            others = f"Factors here besides length: {joined(frames.factors) or 'none'}"
+            names = [*["length"] * frames.answers("length"), *frames.factors]
+            others = f"Factors here: {joined(names) or 'none'}"
             raise NotAnswerable(QUESTIONS["conditions"], f"{reason}. {others}")
-        settings = {"score": score or frames.score, "margin": frames.margin}
+        rows, settings = frames.rows_of(factor), {"score": score or frames.score, "margin": frames.margin}
         if factor == frames.factor:
             settings |= {"primary": frames.primary, "omnibus": True}
         else:
-            settings |= row["settings"] | {"factor": factor, "levels": [*row["levels"]], "primary": ""}
-        return frames.once(stats.compare_conditions, frames.rows_of(factor), **settings)
+            levels = rows[factor].unique() if "spoken" in row else row["levels"]
+            settings |= row["settings"] | {"factor": factor, "levels": [*levels], "primary": ""}
+        return frames.once(stats.compare_conditions, rows, **settings)
 
     def compare_models(self, score: str | None = None) -> Result:
         """Return the models compared in pairs within prompts, clustered by base, Holm over all pairs (Miller 2024).
@@ -397,7 +401,9 @@ class Analyses(Frames, Analysable):
             "no judge was asked anew on a later day": (self.drift.empty, ("judge_drift",)),
             "one model": (self.runs["model"].nunique() < 2, ("compare_models", "model_power")),
             f"one judge ({''.join(judges)}): not estimable": (len(judges) < 2, BY_JUDGES),
-            "one prompt length": (self.runs["level"].nunique() < 2, BY_LENGTH),
+            "one prompt length" if self.methods.empty else "nothing is varied": (
+                self.runs["level"].nunique() < 2, BY_LENGTH
+            ),
         }  # fmt: skip
         return {
             name: reason

@@ -73,11 +73,11 @@ class Frames:
     ----------
     runs, judgements
         One row a run, and one row a judgement.
-    human, judged_otherwise, elements, drift, keyed_answers, pairs, hallucination_verdicts
+    human, judged_otherwise, elements, drift, keyed_answers, pairs, methods, hallucination_verdicts
         One row a rating by a person, one a judgement on the other side of focus sentence prompting or of reference
         answers, one a judge that looked for the required elements in a run, one a score that was asked anew, one an
-        answer that was compared with a key, one a vote on two replies, and one a reply and judge that was asked whether
-        it is a hallucination; none by default.
+        answer that was compared with a key, one a vote on two replies, one a method of the one-shot test, and one a
+        reply and judge that was asked whether it is a hallucination; none by default.
     name, seed
         Of the study.
     score, margin, primary, ceiling_share, drift_tolerance
@@ -104,6 +104,7 @@ class Frames:
         keyed_answers: Frame | None = None,
         *,
         pairs: Frame | None = None,
+        methods: Frame | None = None,
         hallucination_verdicts: Frame | None = None,
         name: str = "",
         factor: str = "",
@@ -123,7 +124,7 @@ class Frames:
         self._sources = {
             "runs": runs, "judgements": judgements, "human": human, "judged_otherwise": judged_otherwise,
             "elements": elements, "drift": drift, "keyed_answers": keyed_answers, "pairs": pairs,
-            "hallucination_verdicts": hallucination_verdicts,
+            "hallucination_verdicts": hallucination_verdicts, "methods": methods,
         }  # fmt: skip
         self.name = name
         self.factor = factor
@@ -178,6 +179,7 @@ class Frames:
 
     keyed_answers = _frame("keyed_answers", "One row an answer that was compared with a key.")
     pairs = _frame("pairs", "One row a vote of a judge on two replies to one prompt.")
+    methods = _frame("methods", "One row a method of the one-shot test, with its question as the base.")
     hallucination_verdicts = _frame(
         "hallucination_verdicts",
         "One row a reply, and judge and prompt that called it a hallucination or not.",
@@ -213,6 +215,8 @@ class Frames:
         """Return the rows of a factor besides prompt length, with their levels in a column of its name, or none."""
         if factor == self.factor:
             return self.runs
+        if "spoken" in FACTORS[factor]:
+            return self.once(_varied, self.methods, factor=factor)
         if factor == "length_arms":
             return self.once(_texts, self.runs_with_arms)
         if factor == "weights":
@@ -225,7 +229,7 @@ class Frames:
     def factors(self) -> tuple[str, ...]:
         """The factors besides prompt length that these frames have."""
         own = [self.factor] if self.factor else []
-        return (*own, *(name for name in FACTORS if not self.rows_of(name).empty))
+        return (*own, *(name for name in FACTORS if name not in own and not self.rows_of(name).empty))
 
     @property
     def votes(self) -> pd.DataFrame:
@@ -315,6 +319,11 @@ def _texts(runs: pd.DataFrame) -> pd.DataFrame:
     arms = runs["length_arm"].astype("object")
     rows = runs.assign(length_arms=arms.where(arms.notna(), runs["level"].astype("object")))
     return rows[rows["base"].isin(rows.loc[arms.notna(), "base"])]
+
+
+def _varied(methods: pd.DataFrame, *, factor: str) -> pd.DataFrame:
+    """Return the methods of questions that were asked at several levels of a factor."""
+    return methods if methods.empty else methods[methods.groupby("base")[factor].transform("nunique") > 1]
 
 
 def _votes(pairs: pd.DataFrame) -> pd.DataFrame:

@@ -23,15 +23,7 @@ from toolkit.stats.comparisons.models import RATE_UNIT
 from toolkit.stats.conditions.contrasts import successive
 from toolkit.stats.inference.p_values import LEVEL
 from toolkit.stats.inference.run_table import WHOLE
-from toolkit.stats.one_shot.methods import (
-    FACTORS,
-    VERDICTS,
-    MethodScore,
-    compare_one_shot,
-    document_words,
-    methods_frame,
-    overall,
-)
+from toolkit.stats.one_shot.methods import VERDICTS, MethodScore, document_words, methods_frame, overall
 from toolkit.stats.result import Estimate, digits_apart, estimates_frame
 from toolkit.thesis.methods import data_file
 from toolkit.words import agreeing, choices, counted, joined, level_words, one_line, scale_words, total_aud
@@ -354,8 +346,9 @@ def _compared_levels(analyses: Analyses, compared: Result) -> Iterator[Statement
     within = texts["within"].format(scale=scale_words(analyses.scale))
     tests = {test.facets["contrast"]: test for test in compared.equivalence}
     contrasts = zip(compared.pairs, compared.contrasts, strict=True)
+    names, spoken = factor.get("levels", {}), factor.get("spoken", "{level}")
     for pair, number in sorted(contrasts, key=lambda pair: pair[1].role != "confirmatory"):
-        first, second = (str(factor.get("levels", {}).get(level, level)) for level in pair)
+        first, second = (str(names.get(level, spoken.format(level=level))) for level in pair)
         yield _compared(
             first,
             second,
@@ -519,7 +512,7 @@ def spent_findings(frames: Mapping[str, pd.DataFrame]) -> Iterator[Statement]:
         yield Statement(text, question=TEXTS["totals"])
 
 
-def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Statement]:
+def one_shot_findings(scores: Sequence[MethodScore], analyses: Analyses) -> Iterator[Statement]:
     """Yield what a one-shot test says of its methods: verdicts, scores, and what prompts and models change."""
     texts = TEXTS["one_shot"]
     several = len({item.document for item in scores}) > 1
@@ -537,18 +530,10 @@ def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Statement]:
             **counts,
         )
         yield from _on(texts["title"], [_stated(lead, mean)])
-    frame = methods_frame(scores)
-    for by in FACTORS:
-        pairs = combinations(dict.fromkeys(frame[by]), 2)
-        contrasts = zip(pairs, compare_one_shot(frame, by).contrasts, strict=True)
-        for pair, number in contrasts:
-            earlier, later = (
-                document_words(name) if by == "document" else texts[by].format(name=name) for name in pair
-            )
-            count = number.n["questions"]
-            lead = texts["over"].format(count=count, questions=counted(count + number.missing, "questions"))
-            yield from _on(texts["by"][by], [_compared(later, earlier, number, unit="", lead=lead)])
-    lacking, experiments = sum(item.missing for item in scores), int(frame["experiments"].sum())
+    yield from _on(WORDS["conditions"]["heading"], _conditions(analyses))
+    lacking, experiments = (
+        sum(getattr(item, name) for item in scores) for name in ("missing", "experiments")
+    )
     total = {"lacking": lacking, "experiments": counted(experiments, "experiments")}
     text = texts["missing"].format(**total, verb=agreeing(lacking, "have"))
     yield Statement(text, question=TEXTS["totals"])

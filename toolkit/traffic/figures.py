@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from toolkit.analyses.answers import Analyses
 from toolkit.report import captions, style
 from toolkit.report.blocks import Grid
 from toolkit.report.figure import ALONE, About, FigureWithCaption, save_all, take_away_others
+from toolkit.report.plots.conditions import conditions
 from toolkit.report.show import Files
 from toolkit.report.tables import Table, estimates_table, with_interval
 from toolkit.stats.one_shot.methods import (
@@ -21,13 +24,11 @@ from toolkit.stats.one_shot.methods import (
     VERDICTS,
     GroupScore,
     MethodScore,
-    compare_one_shot,
     document_words,
     method_estimates,
-    methods_frame,
     score_groups,
 )
-from toolkit.stats.result import Result, estimates_frame
+from toolkit.stats.result import estimates_frame, placed
 from toolkit.words import agreeing, counted
 
 NAME = "one_shot"
@@ -128,18 +129,26 @@ def one_shot_figures(
     return tuple(figures)
 
 
-def write_one_shot_figures(methods: Sequence[MethodScore], *, folder: Path, context: About = ALONE) -> Files:
+def write_one_shot_figures(
+    methods: Sequence[MethodScore], analyses: Analyses, *, folder: Path, context: About = ALONE
+) -> Files:
     """Write the figures and the tables of a one-shot test; the same experiments give the same bytes."""
     groups = score_groups(methods)
-    figures = one_shot_figures(methods, groups, context=context)
-    frame = methods_frame(methods)
-    comparisons = [compare_one_shot(frame, by) for by in FACTORS]
+    figures = [*one_shot_figures(methods, groups, context=context)]
     tables = [one_shot_table(groups, context=context)]
-    tables += [one_shot_comparison_table(item, context=context) for item in comparisons if item.contrasts]
+    context = replace(context, n={"methods": len(methods)}, scale=analyses.scale)
+    with suppress(style.NothingToDraw), style.thesis_style():
+        figures.append(conditions(analyses, context))
+    for factor in analyses.factors:
+        compared = analyses.conditions(factor)
+        name, title = f"conditions_{factor}", f"Comparison by {compared.title}"
+        notes = [captions.notes_words(compared.notes)]
+        tables.append(estimates_table(name, title, placed(compared), context=context, notes=notes))
     files = save_all(figures, tables, folder, context.study)
-    take_away_others(folder / "figures", f"{NAME}_methods_*", (figure.name for figure in figures))
-    for item in comparisons:
-        take_away_others(folder / "tables", f"{NAME}_{item.by}s", (table.name for table in tables))
+    for pattern in (f"{NAME}_methods_*", "conditions"):
+        take_away_others(folder / "figures", pattern, (figure.name for figure in figures))
+    for factor in FACTORS:
+        take_away_others(folder / "tables", f"conditions_{factor}", (table.name for table in tables))
     return files
 
 
@@ -164,20 +173,6 @@ def one_shot_table(groups: Sequence[GroupScore], *, context: About = ALONE) -> T
     frame = pd.DataFrame(table_rows, columns=list(heads)).set_axis(list(heads.values()), axis=1)
     grid = Grid(frame, caption, NAME.replace("_", "-"))
     return Table(NAME, grid, estimates_frame(keyed, "row"), [estimate for _, estimate in keyed], notes)
-
-
-def one_shot_comparison_table(comparison: Result, *, context: About = ALONE) -> Table:
-    """Return the paired differences between variants, documents or models with their P values."""
-    contrasts = comparison.contrasts
-    compared = "prompts" if comparison.by == "variant" else f"{comparison.by}s"
-    title = f"One-shot test: differences between {compared}, paired by question"
-    omitted = "; ".join(f"{contrast.name} ({contrast.missing})" for contrast in contrasts if contrast.missing)
-    left_out = omitted and f"questions left out because a method of theirs is incomplete: {omitted}"
-    keyed = [("difference of raw scores", replace(contrast, missing=0)) for contrast in contrasts]
-    return estimates_table(
-        f"{NAME}_{comparison.by}s", title, keyed, context=context, data=comparison.frame(), basis=[left_out],
-        notes=[captions.notes_words(comparison.notes)],
-    )  # fmt: skip
 
 
 def _draw_bars(data: pd.DataFrame) -> Figure:

@@ -37,16 +37,13 @@ from toolkit.prompt_test import (
 )
 from toolkit.scoring import one_shot_score
 from toolkit.stats.one_shot.methods import (
-    FACTORS,
     KEYS,
     NO_DOCUMENT,
     UNIT,
     VERDICTS,
     WEIGHTS,
     MethodScore,
-    compare_one_shot,
     method_estimates,
-    methods_frame,
     overall,
     score_methods,
 )
@@ -144,6 +141,8 @@ class OneShotTest(PromptResponseTest):
         if not selected:
             raise InputError("one-shot test: nothing is left to ask; give questions")
         self.questions = selected
+        alike = {question.text: question.id for question in reversed(selected)}
+        self.bases = {question.id: alike[question.text] for question in selected}
         typed = answer_format == "typed"
         tables = {name: Table(sample.frame) for name, sample in self.samples.items()}
         self.asks_judges = bool(self.judges) and not typed
@@ -215,7 +214,7 @@ class OneShotTest(PromptResponseTest):
         return [Measurement(name, value, "experiments", reason) for name, value in values.items()]
 
     def result_types(self) -> tuple[ResultType, ...]:
-        """Return score and raw score of every method, the means of each prompt and document, and their differences."""
+        """Return score and raw score of every method, and the means of each prompt and document."""
         return tuple(ResultType(result.name, UNIT) for result in self.aggregate_measurements(()))
 
     def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
@@ -247,12 +246,6 @@ class OneShotTest(PromptResponseTest):
         for condition in self.texts.conditions if self.answer_format == "typed" else ():
             items = [item for item in measured_items if item.item.item_id.startswith(f"{condition}/")]
             results.append(mean_result(f"unreadable, {condition}", items, "unreadable", "share", (0, 1)))
-        frame = methods_frame(methods)
-        for by in FACTORS[:2]:
-            results += [
-                replace(contrast, name=f"difference of raw by {by}, {contrast.name}")
-                for contrast in compare_one_shot(frame, by).contrasts
-            ]
         return results
 
 

@@ -66,6 +66,7 @@ def conditions(analyses: Analyses, context: About) -> FigureWithCaption:
     return context.worded(
         "conditions", figure, data.drop(columns="label"), words, [cut],
         [second, "others", *(captions.notes_words(compared[name].notes) for name in analyses.factors)],
+        variant="" if analyses.methods.empty else "conditions_of_methods",
         estimates=[estimate for *_, estimate in parts], also=[captions.unpaired_words(contrasts)],
     )  # fmt: skip
 
@@ -85,7 +86,7 @@ def _draw_conditions(
                 axes.axvspan(-margin, margin, **style.SHADE)
                 style.threshold(axes, 0, f"counts as equal: ±{margin:g}")
         else:
-            style.forest_panel(axes, rows, f"Composite score by {factor}", at=None)
+            style.forest_panel(axes, rows, f"Mean score by {factor}", at=None)
             # The axis does not begin at 0: that an effect can be seen is what the panel is for.
             values = rows[["estimate", "low", "high"]].to_numpy()
             pad = max(0.25 * (np.nanmax(values) - np.nanmin(values)), 0.05)

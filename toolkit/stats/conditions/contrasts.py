@@ -124,7 +124,8 @@ def compare_conditions(
     omnibus
         Whether it is tested first that any level differs.
     within
-        Columns within which levels are paired and averaged inside a base, the last one first; model is one of them.
+        Columns within which levels are paired and averaged inside a base, the last one first; model is one of them,
+        also where models are the levels.
 
     Returns
     -------
@@ -150,19 +151,21 @@ def compare_conditions(
     if not is_of_study and "level" not in table:
         table = table.assign(level=run_table.WHOLE)
     labels = [name for name in (*within, factor) if name not in ("model", "level")]
-    rows = run_table.checked_runs(table, score, labels=labels)
-    levels = levels or list(run_table.levels_of(table) if is_of_study else run_table.in_order(rows[factor]))
+    rows, column = run_table.checked_runs(table, score, labels=labels), factor
+    if factor == "model":  # a model is not paired with itself
+        rows, column = rows.assign(compared=rows["model"], model=run_table.WHOLE), "compared"
+    levels = levels or list(run_table.levels_of(table) if is_of_study else run_table.in_order(rows[column]))
     pairs = contrasts or successive(levels)
     if unknown := {*chain(*pairs)} - {*levels}:
         raise InputError(f"{factor}: no level {min(unknown, key=str)!r} to compare among {[*levels]}")
-    cells, gains = paired(rows, score, factor, levels=levels, pairs=pairs, within=within)
+    cells, gains = paired(rows, score, column, levels=levels, pairs=pairs, within=within)
     by_name = {contrast.name: pair for (contrast, _), pair in zip(gains, pairs, strict=True)}
     if primary and primary not in by_name:
         raise InputError(f"contrasts of {factor}: none is {primary!r}; {choices(primary, by_name)}")
     bases, unit, scale = rows["unit"].nunique(), run_table.score_unit(score, table), largest(cells)
     title = WORDS["conditions"]["factors"].get(factor, {}).get("title", factor)
     title = table.attrs.get("factor", title) if is_of_study else title
-    notes = _notes(rows, cells, score, factor, title, within)
+    notes = _notes(rows, cells, score, column, title, within)
     if primary:
         notes.append(
             f"the one confirmatory contrast, which the study file names, is {primary}; all others are exploratory"
@@ -184,7 +187,7 @@ def compare_conditions(
         factor=factor,
         title=title,
         pairs=[tuple(pair[:2]) for pair in pairs],
-        per_level=[_level_mean(level, rows[rows[factor] == level], unit, within[-1]) for level in levels],
+        per_level=[_level_mean(level, rows[rows[column] == level], unit, within[-1]) for level in levels],
         contrasts=_tested(gains, primary),
         of_models=of_models,
         by_model=by_model,
@@ -355,7 +358,7 @@ def _omnibus(cells: pd.DataFrame, bases: int, within: Sequence[str]) -> Estimate
 
 def _level_mean(level: object, rows: pd.DataFrame, unit: str, innermost: str) -> Estimate:
     """Return the mean of a level over bases."""
-    mean = runs_mean(str(level), rows, unit, _COUNTED.get(innermost, "answers"))
+    mean = runs_mean(str(level), rows, unit, _COUNTED.get(innermost, rows.attrs.get("rows", "answers")))
     bases = mean.n["bases"]
     return mean if bases > 1 else mean.too_few(bases, "bases with a score")
 
@@ -371,9 +374,11 @@ def runs_mean(name: str, runs: pd.DataFrame, unit: str, rows: str = "answers") -
 
 
 def _notes(
-    rows: pd.DataFrame, cells: pd.DataFrame, score: str, factor: str, title: str, within: Sequence[str]
+    rows: pd.DataFrame, cells: pd.DataFrame, score: str, column: str, title: str, within: Sequence[str]
 ) -> list[str]:
-    notes = [*run_table.averaged_note(rows, factor, *within), *run_table.left_out_note(rows, score)]
+    paired_within = [name for name in within if name not in ("level", *_COUNTED)]
+    notes = run_table.averaged_note(rows, [column, *within], paired_within)
+    notes += run_table.left_out_note(rows, score)
     is_alone = len(within) == 1 and rows["model"].nunique() == 1
     unit = "bases" if is_alone else f"pairs of {joined(['base', *within])}"
     lack = f"lack a level of {title} and are left out of its contrasts"

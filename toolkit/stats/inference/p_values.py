@@ -1,13 +1,11 @@
-"""P values: of the paired permutation test, with its interval, and of several tests, corrected for being several."""
+"""P values: by inversion of an interval, of differences that are equal, and of several tests, corrected for that."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike
 from scipy import optimize, special
 
 from toolkit.errors import InputError
@@ -16,11 +14,7 @@ from toolkit.words import SCALE
 
 LEVEL = 0.05  # at which a test rejects; one less the confidence of the intervals
 EQUAL_METHOD = "Wilson's bound of the share of bases that move, by a point each; sign test"
-EXACT_UP_TO = 16  # pairs up to which all 2^n patterns are counted; beyond, a seeded sample of them
-PATTERNS = 2**EXACT_UP_TO
-_PART = 4096
 _LEAST_Z, _MOST_Z = 1e-6, 8.0  # between which intervals are inverted: P values of 1 and 1e-15
-_SLACK = 1e-9  # sums that differ by less than this share of their size are equal: 0.1 + 0.2 is not 0.3
 
 
 def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
@@ -79,9 +73,7 @@ def with_inversion(
     return replace(estimate, low=low, high=high, p_value=p_by_inversion(limits), **more)
 
 
-def equal_differences(
-    empty: Estimate, mean: float, groups: int, margin: float = 0.0, scale: tuple[float, float] = SCALE
-) -> Estimate:
+def equal_differences(empty: Estimate, mean: float, groups: int, margin: float = 0.0) -> Estimate:
     r"""Return the mean of differences that are equal in all G bases, with P and an interval where t has none.
 
     The interval is :math:`\bar d \pm u s`, :math:`u = z^2 / (G + z^2)`: Wilson's (1927) bound of the share of bases
@@ -89,7 +81,7 @@ def equal_differences(
     :math:`|\bar d|`, whichever is more. The P value is the larger of that of the sign test, :math:`2^{1 - G}` (1 where
     no base moved), and of the interval's inversion. With a ``margin`` both are one-sided, for a mean within it.
     """
-    (first, last), sides = getattr(empty.unit, "scale", scale), 1 if margin else 2
+    (first, last), sides = getattr(empty.unit, "scale", SCALE), 1 if margin else 2
     step = max((last - first) / 5, abs(mean))
     room = min(abs(abs(mean) - margin) / step, 1.0)
     tail = float(special.ndtr(-math.sqrt(groups * room / (1 - room)))) if room < 1 else 0.0
@@ -97,16 +89,12 @@ def equal_differences(
     p_value = max(sides * tail if abs(mean) < margin or not margin else 1 - tail, signs)
     estimate = empty.with_value(mean, p_value=p_value, method=EQUAL_METHOD)
     if signs >= LEVEL:
-        return estimate.no_interval(too_few(groups, signs))
+        reason = f"{groups} are too few: their signs allow no P value below {signs:g}"
+        return estimate.no_interval(reason)
     square = float(special.ndtri((1 + empty.confidence) / 2)) ** 2
     share = square / (groups + square)
     note = f"all are equal; the interval allows for {share:.0%} moving otherwise, which {groups} may not show"
     return replace(estimate, low=mean - share * step, high=mean + share * step).with_note(note)
-
-
-def too_few(count: int, least: float) -> str:
-    """Return why so few signs decide nothing, whatever they are."""
-    return f"{count} are too few: their signs allow no P value below {least:g}"
 
 
 def with_holm(results: Iterable[Estimate], over: str) -> Estimates:
@@ -137,72 +125,3 @@ def corrected(result: Any) -> Any:
         tests = values[part]
         values[part] = exploratory(tests) if isinstance(tests, Estimate) else tuple(map(exploratory, tests))
     return result.replace(**values)
-
-
-@dataclass(frozen=True)
-class SignFlip:
-    """A mean of paired differences with its permutation p value and interval."""
-
-    mean: float
-    low: float | None
-    high: float | None
-    p_value: float
-    method: str
-    reason: str = ""
-
-
-def sign_flip(differences: ArrayLike, seed: int = 0) -> SignFlip:
-    r"""Test that paired differences are as likely to be :math:`-d` as :math:`d`, and invert the test.
-
-    The p value is the share of patterns of signs :math:`s` with :math:`|\sum s_i d_i| \ge |\sum d_i|`; beyond 16 pairs
-    :math:`(b + 1) / (m + 1)`, of a seeded sample of m patterns b that do, because a p value is never 0. The interval
-    holds all means that are not rejected: of the means of the subsets that change sign, or that do not, it ends at the
-    :math:`k`-th smallest and largest, :math:`k = \lfloor 2^{n-1} \alpha \rfloor` or :math:`\lfloor (m + 1) \alpha
-    \rfloor` (Hartigan's typical values).
-
-    References
-    ----------
-    Fisher (1935), The Design of Experiments, section 21. Hartigan (1969), J. Am. Stat. Assoc. 64, 1303-1317. Phipson &
-    Smyth (2010), Stat. Appl. Genet. Mol. Biol. 9, article 39.
-
-    Examples
-    --------
-    >>> found = sign_flip([0.3, 0.1, 0.4, 0.2, 0.5, 0.6])
-    >>> found.p_value, round(found.low, 2), round(found.high, 2)
-    (0.03125, 0.1, 0.6)
-    """
-    d = np.asarray(differences, dtype=float)
-    if not d.size or not np.isfinite(d).all():
-        raise InputError(
-            "paired test: there is no difference, or one is missing or infinite; leave such pairs out"
-        )
-    exact = len(d) <= EXACT_UP_TO
-    parts = [(part @ d, part.sum(axis=1)) for part in _subsets(len(d), exact, seed)]
-    sums, sizes = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    patterns, count = len(sums), len(d)
-    if not exact:  # all patterns have the subsets that keep their sign already
-        sums, sizes = np.append(sums, d.sum() - sums), np.append(sizes, count - sizes)
-    sums = np.where(np.abs(sums) <= _SLACK * float(np.abs(d).sum()), 0.0, sums)
-    means = np.sort(sums[sizes > 0] / sizes[sizes > 0])
-    drawn = f"{patterns} sign patterns drawn with seed {seed} (Phipson & Smyth 2010)"
-    method = f"all {patterns} sign patterns" if exact else drawn
-    fewer, pairs = int(min((means <= 0).sum(), (means >= 0).sum())), len(means) // 2 + 1
-    p_value = min(1.0, (fewer + 1) / pairs)
-    k = math.floor(pairs * LEVEL + _SLACK)
-    mean = float(d.mean())
-    if k < 1:
-        return SignFlip(
-            mean, None, None, p_value, f"paired permutation test, {method}", too_few(count, 1 / pairs)
-        )
-    method = f"paired permutation test and its inversion (Hartigan 1969), {method}"
-    return SignFlip(mean, float(means[k - 1]), float(means[-k]), p_value, method)
-
-
-def _subsets(n: int, exact: bool, seed: int) -> Iterator[np.ndarray]:
-    """Yield all or drawn subsets of n pairs, one a row of 0 and 1, in parts: a thousand pairs fit into memory."""
-    if exact:
-        yield (np.arange(2**n)[:, None] >> np.arange(n)[None, :] & 1).astype(float)
-        return
-    rng = np.random.default_rng(seed)
-    for rows in (*[_PART] * (PATTERNS // _PART - 1), _PART - 1):
-        yield rng.integers(0, 2, (rows, n)).astype(float)

@@ -17,18 +17,18 @@ WHOLE = "all"
 
 
 class Points(str):
-    """The unit of scores on a scale: its text names both ends of the scale, and `scale` has them as numbers."""
+    """The unit of scores on a scale: its text names both ends by default, and `scale` has them as numbers."""
 
     scale: tuple[float, float]
 
-    def __new__(cls, scale: tuple[float, float] = words.SCALE) -> Points:
+    def __new__(cls, scale: tuple[float, float] = words.SCALE, text: str = "") -> Points:
         """Make the unit of a scale."""
-        unit = super().__new__(cls, f"{POINTS} ({words.scale_words(scale, '-')})")
+        unit = super().__new__(cls, text or f"{POINTS} ({words.scale_words(scale, '-')})")
         unit.scale = scale
         return unit
 
-    def __getnewargs__(self) -> tuple[Any]:  # for copies and pickles
-        return (self.scale,)
+    def __getnewargs__(self) -> Any:  # for copies and pickles
+        return self.scale, str(self)
 
 
 def scale_of(frame: pd.DataFrame) -> tuple[float, float]:
@@ -39,7 +39,7 @@ def scale_of(frame: pd.DataFrame) -> tuple[float, float]:
 def score_unit(score: str, frame: pd.DataFrame) -> str:
     """Return the unit of a column of scores in a frame: by ``attrs["units"]``, points of a rubric, or its own name."""
     if unit := frame.attrs.get("units", {}).get(score):
-        return str(unit)
+        return cast(str, unit)
     dimensions = frame.attrs.get("dimensions", words.DIMENSIONS)
     return Points(scale_of(frame)) if score in dimensions or score.startswith("composite") else score
 
@@ -157,20 +157,21 @@ def at_length(model: object, level: object) -> str:
     return f"{model}" if level == WHOLE else f"{model} at {level}"
 
 
-def averaged_note(checked: pd.DataFrame, *cell: str) -> list[str]:
-    """Return a note of what is averaged within a base besides its cells; none where there is nothing to average."""
-    repeats = checked.duplicated(["base", *cell]).any()
-    averaged = ["repeats"] if repeats else []
-    averaged += ["models"] if checked["model"].nunique() > 1 else []
-    first = f"{' are averaged first, then '.join(averaged)}{' are averaged' if len(averaged) == 1 else ''}"
-    return [f"{first}, so each base counts once"] if averaged else []
+def averaged_note(checked: pd.DataFrame, cell: Sequence[str], within: Sequence[str]) -> list[str]:
+    """Return a note of what is averaged inside a base, the last of ``within`` first; none where nothing is."""
+    averaged = ["repeats"] if checked.duplicated(["base", *cell]).any() else []
+    averaged += [f"{name}s" for name in within[::-1] if checked[name].nunique() > 1]
+    head, *others = averaged or [""]
+    then = f" first{''.join(f', then {name}' for name in others)}" if others else ""
+    return [f"{head} are averaged{then}, so each base counts once"] if averaged else []
 
 
 def left_out_note(checked: pd.DataFrame, score: str, count: int | None = None) -> list[str]:
     """Return a note of how many runs have no score; none where all have one."""
     missing = int(checked["score"].isna().sum()) if count is None else count
     score = score if score in words.DIMENSIONS or score.startswith("composite") else "score"
-    return share_note(missing, len(checked), "runs", f"have no {score} and are left out")
+    units = checked.attrs.get("rows", "runs")
+    return share_note(missing, len(checked), units, f"have no {score} and are left out")
 
 
 def share_note(count: int, total: int, units: str, verdict: str) -> list[str]:

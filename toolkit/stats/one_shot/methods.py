@@ -1,34 +1,28 @@
 """Methods of the one-shot test: their counts and scores from single experiments, and what tells two of them apart."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import combinations
-from typing import Any, Literal, get_args
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.scoring import OneShotScore, one_shot_score
-from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import mean_interval
-from toolkit.stats.inference.p_values import equal_differences, sign_flip, with_inversion
+from toolkit.stats.inference.p_values import with_inversion
 from toolkit.stats.inference.proportions import mover
-from toolkit.stats.inference.run_table import need_columns, need_once, share_note
-from toolkit.stats.result import CONFIDENCE, Estimate, Result
-from toolkit.words import choices, joined
+from toolkit.stats.inference.run_table import Points, need_columns
+from toolkit.stats.result import CONFIDENCE, Estimate
 
 VERDICTS = ("expected", "unexpected", "hallucinated")  # I1, I0 and H, in the order of the weights
 WEIGHTS = (1.0, 0.0, -0.5)  # weights of seed 000
 UNIT = "score (weighted share of experiments)"
 NO_DOCUMENT = "none"  # level of the document where nothing is put into a prompt
-Factor = Literal["variant", "document", "model"]
-FACTORS: tuple[Factor, ...] = get_args(Factor)
+FACTORS = ("variant", "document", "model", "sample")
+"""What methods may differ in besides their question."""
 OVERALL_METHOD = "Student t over methods"
 KEYS = ("method", "variant", "document", "question", "sample", "model")
 PAIR_METHOD = "from the intervals of both (MOVER, Zou & Donner 2008)"
-_DECIMALS = 10  # differences that agree to this many decimals are equal: 0.1 + 0.2 is not 0.3
-_NEEDED = ("question", "variant", "model")
 
 
 @dataclass(frozen=True)
@@ -101,8 +95,11 @@ def score_methods(
     return tuple(scores)
 
 
-def methods_frame(scores: Iterable[MethodScore]) -> pd.DataFrame:
-    """Return one row a method: which, counts, raw and score (NaN where incomplete), low and high of raw, and note."""
+def methods_frame(scores: Sequence[MethodScore]) -> pd.DataFrame:
+    """Return one row a method: which, counts, raw and score (NaN where incomplete), low and high of raw, and note.
+
+    With a column ``base``, the question or what several samples are asked alike, `compare_conditions` takes it.
+    """
     counts, numbers = [*VERDICTS, "missing", "unreadable", "experiments"], ["raw", "score", "low", "high"]
     fields = (*KEYS, "i1", "i0", "h", "missing", "unreadable", "experiments")
     rows = [
@@ -110,6 +107,9 @@ def methods_frame(scores: Iterable[MethodScore]) -> pd.DataFrame:
         for m in scores
     ]
     frame = pd.DataFrame(rows, columns=[*KEYS, *counts, *numbers, "note"])
+    weights = next((m.score.weights for m in scores if m.score), WEIGHTS)
+    unit = Points((min(weights), max(weights)), UNIT)
+    frame.attrs |= {"units": {"raw": unit}, "rows": "methods"}
     return frame.astype(dict.fromkeys(counts, "int64") | dict.fromkeys(numbers, "float64"))
 
 
@@ -155,7 +155,7 @@ def document_words(document: str) -> str:
 
 def score_groups(scores: Sequence[MethodScore]) -> tuple[GroupScore, ...]:
     """Return what methods of one variant, document, model and sample came to, as far as methods differ in these."""
-    by = [name for name in (*FACTORS, "sample") if len({getattr(method, name) for method in scores}) > 1]
+    by = [name for name in FACTORS if len({getattr(method, name) for method in scores}) > 1]
     by = by or ["variant", "model", "sample"]
     groups: dict[str, list[MethodScore]] = {}
     for method in scores:
@@ -206,65 +206,3 @@ def compare_two_methods(
     a, b = scores(CONFIDENCE)
     n = {"experiments of the first": a.n, "experiments of the second": b.n}
     return with_inversion(Estimate(name, b.raw - a.raw, method=PAIR_METHOD, unit=UNIT, n=n), limits)
-
-
-@over_clusters
-def compare_one_shot(
-    methods: pd.DataFrame, by: Factor = "variant", *, score: Literal["raw", "score"] = "raw", seed: int = 0
-) -> Result:
-    """Compare every two variants, documents or models by the scores of the same questions.
-
-    A difference is taken within a question, its sample and the two others of variant, document and model, and averaged
-    over these first, so that each question counts once. The permutation test asks what the difference would be, had the
-    two answered each question equally well: the questions are fixed, and only which of the two answered is exchanged.
-
-    ``methods`` has one row a method with question, variant, model, the score and, where there are several, the
-    document, as ``methods_frame`` returns it; a missing score belongs to an incomplete test. The score is ``raw`` by
-    default, because cutting scores off at 0 would hide differences between bad methods. ``seed`` draws sign patterns
-    where there are more than 16 questions.
-
-    Examples
-    --------
-    >>> rows = [(f"q{i}", v, "m", x) for v, xs in (("plain", (0, 0.1, 0.2)), ("careful", (0.5, 0.3, 0.9)))
-    ...         for i, x in enumerate(xs)]
-    >>> found = compare_one_shot(pd.DataFrame(rows, columns=["question", "variant", "model", "raw"]))
-    >>> [(one.name, round(one.estimate, 3), one.p_value) for one in found.contrasts]
-    [('careful - plain', 0.467, 0.25)]
-    """
-    cells = _cells(methods, by, score)
-    pairs = combinations(cells.columns, 2)
-    contrasts = tuple(_contrast(cells, b, a, seed) for a, b in pairs)
-    averaged = joined([f"{name}s" for name in cells.index.names[1:]])
-    first = f"differences are taken within questions and averaged over {averaged} first"
-    lack = "are incomplete, have no score and are left out"
-    incomplete = share_note(int(methods[score].isna().sum()), len(methods), "methods", lack)
-    notes = (f"{first}, so each question counts once", *incomplete)
-    return Result("one_shot", by=by, contrasts=contrasts, notes=notes)
-
-
-def _cells(methods: pd.DataFrame, by: str, score: str) -> pd.DataFrame:
-    if by not in FACTORS:
-        raise InputError(f"comparison by {by!r} is not known; {choices(by, FACTORS)}")
-    need_columns("methods", methods, (*_NEEDED, by, score))
-    documents = ["document"] if "document" in methods and methods["document"].nunique() > 1 else []
-    factors = ["variant", *documents, "model"]
-    twice = "methods: question {question} of {variant} and {model} is there twice; keep one"
-    need_once(methods, ["question", *factors], twice)
-    index = ["question", *(name for name in factors if name != by)]
-    wide = methods.pivot(index=index, columns=by, values=score)
-    return wide.reindex(columns=list(dict.fromkeys(methods[by]))).astype("float64")
-
-
-def _contrast(cells: pd.DataFrame, later: str, earlier: str, seed: int) -> Estimate:
-    differences = (cells[later] - cells[earlier]).dropna().groupby(level="question", sort=False).mean()
-    n = {"questions": len(differences)}
-    missing = cells.index.get_level_values("question").nunique() - len(differences)
-    empty = Estimate(f"{later} - {earlier}", unit=UNIT, n=n, missing=missing)
-    if differences.empty:
-        return empty.not_estimable("no question has a score for both")
-    if len(differences) > 1 and np.ptp(differences.round(_DECIMALS)) == 0:
-        mean, scale = round(float(differences.mean()), _DECIMALS), (min(WEIGHTS), max(WEIGHTS))
-        return equal_differences(empty, mean, len(differences), scale=scale)
-    test = sign_flip(differences.to_numpy(), seed=seed)
-    more = {"p_value": test.p_value, "method": test.method, "reason": test.reason}
-    return empty.with_value(test.mean, test.low, test.high, **more)
