@@ -26,7 +26,6 @@ from toolkit.stats.comparisons.models import compare_models, paired_difference, 
 from toolkit.stats.conditions.contrasts import compare_conditions, equivalence, repeated_measures
 from toolkit.stats.conditions.reply_length import length_bias
 from toolkit.stats.inference.means import bounded_mean, clustered_mean, clustered_slope, mean_interval
-from toolkit.stats.inference.p_values import sign_flip
 from toolkit.stats.power.sample_size import detectable_effect, smallest, tost_power
 from toolkit.stats.result import Estimate
 from toolkit.words import LENGTH_ARMS, LENGTH_BINS
@@ -166,15 +165,6 @@ def _slope(rng, made, slope):
     scores = slope * lengths + rng.normal(0, 0.5, (bases, 1)) + rng.normal(0, 0.5, (bases, 3))
     labels = np.repeat(np.arange(bases), 3).tolist()
     return {"slope": (clustered_slope("slope", lengths.ravel(), scores.ravel(), labels), slope)}
-
-
-@check(
-    "paired permutation", "sign_flip", at(pairs=(8, 12, 20)),
-    effect=1.0, none=("paired permutation, no difference", "The same around 0."),
-)  # fmt: skip
-def _flips(rng, made, mean):
-    """Differences with long tails (Student t with 4 degrees of freedom) around 1."""
-    return {"mean difference": (sign_flip(rng.standard_t(4, made["pairs"]) + mean), mean)}
 
 
 @check(

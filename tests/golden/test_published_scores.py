@@ -11,7 +11,7 @@ from score_tables import ends, golden, numbers, three_outcomes
 
 from toolkit import Scores
 from toolkit.scoring import aggregate_ensemble_scores, one_shot_score
-from toolkit.stats import clopper_pearson, sign_flip
+from toolkit.stats import clopper_pearson, compare_conditions
 
 FILES = "ensemble_interval", "one_shot_score", "exact_binomial", "fisher_1935_maize", "hanna"
 ENSEMBLE, ONE_SHOT, BINOMIAL, MAIZE, HANNA = map(golden, FILES)
@@ -62,12 +62,16 @@ def test_the_bounds_are_the_quantiles_of_a_simulated_dirichlet():
     assert one_shot_score(6, 1, 3).low == pytest.approx(np.quantile(draws, 0.025), abs=3e-3)
 
 
-def test_the_paired_test_gives_fishers_count_for_darwins_maize():
-    """863 patterns of 32,768 are as large, on either side."""
-    found = sign_flip(MAIZE["differences"])
-    assert found.mean == pytest.approx(MAIZE["sum"] / 15)
-    assert found.p_value == 2 * MAIZE["as_large"] / MAIZE["patterns"]
-    assert round(100 * found.p_value, 3) == MAIZE["two_sided_percent"]
+def test_a_contrast_of_two_conditions_is_fishers_t_test_of_darwins_maize():
+    """The ends of the interval are so far from the mean as t says, and P is that of scipy's paired test."""
+    crossed, selfed = np.array(MAIZE["differences"]), np.zeros(15)
+    plants = pd.DataFrame({"base": [*range(15)] * 2, "kind": ["crossed"] * 15 + ["self"] * 15})
+    plants["height"] = np.concatenate([crossed, selfed])
+    (contrast,) = compare_conditions(plants, "height", factor="kind", levels=["self", "crossed"]).contrasts
+    assert contrast.estimate == pytest.approx(MAIZE["sum"] / 15)
+    half = (contrast.high - contrast.low) / 2
+    assert contrast.estimate / half * stats.t.ppf(0.975, 14) == pytest.approx(MAIZE["t"], abs=5e-4)
+    assert contrast.p_value == pytest.approx(stats.ttest_rel(crossed, selfed).pvalue)
 
 
 def test_the_scores_of_hanna_give_what_another_program_gives():

@@ -8,7 +8,10 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from toolkit.analyses import QUESTIONS
+from toolkit.analyses.answers import Analyses
 from toolkit.stats.agreement.icc import rating_matrix
+from toolkit.stats.one_shot.methods import methods_frame
 
 
 def golden(name):
@@ -33,6 +36,17 @@ def long(scores, answers=None, **more):
     return (
         table.assign(base=[f"b{int(name[1:]) // answers}" for name in table["target"]]) if answers else table
     )
+
+
+def of_methods(scores):
+    """Return the analyses of methods of a one-shot test, as a study of it has them."""
+    rows = methods_frame(scores)
+    closed = dict.fromkeys(QUESTIONS.keys() - {"conditions"}, "no judges")
+    more = {"methods": rows.assign(base=rows["question"]), "score": "raw", "scale": (-0.5, 1.0)}
+    runs, judgements = (
+        pd.DataFrame(columns=names) for names in (["model", "level", "status"], ["judge", "judge_model"])
+    )
+    return Analyses(runs, judgements, unanswerable=closed, **more)
 
 
 def matrix(scores, answers=None):

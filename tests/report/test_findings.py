@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases import cases
+from score_tables import of_methods
 from small_study import finished_study
 from whole_study import make_study
 
@@ -14,7 +15,7 @@ from toolkit.report.registry import FIGURES, TABLES, draw_study
 from toolkit.report.show import Files, NothingToShow
 from toolkit.report.tables import length_table
 from toolkit.stats import WORDS, Result, point_cost
-from toolkit.stats.one_shot.methods import score_methods
+from toolkit.stats.one_shot.methods import KEYS, VERDICTS, score_methods
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
 from toolkit.thesis.bundle import write_bundle
@@ -258,28 +259,35 @@ def test_people_correct_what_the_judges_say():
 
 
 def test_a_one_shot_test_tells_verdicts_scores_and_what_prompts_change():
-    """Counts add up; two prompts on one question decide nothing."""
-    rows = [("plain", "expected")] * 3 + [("plain", "unexpected")] * 2 + [("careful", "hallucinated")] * 5
-    frame = pd.DataFrame(rows, columns=["variant", "verdict"]).assign(
-        question="q", sample="s", model="x", document="none"
-    )
-    scores = score_methods(frame.assign(method=frame["variant"] + "/q"))
-    told = list(one_shot_findings(scores))
-    plain, careful, difference, missing = told
+    """Counts add up; prompts and documents of three questions are named as what they are."""
+    counts = {("plain", "none"): (3, 2, 0), ("plain", "rfc"): (5, 0, 0), ("careful", "none"): (1, 0, 4)}
+    rows = [
+        (f"{prompt}/{document}/{q}", prompt, document, q, "s", "x", verdict)
+        for q in "qrs"
+        for (prompt, document), three in counts.items()
+        for verdict, count in zip(VERDICTS, three, strict=True)
+        for _ in range(count + (q == "r"))
+    ]
+    frame = pd.DataFrame(rows, columns=[*KEYS, "verdict"])
+    told = list(one_shot_findings(scores := score_methods(frame), of_methods(scores)))
+    plain, _, careful, by_prompt, by_document, missing = told
     assert plain.text.startswith(
-        "Of 5 experiments of x with the prompt plain 3 were expected, 2 unexpected and 0 hallucinated, and 0 had no "
-        "verdict; the mean raw score over 1 of 1 method is 0.60 ("
+        "Of 18 experiments of x with the prompt plain and no document 10 were expected, 7 unexpected and 1 "
+        "hallucinated, and 0 had no verdict; the mean raw score over 3 of 3 methods is 0.55 ("
     )
-    assert "over 1 of 1 method is -0.50 (" in careful.text
-    assert difference.text.startswith(
-        "By mean raw score over 1 of 1 question, the prompt careful less the prompt plain: -1.10 "
+    assert "over 3 of 3 methods is -0.15 (" in careful.text
+    within = "Exploratory: within bases and on a scale of -0.5 to 1, the "
+    assert by_prompt.text.startswith(
+        f"{within}prompt careful scored 0.70 points lower than the prompt plain ("
     )
-    assert difference.verdict == UNDECIDED
-    assert missing.text.startswith("0 of 10 experiments have no verdict")
-    incomplete = frame.assign(method=frame["variant"] + "/q", verdict=[None, *frame["verdict"][1:]])
-    told = [one.text for one in one_shot_findings(score_methods(incomplete))]
-    assert "and 1 had no verdict; the mean raw score over 0 of 1 method is not estimable" in told[0]
-    assert "1 of 10 experiments has no verdict" in told[-1]
+    assert by_document.text.startswith(f"{within}document rfc scored 0.35 points higher than no document (")
+    assert (by_prompt.question, by_prompt.estimate.n) == ("Conditions", {"bases": 3})
+    assert missing.text.startswith("0 of 54 experiments have no verdict")
+    scores = score_methods(frame.assign(verdict=[None, *frame["verdict"][1:]]))
+    plain, *_, by_prompt, _, missing = one_shot_findings(scores, of_methods(scores))
+    assert "and 1 had no verdict; the mean raw score over 2 of 3 methods is" in plain.text
+    assert by_prompt.estimate.n == {"bases": 2}
+    assert "1 of 54 experiments has no verdict" in missing.text
     assert list(adaptive_findings(None, None)) == []
 
 

@@ -6,6 +6,7 @@ from string import Formatter
 import numpy as np
 import pandas as pd
 import pytest
+from score_tables import of_methods
 from whole_study import make_study
 
 from toolkit.analyses.answers import Analyses
@@ -67,7 +68,8 @@ def one_shot(rng, seed):
             right = round(10 * rate) if seed % 2 else rng.binomial(10, rate)
             verdicts = ["expected"] * right + ["unexpected"] * (10 - right)
             rows += [(f"{name}/{q}", name, "none", f"q{q}", "s", "m", verdict) for verdict in verdicts]
-    return one_shot_findings(score_methods(pd.DataFrame(rows, columns=[*KEYS, "verdict"])))
+    scores = score_methods(pd.DataFrame(rows, columns=[*KEYS, "verdict"]))
+    return one_shot_findings(scores, of_methods(scores))
 
 
 def votes(rng, seed):

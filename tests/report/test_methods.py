@@ -20,7 +20,7 @@ from toolkit.report.figure import About, about_study, save_figure, save_table
 from toolkit.report.registry import draw_study, write_statistics
 from toolkit.report.show import Files
 from toolkit.report.tables import estimates_table
-from toolkit.stats.inference.means import CR2_METHOD
+from toolkit.stats.inference.means import CR2_METHOD, SD_METHOD
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
 from toolkit.study_file import Replies
@@ -258,8 +258,8 @@ def test_a_method_counts_where_it_gave_an_interval_or_a_p_value(tmp_path):
     assert cited(evidence_of_table(tmp_path, nothing)) == set()
     drawn = Estimate("x", 0.5, 0.25, 0.75, method="Wilson", correction="Holm over 3 contrasts")
     assert cited(evidence_of_table(tmp_path, drawn)) == {"wilson1927"}
-    tested = replace(nothing, p_value=0.1, method="paired permutation test, all 8 sign patterns")
-    assert cited(evidence_of_table(tmp_path, nothing, tested)) == {"good2005", "holm1979"}
+    tested = replace(nothing, p_value=0.1, method=SD_METHOD)
+    assert cited(evidence_of_table(tmp_path, nothing, tested)) == {"bonett2006", "holm1979"}
 
 
 def test_a_method_that_no_sentence_explains_is_named_and_none_stands_as_a_fragment(tmp_path):

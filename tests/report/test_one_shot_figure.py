@@ -5,13 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from score_tables import of_methods
 from wording_rules import badly_worded, too_many_sentences
 
 from toolkit.report.figure import render, save_table
-from toolkit.stats.one_shot.methods import KEYS, compare_one_shot, methods_frame, score_groups, score_methods
+from toolkit.stats.one_shot.methods import KEYS, score_groups, score_methods
 from toolkit.traffic.figures import (
     MOST_ROWS,
-    one_shot_comparison_table,
     one_shot_figure,
     one_shot_figures,
     one_shot_table,
@@ -133,35 +133,32 @@ def test_the_table_holds_counts_scores_and_intervals(tmp_path):
     assert one_shot_table([]).latex
 
 
-def test_the_comparison_table_holds_difference_interval_and_p():
-    """With what was left out and the correction in the caption."""
-    counts = {f"q{n}": (n, 8 - n, 2) for n in range(7)}
-    plain = scored(counts)
-    careful = scored({q: (a + 2, b - 2, c) for q, (a, b, c) in counts.items()}, ("careful",))
-    rude = scored(dict.fromkeys(counts, (0, 8, 2)), ("rude",))
-    table = one_shot_comparison_table(compare_one_shot(methods_frame([*plain, *careful, *rude])))
-    assert "careful $-$ plain & 0.20 {[}0.09, 0.31{]}, p = " in table.latex
-    assert "n = 7 questions" in table.caption
-    assert "Holm over 3 comparisons" in table.caption
-    assert table.name == "one_shot_variants"
+def write(methods, folder):
+    return write_one_shot_figures(methods, of_methods(methods), folder=folder)
 
 
-def test_documents_have_their_rows_figures_and_table(tmp_path):
-    """Without and with a document: rows, titles and the table of differences name it; of one document none does."""
+def test_what_methods_differ_in_has_its_part_of_the_figure_and_its_table(tmp_path):
+    """By name: prompts, documents and models, their means, differences and notes; nothing of it speaks of length."""
     counts = {f"q{n}": (n, 8 - n, 2) for n in range(7)}
-    better = {q: (a + 2, b - 2, c) for q, (a, b, c) in counts.items()}
-    methods = [*scored(counts), *scored(better, document="rfc"), *scored(counts, ("careful",))]
-    write_one_shot_figures(methods, folder=tmp_path)
+    better = {q: (a + 2, b - 2, c) for q, (a, b, c) in counts.items()} | {"q6": (7, 0, 2, 1)}
+    methods = [*scored(counts), *scored(better, document="rfc"), *scored(counts, ("careful",), "n")]
+    write(methods, tmp_path)
     rows = pd.read_csv(tmp_path / "figures" / "one_shot.csv")["label"].tolist()
-    assert rows == ["plain, no document", "plain, the document rfc", "careful, no document"]
-    assert "prompt plain, the document rfc and the model m" in (
-        tmp_path / "figures" / "one_shot_methods_2.txt"
-    ).read_text("utf-8")
-    table = (tmp_path / "tables" / "one_shot_documents.tex").read_text("utf-8")
-    assert "differences between documents, paired by question" in table
-    assert "rfc $-$ none & 0.20 {[}" in table
-    alone = write_one_shot_figures(scored(counts, ("plain", "careful")), folder=tmp_path / "alone")
-    assert not [path for path in alone if "document" in path.name or "document" in str(path.read_bytes())]
+    assert rows == ["plain, no document, m", "plain, the document rfc, m", "careful, no document, n"]
+    texts = {path.name: path.read_text("utf-8") for path in tmp_path.rglob("*.t[ex][xt]")}
+    assert "prompt plain, the document rfc and the model m" in texts["one_shot_methods_2.txt"]
+    caption, notes, table = (texts[f"conditions{end}"] for end in (".txt", ".notes.txt", "_document.tex"))
+    seen = "Raw scores of methods under different conditions (prompt, document and model): "
+    assert caption.startswith(seen)
+    assert "1 of 21 methods has no score and is left out." in notes
+    assert badly_worded(caption, notes) == []
+    drawn = pd.read_csv(tmp_path / "figures" / "conditions.csv")
+    assert " ".join(drawn.loc[drawn["part"] == "mean", "name"]) == "plain careful none rfc m n"
+    assert "Comparison by document: intervals in brackets" in table
+    assert "rfc $-$ none & 0.20 {[}0." in table
+    tables = {f"conditions_{factor}.tex" for factor in ("variant", "document", "model")}
+    assert tables <= texts.keys()
+    assert not [name for name, text in texts.items() if "length" in text or "composite" in text.lower()]
 
 
 def test_figures_and_tables_of_fewer_methods_leave_none_of_the_earlier(tmp_path):
@@ -170,14 +167,17 @@ def test_figures_and_tables_of_fewer_methods_leave_none_of_the_earlier(tmp_path)
     stale = [
         figures / "one_shot_methods_2.pdf",
         figures / "one_shot_methods_10.tex",
-        tables / "one_shot_variants.csv",
+        figures / "conditions.pdf",
+        tables / "conditions_variant.csv",
     ]
-    mine = tables / "one_shot_of_mine.csv"
+    mine = tables / "conditions_of_mine.csv"
     for path in (*stale, mine):
         path.parent.mkdir(exist_ok=True)
         path.write_text("of an earlier call")
-    files = write_one_shot_figures(scored({"hosts": (3, 0, 0)}), folder=tmp_path)
+    files = write(scored({"hosts": (3, 0, 0)}), tmp_path)
     assert {path for path in tmp_path.rglob("*.*") if path.is_file()} == {*files, mine}
     assert figures / "one_shot_methods_1.pdf" in files
     two = [*scored({"hosts": (3, 0, 0)}), *scored({"hosts": (1, 2, 0)}, model="n")]
-    assert tables / "one_shot_models.tex" in write_one_shot_figures(two, folder=tmp_path)
+    files = write(two, tmp_path)  # one question decides nothing, and its table says so
+    assert tables / "conditions_model.tex" in files
+    assert figures / "conditions.pdf" not in files

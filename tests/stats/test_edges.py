@@ -27,7 +27,6 @@ from toolkit.stats import (
     clustered_slope,
     compare_judges,
     compare_models,
-    compare_one_shot,
     dimension_profile,
     equivalence,
     generalizability_study,
@@ -56,7 +55,6 @@ RUNS = RUNS.assign(composite_strict=3.0, aud_cost=0.1, judge="primary", scenario
 TWICE = pd.concat([RUNS, RUNS])
 HUMAN = RUNS.iloc[:6].assign(rater="anna")
 VERDICTS = pd.DataFrame([["x"] * len(KEYS)], columns=list(KEYS)).assign(verdict="expected")
-METHODS = pd.DataFrame([("q0", "a", "m", 1.0)], columns=["question", "variant", "model", "raw"])
 
 
 def ppi(*given):
@@ -189,9 +187,6 @@ REFUSED = [
     (classify([True], [True]).rate, "luck", "use one of accuracy"),
     *((score_methods, VERDICTS.drop(columns=name), name) for name in VERDICTS),
     (score_methods, VERDICTS.assign(verdict="right"), "'right' is not one of"),
-    (compare_one_shot, pd.concat([METHODS, METHODS]), "q0 of a and m is there twice"),
-    (compare_one_shot, METHODS.drop(columns="model"), "lack the column model"),
-    (lambda: compare_one_shot(METHODS, by="sample"), "'sample' is not known"),
     (pilot_power, RUNS, 0.0, "the effect is 0.0"),
     (lambda: pilot_power(RUNS, 0.3, repeats=0), "repeats is 0"),
     (analyze_length_bias, {"S": [object()]}, "length bin S|has neither"),

@@ -20,7 +20,7 @@ from toolkit.stats.detection.rates import mcnemar
 from toolkit.stats.inference.means import BOUNDED, bounded_mean, clustered_mean
 from toolkit.stats.inference.p_values import equal_differences
 from toolkit.stats.inference.run_table import Points
-from toolkit.stats.one_shot.methods import compare_one_shot, compare_two_methods
+from toolkit.stats.one_shot.methods import UNIT, compare_two_methods
 from toolkit.stats.result import Estimate
 
 EMPTY = Estimate("mean", None)
@@ -177,14 +177,15 @@ def gained(gain, bases):
     names, level = named("b", bases), np.arange(bases) / 7
     runs = crossed(base=names, level="SM").assign(model="m")
     runs["composite_strict"] = 2 + level.repeat(2) + gain * (runs["level"] == "M")
-    methods = runs.rename(columns={"base": "question", "level": "variant", "composite_strict": "raw"})
+    methods = runs.rename(columns={"level": "variant", "composite_strict": "raw"})
+    methods.attrs["units"] = {"raw": Points((-0.5, 1.0), UNIT)}
     then = runs[runs["level"] == "S"].assign(target=names, judge="j", dimension="composite_strict")
     then = then.rename(columns={"composite_strict": "score"})
     drift = judge_drift(then, then.assign(score=then["score"] + gain))
     return {
         "lengths": compare_conditions(runs).contrasts[0],
         "models": paired_difference("d", level + gain, level, names),
-        "one shot": compare_one_shot(methods).contrasts[0],
+        "one shot": compare_conditions(methods, "raw", factor="variant").contrasts[0],
         "drift": drift.drifts[0].shift,
     }
 

@@ -62,7 +62,7 @@ def test_the_same_replies_are_graded_with_and_without_and_both_stay(begin):
     assert without.execute(progress=False).new_calls == 24
     assert without.prompts()["reference"].notna().all()
     assert not without.judgements()["reference"].any()
-    with pytest.raises(InputError, match=r"judges\.reference and run toolkit judge.* besides length: none"):
+    with pytest.raises(InputError, match=r"judges\.reference and run toolkit judge.* Factors here: length"):
         without.conditions("reference")
     shown = begin("reference = true")
     assert shown.execute(progress=False).new_calls == 18

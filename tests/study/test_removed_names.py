@@ -19,7 +19,7 @@ load_frame fault_of bring_forward calls_beside BatchDesk LOCAL_LIMITS HTTP_LIMIT
  two_machines UNRECORDED_RATE CallIds asked_times missing_codes read_athenabench
 prompt_file load_prompts rq1_controlled_v1 write_dataset_figures dataset_report dataset_manifest compare_lengths
 compare_lengths_by_model length_by_model length_and_information focus_contrast reference_effect judge_weighting
-krippendorff_difference length_effects per_bin
+krippendorff_difference length_effects per_bin compare_one_shot sign_flip
 """.split()  # noqa: SIM905 - a table of words
 PHRASES = (
     "`toolkit import",

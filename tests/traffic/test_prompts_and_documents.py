@@ -8,7 +8,7 @@ from cases import cases
 from toolkit import Study
 from toolkit.audit.export import export_study
 from toolkit.audit.verify_export import verify_export
-from toolkit.errors import InputError
+from toolkit.errors import InputError, NotAnswerable
 from toolkit.traffic.one_shot import OneShotTest
 
 QUESTION = "plain_gets_requests"
@@ -90,12 +90,32 @@ def test_frames_results_and_findings_have_the_document_and_its_difference(path):
             assert levels == [["v1", "none"], ["v2", "none"], ["v2", "rfc"]]
         names = study.results()["name"].tolist()
         assert names == [kind.name for kind in study.plan.test.result_types()]
-        assert names[-2:] == [
-            "difference of raw by variant, v2 - v1", "difference of raw by document, rfc - none"
-        ]  # fmt: skip
+        assert study.frames().factors == ("variant", "document")
+        by_prompt, by_document = study.conditions(), study.conditions("document")
+        assert (by_prompt.title, by_document.contrasts[0].name) == ("prompt", "rfc - none")
+        with pytest.raises(
+            NotAnswerable, match=r"one-shot test with two models; .* Factors here: variant and d"
+        ):
+            study.conditions("model")
         findings = str(study.findings())
         assert "with the prompt v2 and the document rfc" in findings
-        assert "By mean raw score over 2 of 2 questions, the document rfc" in findings
+        assert "on a scale of -0.5 to 1, the document rfc" in findings
+
+
+def test_what_several_samples_are_asked_in_the_same_words_is_one_base(path):
+    """Samples are compared by these questions alone; one of its own sample is left out and is not missing."""
+    names = "login_post_statuses", "redirects_and_404s_statuses", "plain_gets_host"
+    asked = ", ".join(f'"{name}"' for name in names)
+    text = path.read_text().replace('samples = ["plain_gets"]', "").replace('"plain_gets_requests", ', "")
+    path.write_text(text.replace('"plain_gets_host"', asked))
+    with Study.load(path) as study:
+        study.execute(progress=False)
+        compared = study.conditions("sample")
+        (contrast,) = compared.contrasts
+        assert contrast.name == "redirects_and_404s - login_post"
+        assert (contrast.estimate, contrast.n, contrast.missing) == (None, {"bases": 1}, 0)
+        assert [mean.n for mean in compared.per_level] == [{"bases": 1, "methods": 3}] * 2
+        assert study.conditions("variant").contrasts[0].n == {"bases": 2}
 
 
 def test_an_export_is_enough_to_plan_the_study_anew(path, tmp_path):
