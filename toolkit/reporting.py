@@ -74,12 +74,6 @@ class Reported(Analysable):
         ]
         return pd.DataFrame(rows, columns=["question", "analysis", "answerable", "why_not"])
 
-    def _answerable(self, questions: pd.DataFrame) -> list[str]:
-        possible = questions[questions["answerable"]]
-        others = questions[~questions["answerable"]]
-        lines = ["Can be answered:", *(f"  {title}" for title in possible["question"]), "Cannot be answered:"]
-        return lines + [f"  {row.question}: {row.why_not}" for row in others.itertuples()]
-
     def figures(
         self,
         folder: Path | str | None = None,

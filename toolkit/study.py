@@ -420,12 +420,6 @@ class Study(Reported):
             reasons |= dict.fromkeys(QUESTIONS.keys() - ON_VOTES, reason)
         return reasons
 
-    def summary(self) -> Summary:
-        """Return how far the study is, and which questions can be answered and which not, and why."""
-        questions = self.questions()
-        fields = {**self.status(), "questions": questions.to_dict("records")}
-        return Summary(fields, "\n".join([repr(self), *self._answerable(questions)]))
-
     def compare_models(self, score: str | None = None) -> Result:
         """Return the models compared in pairs within prompts; in a test without judges, within its test items.
 

@@ -160,7 +160,7 @@ def estimate_summary(frame: pd.DataFrame) -> Summary:
         fields[f"{name}_fits"] = None if budget is None else committed + total[f"{name}_aud"] <= budget
     today = utc_now().date()
     is_old = today - date.fromisoformat(fields["rate_of"]) > OLD_RATE
-    values = {"table": _table(frame), "today": today, "rate_days": OLD_RATE.days if is_old else 0}
+    values = {"today": today, "rate_days": OLD_RATE.days if is_old else 0}
     text = template("runs", "estimate.jinja").render(fields | values, duration=duration)
     return Summary(fields, text)
 
@@ -270,15 +270,6 @@ def _too_long(
     """Return what a model's longest request needs with its reply, and its context, where that is less."""
     need = math.ceil(max((prompts[1] for *_, prompts in expected_calls), default=0)) + most
     return {name: (need, spec.context_tokens)} if spec.context_tokens and need > spec.context_tokens else {}
-
-
-def _table(frame: pd.DataFrame) -> str:
-    amounts = ("low_aud", "expected_aud", "worst_aud")
-    money: dict[Any, Callable[..., str]] = dict.fromkeys(amounts, "{:.4f}".format)
-    times = ["within a day" if seconds != seconds else duration(seconds) for seconds in frame["seconds"]]
-    table = frame.drop(columns=["seconds", "worst_seconds"])
-    table.insert(len(table.columns) - 1, "time", times)
-    return table.to_string(index=False, formatters=money)
 
 
 def experience_of(plan: Plan, store: Store, spec: ModelSpec, purpose: str) -> Experience:

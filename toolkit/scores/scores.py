@@ -217,7 +217,6 @@ class Scores(Reported):
             meaning=MEANING,
             given_scale=self.given_scale,
             several_judges=self._judgements["judge"].nunique() > 1,
-            answerable="\n".join(self._answerable(questions)),
         )
         return Summary(fields, text)
 
