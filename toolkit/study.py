@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
@@ -42,14 +43,16 @@ from toolkit.store.filters import judgements_otherwise, planned_calls, planned_j
 from toolkit.store.frame_files import as_kind, describe, typed, types_of
 from toolkit.store.records import reply_text
 from toolkit.study_file import StudyFile, load_study_file
-from toolkit.words import Summary
+from toolkit.words import Summary, one_line
 
 if TYPE_CHECKING:
     from ipywidgets import VBox
 
     from toolkit.keyed.keyed_test import KeyedTest
-    from toolkit.report.figure import About
+    from toolkit.report.blocks import Block, Paragraph
+    from toolkit.report.figure import About, FigureWithCaption
     from toolkit.report.show import Files
+    from toolkit.report.tables import Table
     from toolkit.thesis.findings import Statement
     from toolkit.thesis.methods import Evidence
     from toolkit.viewer.app import Viewer
@@ -507,6 +510,14 @@ class Study(Reported):
         except ToolkitError:
             return []
 
+    def report_line(self) -> str:
+        """Write the report at the end of a run and return its path, or why there is none: no run fails for it."""
+        try:
+            frames = self.frames()
+            return str(self.report()) if frames.has_results or not self._is_scored else ""
+        except Exception as error:
+            return f"not written: {one_line(str(error), 200)}"
+
     def _statements(
         self, frames: Analyses, only: Collection[str] = (), benchmark: Result | None = None
     ) -> Iterator[Statement]:
@@ -660,22 +671,36 @@ class Study(Reported):
             return prompt.text
         raise InputError(f"prompt {prompt_id!r}: not in dataset {self.plan.dataset.version}")
 
+    def _parts(
+        self, frames: Analyses, *, every: bool, progress: bool
+    ) -> tuple[list[FigureWithCaption], list[Table]]:
+        self._need_results(frames)
+        if self._is_scored:
+            return super()._parts(frames, every=every, progress=progress)
+        if self.plan.test.name == "one_shot":
+            from toolkit.traffic.figures import draw_one_shot
+
+            return draw_one_shot(self._scored(), self._figure_context(frames))
+        from toolkit.report.plots.results import results_figure
+
+        test, context = self.plan.test, self._figure_context(frames)
+        return [results_figure(results_of(test, self._measured()), test=test.name, context=context)], []
+
     def _draw(
         self, frames: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False
     ) -> Files:
         self._need_results(frames)
         if self._is_scored:
             return super()._draw(frames, folder, only, progress=progress)
-        from toolkit.report.figure import about_test, save_figure
-        from toolkit.report.plots.results import results_figure
-
-        test, context = self.plan.test, about_test(self.runs(), self.plan)
-        if test.name == "one_shot":
+        if self.plan.test.name == "one_shot":
             from toolkit.traffic.figures import write_one_shot_figures
 
-            return write_one_shot_figures(self._scored(), folder=folder, context=context)
-        results = results_of(test, self._measured())
-        return save_figure(results_figure(results, test=test.name, context=context), folder / "figures")
+            return write_one_shot_figures(
+                self._scored(), folder=folder, context=self._figure_context(frames)
+            )
+        from toolkit.report.figure import save_all
+
+        return save_all(*self._parts(frames, every=True, progress=progress), folder)
 
     def _need_results(self, frames: Analyses) -> None:
         from toolkit.report.show import need_results
@@ -684,9 +709,11 @@ class Study(Reported):
         need_results(state, "run it first: `toolkit run STUDY`, or study.run()")
 
     def _figure_context(self, frames: Analyses) -> About:
-        from toolkit.report.figure import about_study
+        from toolkit.report.figure import about_study, about_test
         from toolkit.runs.provenance import asked_models, rates_sentence
 
+        if not self._is_scored:
+            return about_test(self.runs(), self.plan)
         money = ""
         if (frames.runs["aud_cost"] > 0).any():
             models = asked_models(self.plan, self.store, earlier=False)
@@ -695,25 +722,22 @@ class Study(Reported):
             money += "."
         return about_study(frames, self._reported, money)
 
-    def _status(self, frames: Analyses) -> dict[str, Any]:
-        return self.status()
-
-    def _methods(
-        self,
-        frames: Analyses,
-        manifest: dict[str, Any],
-        evidence: Evidence,
-        folder: Path,
-    ) -> tuple[Any, list[Path]]:
+    def _text(
+        self, frames: Analyses, manifest: dict[str, Any], evidence: Evidence, *, full: bool = False
+    ) -> tuple[Sequence[Paragraph], Iterable[Block]]:
+        from toolkit.thesis.appendix import appendix
         from toolkit.thesis.methods import methods_section, what_was_done
 
         lacking = sum(item.missing for item in self._scored()) if self.plan.test.name == "one_shot" else 0
         record = what_was_done(self.plan, self.store, frames, self.status(), manifest, evidence, lacking)
-        further = []
-        if record.decisions and record.decisions.at:
-            path = folder / "deviations.csv"
-            further.append(write_atomically(path, csv_bytes(record.decisions.changes)))
-        return methods_section(record), further
+        section = methods_section(replace(record, full=full))
+        return section, () if full else appendix(self.plan, self.store, frames, record.answers)
+
+    def _write_further(self, folder: Path) -> list[Path]:
+        changes = self.deviations()
+        if changes.attrs["decided"] is None:
+            return []
+        return [write_atomically(folder / "deviations.csv", csv_bytes(changes))]
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: inputs and hashes, versions, commit, seed, parameters, model and judge identities."""

@@ -151,12 +151,14 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path, capsys):
     assert absent["judge_agreement"] == "one judge (model of primary): not estimable"
     assert {"icc_forest", "judges", "variance_components", "decision_study"} <= set(absent)
     assert absent["missing_data"] == "no score is missing"
+    pictures = tmp_path / "figures"
+    pictures.mkdir()
     for name in ("icc_forest", "cost_quality"):
-        (tmp_path / f"{name}.pdf").write_text("of an earlier call")
+        (pictures / f"{name}.pdf").write_text("of an earlier call")
     few = [figure for figure in figures if figure.name == "cost_quality" or figure.left_out]
-    files = save_drawn(few, tmp_path, about)
+    files = save_drawn(few, (), tmp_path, about)
     assert [path.name for path in files] == [*(f"cost_quality{suffix}" for suffix in SUFFIXES), LEFT_OUT]
-    assert not (tmp_path / "icc_forest.pdf").exists()
+    assert not (pictures / "icc_forest.pdf").exists()
     text = files[-1].read_text("utf-8")
     assert "judge_agreement: one judge (model of primary): not estimable\n" in text
     assert text.endswith(f"{NOTE}\n")
@@ -168,8 +170,8 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path, capsys):
         InputError, match="figure 'front': there is none of that name; use one of conditions, quality_by"
     ):
         draw_study(held, about, ["front"])
-    save_drawn([], tmp_path, about)
-    assert not (tmp_path / LEFT_OUT).exists()
+    save_drawn([], (), tmp_path, about)
+    assert not (pictures / LEFT_OUT).exists()
 
 
 @pytest.mark.usefixtures("no_pictures")

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 import pandas as pd
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from toolkit.errors import InputError
 from toolkit.files.tables import csv_bytes
 from toolkit.files.writing import write_atomically
 from toolkit.report import captions
-from toolkit.report.blocks import Grid, Picture, Shown
+from toolkit.report.blocks import Picture, Shown
 from toolkit.report.escape import readable
 from toolkit.report.show import PNG_DPI, Files, picture_html, plain_text
 from toolkit.report.style import ModelStyle, is_wide, message_figure, model_styles, thesis_style, values_of
@@ -54,6 +55,11 @@ class FigureWithCaption:
     def is_wide(self) -> bool:
         """Whether it is wider than a column of the thesis."""
         return is_wide(self.figure)
+
+    @property
+    def block(self) -> Picture:
+        """What stands in a document for it."""
+        return Picture(self.name, self.caption, self.alt_text, self.is_wide)
 
     def _repr_html_(self) -> str:
         """Return the picture with its alt text for a notebook (150 dpi: the screen, not the thesis)."""
@@ -198,8 +204,8 @@ def about_scores(analyses: Analyses, note: str) -> About:
     )
 
 
-def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes:
-    """Return the figure as the bytes of a file, the same bytes for the same figure."""
+def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI, outlines: bool = False) -> bytes:
+    """Return the figure as the bytes of a file, the same bytes for the same figure; outlines need no font."""
     alt_text = plain_text(readable(figure.alt_text))  # an SVG that holds a control character is no SVG
     metadata: dict[str, dict[str, str | None]] = {
         "pdf": {"Subject": alt_text, "CreationDate": None, "Creator": None, "Producer": None},
@@ -209,7 +215,7 @@ def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes
     if kind not in metadata:
         raise InputError(f"figure format {kind!r}: {choices(kind, metadata)}")
     buffer = io.BytesIO()
-    with thesis_style():
+    with thesis_style(), rc_context({"svg.fonttype": "path"} if outlines else {}):
         figure.figure.savefig(buffer, format=kind, dpi=dpi, metadata={"Title": figure.name, **metadata[kind]})
     if kind != "svg":
         return buffer.getvalue()
@@ -221,21 +227,23 @@ def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes
 
 def save_figure(figure: FigureWithCaption, folder: Path | str) -> Files:
     """Write pictures of a figure (PDF, SVG, PNG of 300 dpi; the alt text is in them), its data, caption and notes."""
-    picture = Picture(figure.name, figure.caption, figure.alt_text, figure.is_wide)
     contents = {f".{kind}": render(figure, kind) for kind in PICTURES}
     contents |= {".csv": csv_bytes(figure.data), ".txt": _text(figure.caption)}
-    return _written(figure, picture, Path(folder), contents)
+    return _written(figure, Path(folder), contents)
 
 
 def save_table(table: Table, folder: Path | str, study: str = "") -> Files:
     r"""Write ``NAME.tex`` (to ``\input`` in the thesis) and ``NAME.csv`` (its numbers, unrounded)."""
-    contents = {".tex": table.grid.latex(study).encode(), ".csv": csv_bytes(table.data)}
-    return _written(table, table.grid, Path(folder), contents)
+    contents = {".tex": table.block.latex(study).encode(), ".csv": csv_bytes(table.data)}
+    return _written(table, Path(folder), contents)
 
 
-def _written(
-    part: FigureWithCaption | Table, block: Picture | Grid, folder: Path, contents: Mapping[str, bytes]
-) -> Files:
+def shown_in(folder: str, part: FigureWithCaption | Table) -> Shown:
+    """Return what a document needs to know of a figure or table of a folder."""
+    return Shown(part.name, folder, part.block, tuple(part.estimates), part.data, part.notes)
+
+
+def _written(part: FigureWithCaption | Table, folder: Path, contents: Mapping[str, bytes]) -> Files:
     notes = {NOTES: _text(part.notes)} if part.notes else {}
     paths = [
         write_atomically(folder / f"{part.name}{suffix}", content)
@@ -243,12 +251,7 @@ def _written(
     ]
     if not notes:
         (folder / f"{part.name}{NOTES}").unlink(missing_ok=True)
-    columns = frozenset(
-        str(name)
-        for name, values in part.data.items()
-        if any(pd.notna(value) and value != 0 and value != "" for value in values)
-    )
-    return Files(paths, [Shown(part.name, folder.name, block, tuple(part.estimates), columns, part.notes)])
+    return Files(paths, [shown_in(folder.name, part)])
 
 
 def _text(text: str) -> bytes:

@@ -12,6 +12,7 @@ from toolkit.analyses.answers import Analyses
 from toolkit.errors import InputError
 from toolkit.files.writing import write_atomically
 from toolkit.report import captions
+from toolkit.report.escape import data_file
 from toolkit.report.figure import (
     About,
     FigureWithCaption,
@@ -73,6 +74,7 @@ FIGURES = (
 )
 """In the order in which bundle and thesis show them."""
 NAMES = tuple(row.name for row in FIGURES)
+REPORT = data_file("contents")
 TABLES = ("reliability", "judges", "length", "levels", "models", "people", "pairs")
 
 
@@ -82,9 +84,14 @@ def _figures() -> tuple[Row, ...]:
 
 
 def draw_study(
-    analyses: Analyses, context: About, only: Collection[str] = (), *, progress: bool = False
+    analyses: Analyses,
+    context: About,
+    only: Collection[str] = (),
+    *,
+    most: int | None = None,
+    progress: bool = False,
 ) -> list[FigureWithCaption]:
-    """Draw the figures of a study; one that it cannot give has its reason in ``left_out``."""
+    """Draw the figures of a study, ``most`` at most; one that it cannot give has its reason in ``left_out``."""
     names = [row.name for row in _figures()]
     if unknown := sorted(set(only) - set(names)):
         raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], names)}")
@@ -94,17 +101,38 @@ def draw_study(
     unasked |= dict.fromkeys(PAIRWISE, analyses.pairs)
     foreign |= {name for name, frame in unasked.items() if frame.empty}
     foreign |= {"length"} if analyses.factor else set()
-    rows = [row for row in _figures() if row.name in only]
+    by_name = {row.name: row for row in _figures()}
+    rows = [by_name[name] for name in only]
     for row in () if only else _figures():
         stood_in = row.stands_in_for and analyses.answers(row.stands_in_for)
         rows += [row] if row.asks not in foreign and not stood_in else []
     bar = Progress("figures", len(rows), shown=progress, money=False)
     figures = []
     for row in rows:
-        figures.append(_draw(row, analyses, context))
+        if most is None or sum(not figure.left_out for figure in figures) < most:
+            figures.append(_draw(row, analyses, context))
         bar.step()
     bar.close()
     return figures
+
+
+def draw_report(
+    analyses: Analyses, context: About, *, every: bool, progress: bool = False
+) -> tuple[list[FigureWithCaption], list[Table]]:
+    """Draw what a report shows, or ``every`` figure of a study, and make its tables."""
+    figures = draw_study(analyses, context, progress=progress) if every else []
+    drawn = [figure.name for figure in figures]
+    names = [row.name for row in _figures() if row.name not in drawn]
+    names = [name for name in report_order("figures") if name in names]
+    most = None if every else REPORT["most"]["figures"]
+    more = draw_study(analyses, context, names, most=most, progress=progress) if names else []
+    figures += [figure for figure in more if not figure.left_out]
+    return figures, study_tables(analyses, context)
+
+
+def report_order(kind: str) -> list[str]:
+    """Return the names of the figures or the tables of a report, the one first that it shows before all others."""
+    return [*OWN, *REPORT[kind]]
 
 
 def _draw(row: Row, analyses: Analyses, context: About) -> FigureWithCaption:
@@ -133,18 +161,23 @@ def write_figures(
     """Write every figure and table of a study, or the figures in ``only``; the same study gives the same bytes."""
     folder = Path(folder)
     figures = draw_study(analyses, context, only, progress=progress)
-    files = save_drawn(figures, folder / "figures", context, part=bool(only))
+    tables = [] if only else study_tables(analyses, context)
+    files = save_drawn(figures, tables, folder, context, part=bool(only))
     if only:
         return files
-    tables = _tables(analyses, context) if analyses.is_judged else []
-    if not analyses.pairs.empty:
-        title = "Votes on pairs of replies: models compared, and their strengths"
-        tables.append(estimates_table("pairs", title, placed(analyses.compare_pairs()), context=context))
-    files += save_all((), tables, folder, context.study)
     names = [table.name for table in tables]
     for name in TABLES:
         take_away_others(folder / "tables", name, names)
     return files
+
+
+def study_tables(analyses: Analyses, context: About) -> list[Table]:
+    """Return the tables of a study."""
+    tables = _tables(analyses, context) if analyses.is_judged else []
+    if not analyses.pairs.empty:
+        title = "Votes on pairs of replies: models compared, and their strengths"
+        tables.append(estimates_table("pairs", title, placed(analyses.compare_pairs()), context=context))
+    return tables
 
 
 def _tables(analyses: Analyses, context: About) -> list[Table]:
@@ -172,10 +205,15 @@ def _tables(analyses: Analyses, context: About) -> list[Table]:
 
 
 def save_drawn(
-    figures: Sequence[FigureWithCaption], folder: Path, context: About, *, part: bool = False
+    figures: Sequence[FigureWithCaption],
+    tables: Sequence[Table],
+    folder: Path,
+    context: About,
+    *,
+    part: bool = False,
 ) -> Files:
-    """Write figures that hold something, name the others with the reason, and take their earlier files away."""
-    path = folder / LEFT_OUT
+    """Write tables and figures that hold something; of others name the reason, and take their earlier files away."""
+    path = folder / "figures" / LEFT_OUT
     files = Files()
     names = [row.name for row in _figures()]
     reasons = {name: reason for name in names if part and (reason := reason_left_out(path, name))}
@@ -183,9 +221,10 @@ def save_drawn(
         reasons.pop(figure.name, None)
         if figure.left_out:
             reasons[figure.name] = figure.left_out
-            take_away_others(folder, figure.name, ())
+            take_away_others(path.parent, figure.name, ())
         else:
-            files += save_figure(figure, folder)
+            files += save_figure(figure, path.parent)
+    files += save_all((), tables, folder, context.study)
     if not reasons:
         path.unlink(missing_ok=True)
         return files
@@ -195,6 +234,12 @@ def save_drawn(
     lines += context.about()
     files.append(write_atomically(path, ("\n".join(lines) + "\n").encode()))
     return files
+
+
+def statistics_table(name: str, title: str, result: Any, context: About) -> Table:
+    """Return the table of every estimate of a result."""
+    label = f"statistics-{name.replace('_', '-')}"  # figures have tables of the same names beside them
+    return estimates_table(name, title, placed(result), key="Of", context=context, label=label)
 
 
 def write_statistics(results: Mapping[str, tuple[str, Any]], context: About, folder: Path | str) -> Files:
@@ -213,9 +258,7 @@ def write_statistics(results: Mapping[str, tuple[str, Any]], context: About, fol
             f"{' '.join(holders)}: {estimate.sentence()}" if any(holders) else estimate.sentence()
             for holders, estimate in estimates
         ]
-        label = f"statistics-{name.replace('_', '-')}"  # figures have tables of the same names beside them
-        table = estimates_table(name, title, estimates, key="Of", context=context, label=label)
-        files += save_table(table, folder, context.study)
+        files += save_table(statistics_table(name, title, result, context), folder, context.study)
         told = json.dumps(plain(result), ensure_ascii=False, indent=1, default=str)
         files.append(write_atomically(folder / f"{name}.json", f"{told}\n".encode()))
     text = "\n".join(lines).strip() + "\n"

@@ -12,6 +12,7 @@ from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 from xml.etree import ElementTree
 
 import pandas as pd
@@ -179,6 +180,13 @@ class Files(list[Path]):
             parts.append(picture_html(paths[f"{name}.png"].read_bytes(), alt, caption))
         absent = (f"<p>{name} is left out: {escape(reason)}.</p>" for name, reason in self.left_out.items())
         return "".join([*parts, *absent])
+
+
+class Link(type(Path())):  # type: ignore[misc]
+    """The path of a page, which a notebook shows as a link."""
+
+    def _repr_html_(self) -> str:
+        return f'<a href="{quote(os.path.relpath(self))}" target="_blank">{escape(self.name)}</a>'
 
 
 def written_summary(files: Sequence[Path], fields: Mapping[str, Any] | None = None) -> Summary:

@@ -36,7 +36,7 @@ class Table:
     """A table ready for the thesis: what is printed, its data, and the estimates that these rest on."""
 
     name: str
-    grid: Grid
+    block: Grid
     data: pd.DataFrame
     estimates: Sequence[Estimate] = ()
     notes: str = ""
@@ -44,12 +44,12 @@ class Table:
     @property
     def caption(self) -> str:
         """The caption without its number."""
-        return self.grid.caption
+        return self.block.caption
 
     @property
     def latex(self) -> str:
         """The table in LaTeX, with a label that names no study."""
-        return self.grid.latex()
+        return self.block.latex()
 
 
 def estimates_table(

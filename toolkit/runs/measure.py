@@ -77,11 +77,11 @@ class Outcome:
         fields["results"] = [{"model": model} | result.to_dict() for model, result in self.results]
         return fields
 
-    def summary(self, findings: Sequence[str] = ()) -> Summary:
-        """Return what the command line says at the end, with the first sentences of the findings."""
+    def summary(self, findings: Sequence[str] = (), report: str = "") -> Summary:
+        """Return what the command line says at the end, with the first findings and where the report is."""
         page = template("runs", "outcome.jinja")
-        text = page.render(outcome=self, findings=findings, remedy=_remedy)
-        return Summary(self.to_dict(), text, self.exit_code)
+        text = page.render(outcome=self, findings=findings, report=report, remedy=_remedy)
+        return Summary({**self.to_dict(), "report": report}, text, self.exit_code)
 
 
 @dataclass(frozen=True)

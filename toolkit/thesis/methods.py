@@ -196,6 +196,7 @@ class Done:
     prices: Mapping[str, Price | None] = field(default_factory=dict)
     drift: Mapping[str, Sequence[str]] = field(default_factory=dict)
     votes: Sized = ()
+    full: bool = True
 
     @cached_property
     def asked(self) -> dict[str, str]:

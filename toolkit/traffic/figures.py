@@ -128,18 +128,24 @@ def one_shot_figures(
     return tuple(figures)
 
 
-def write_one_shot_figures(methods: Sequence[MethodScore], *, folder: Path, context: About = ALONE) -> Files:
-    """Write the figures and the tables of a one-shot test; the same experiments give the same bytes."""
-    groups = score_groups(methods)
-    figures = one_shot_figures(methods, groups, context=context)
-    frame = methods_frame(methods)
+def draw_one_shot(
+    methods: Sequence[MethodScore], context: About
+) -> tuple[list[FigureWithCaption], list[Table]]:
+    """Draw the figures of a one-shot test, and make its tables."""
+    groups, frame = score_groups(methods), methods_frame(methods)
     comparisons = [compare_one_shot(frame, by) for by in FACTORS]
     tables = [one_shot_table(groups, context=context)]
     tables += [one_shot_comparison_table(item, context=context) for item in comparisons if item.contrasts]
+    return [*one_shot_figures(methods, groups, context=context)], tables
+
+
+def write_one_shot_figures(methods: Sequence[MethodScore], *, folder: Path, context: About = ALONE) -> Files:
+    """Write the figures and the tables of a one-shot test; the same experiments give the same bytes."""
+    figures, tables = draw_one_shot(methods, context)
     files = save_all(figures, tables, folder, context.study)
     take_away_others(folder / "figures", f"{NAME}_methods_*", (figure.name for figure in figures))
-    for item in comparisons:
-        take_away_others(folder / "tables", f"{NAME}_{item.by}s", (table.name for table in tables))
+    for by in FACTORS:
+        take_away_others(folder / "tables", f"{NAME}_{by}s", (table.name for table in tables))
     return files
 
 
