@@ -18,16 +18,15 @@ from toolkit.report.manifest import claim_folder
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toolkit.report.blocks import Block, Paragraph, Shown
-    from toolkit.report.figure import About, FigureWithCaption
+    from toolkit.report.blocks import Block, Paragraph, Part
+    from toolkit.report.figure import About
     from toolkit.report.show import Files
-    from toolkit.report.tables import Table
     from toolkit.stats.result import Result
     from toolkit.thesis.contents import Contents
     from toolkit.thesis.findings import Findings, Statement
     from toolkit.thesis.methods import Evidence
 
-NOTHING: Mapping[str, str] = {}
+    Text = tuple[Sequence[Paragraph], Iterable[Block], Mapping[str, bytes]]
 
 
 @contextmanager
@@ -118,9 +117,7 @@ class Reported(Analysable):
         with sized(width, font):
             return self._draw(self.frames(), target, only, progress=progress)
 
-    def _parts(
-        self, frames: Analyses, *, every: bool, progress: bool
-    ) -> tuple[list[FigureWithCaption], list[Table]]:
+    def _parts(self, frames: Analyses, *, every: bool, progress: bool) -> list[Part]:
         """Draw the figures of a report, or every one, and make the tables."""
         from toolkit.report.registry import draw_report
 
@@ -224,12 +221,13 @@ class Reported(Analysable):
         done = int((frames.runs["status"] == "succeeded").sum())
         target = bundle_place(Path(self.output / "bundle" if folder is None else folder), self.name, done)
         with names_kept(frames.names, frames.titles):
-            figures, tables = self._shown(frames, supplement=supplement, progress=progress)
-            files = save_drawn(figures, tables, target, self._figure_context(frames))
+            parts = self._shown(frames, supplement=supplement, progress=progress)
+            files = save_drawn(parts, target, self._figure_context(frames))
             if supplement and frames.has_results:
-                files += self._write_statistics(frames, target)
-            files += self._write_further(target)
-            contents = self._contents(frames, manifest, files.shown, files.left_out, supplement=supplement)
+                statistics = self._write_statistics(frames, target)
+                files += statistics
+                parts += statistics.shown
+            contents = self._contents(frames, manifest, parts, supplement=supplement)
             return write_bundle(target, files, contents, manifest, format=format)
 
     @needs_room()
@@ -239,7 +237,7 @@ class Reported(Analysable):
         Parameters
         ----------
         supplement
-            Whether to add all other figures and tables, every statistic, and their methods.
+            Whether to add all other figures and tables, and their methods.
         progress
             Whether to show progress on standard error.
 
@@ -259,44 +257,27 @@ class Reported(Analysable):
         >>> with Study.load("templates/planted.toml") as study:  # doctest: +SKIP
         ...     study.report()
         """
-        from toolkit.report.figure import shown_in
-        from toolkit.report.registry import statistics_table
         from toolkit.thesis.page import write_page
 
         frames = self.frames()
         with names_kept(frames.names, frames.titles):
-            context = self._figure_context(frames)
-            figures, tables = self._shown(frames, supplement=supplement, progress=progress)
-            shown = [shown_in("figures", figure) for figure in figures]
-            shown += [shown_in("tables", table) for table in tables]
-            for name, (title, result) in frames.analyses().items() if supplement else ():
-                shown.append(shown_in("statistics", statistics_table(name, title, result, context)))
-            contents = self._contents(frames, self.manifest(), shown, supplement=supplement)
-            return write_page(self.output / "report.html", repr(self), context.note, contents, figures)
+            parts = self._shown(frames, supplement=supplement, progress=progress)
+            contents = self._contents(frames, self.manifest(), parts, supplement=supplement)
+            note = self._figure_context(frames).note
+            return write_page(self.output / "report.html", repr(self), note, contents)
 
-    def _shown(
-        self, frames: Analyses, *, supplement: bool, progress: bool
-    ) -> tuple[list[FigureWithCaption], list[Table]]:
+    def _shown(self, frames: Analyses, *, supplement: bool, progress: bool) -> list[Part]:
         """Return figures and tables of a report, with all others where there is a supplement."""
-        from toolkit.report.figure import shown_in
         from toolkit.thesis.contents import main_parts
 
-        figures, tables = self._parts(frames, every=supplement, progress=progress)
-        if supplement:
-            return figures, tables
-        shown = [shown_in("figures", figure) for figure in figures if not figure.left_out]
-        places = {part.place for part in main_parts([*shown, *(shown_in("tables", table) for table in tables)])}
-        return (
-            [figure for figure in figures if f"figures/{figure.name}" in places],
-            [table for table in tables if f"tables/{table.name}" in places],
-        )
+        parts = self._parts(frames, every=supplement, progress=progress)
+        return parts if supplement else main_parts(parts)
 
     def _contents(
         self,
         frames: Analyses,
         manifest: dict[str, Any],
-        shown: Sequence[Shown],
-        left_out: Mapping[str, str] = NOTHING,
+        shown: Sequence[Part],
         *,
         supplement: bool,
     ) -> Contents:
@@ -306,16 +287,12 @@ class Reported(Analysable):
 
         findings = Findings(self.name, tuple(self._statements(frames)))
         main, whole = (evidence_of(parts, findings.estimates, frames) for parts in (main_parts(shown), shown))
-        methods, appendix = self._text(frames, manifest, main)
+        methods, appendix, files = self._text(frames, manifest, main)
         further = self._text(frames, manifest, whole, full=True)[0] if supplement else ()
-        return Contents(self.name, findings, methods, shown, left_out, tuple(appendix), further)
-
-    def _write_further(self, folder: Path) -> list[Path]:
-        """Write what else a bundle has, and return the paths."""
-        return []
+        return Contents(self.name, findings, methods, shown, tuple(appendix), further, files)
 
     def _text(
         self, frames: Analyses, manifest: dict[str, Any], evidence: Evidence, *, full: bool = False
-    ) -> tuple[Sequence[Paragraph], Iterable[Block]]:
-        """Return the methods of what is shown, on a page or in full, and the appendix."""
+    ) -> Text:
+        """Return the methods of what is shown, on a page or in full, the appendix, and further files of a bundle."""
         raise NotImplementedError

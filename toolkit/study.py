@@ -18,7 +18,6 @@ from toolkit.analyses.dry_run import lines_without_result, scripted_plan
 from toolkit.analyses.frames import Results, without_arms
 from toolkit.errors import InputError, Stopped, ToolkitError
 from toolkit.files.tables import csv_bytes
-from toolkit.files.writing import write_atomically
 from toolkit.judges.elements import DIGEST
 from toolkit.pipeline import run_plan
 from toolkit.plan import Plan, make_plan
@@ -49,10 +48,10 @@ if TYPE_CHECKING:
     from ipywidgets import VBox
 
     from toolkit.keyed.keyed_test import KeyedTest
-    from toolkit.report.blocks import Block, Paragraph
-    from toolkit.report.figure import About, FigureWithCaption
+    from toolkit.report.blocks import Part
+    from toolkit.report.figure import About
     from toolkit.report.show import Files
-    from toolkit.report.tables import Table
+    from toolkit.reporting import Text
     from toolkit.thesis.findings import Statement
     from toolkit.thesis.methods import Evidence
     from toolkit.viewer.app import Viewer
@@ -671,9 +670,7 @@ class Study(Reported):
             return prompt.text
         raise InputError(f"prompt {prompt_id!r}: not in dataset {self.plan.dataset.version}")
 
-    def _parts(
-        self, frames: Analyses, *, every: bool, progress: bool
-    ) -> tuple[list[FigureWithCaption], list[Table]]:
+    def _parts(self, frames: Analyses, *, every: bool, progress: bool) -> list[Part]:
         self._need_results(frames)
         if self._is_scored:
             return super()._parts(frames, every=every, progress=progress)
@@ -684,7 +681,7 @@ class Study(Reported):
         from toolkit.report.plots.results import results_figure
 
         test, context = self.plan.test, self._figure_context(frames)
-        return [results_figure(results_of(test, self._measured()), test=test.name, context=context)], []
+        return [results_figure(results_of(test, self._measured()), test=test.name, context=context)]
 
     def _draw(
         self, frames: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False
@@ -692,15 +689,10 @@ class Study(Reported):
         self._need_results(frames)
         if self._is_scored:
             return super()._draw(frames, folder, only, progress=progress)
-        if self.plan.test.name == "one_shot":
-            from toolkit.traffic.figures import write_one_shot_figures
+        from toolkit.report.registry import save_drawn
 
-            return write_one_shot_figures(
-                self._scored(), folder=folder, context=self._figure_context(frames)
-            )
-        from toolkit.report.figure import save_all
-
-        return save_all(*self._parts(frames, every=True, progress=progress), folder)
+        parts = self._parts(frames, every=True, progress=progress)
+        return save_drawn(parts, folder, self._figure_context(frames))
 
     def _need_results(self, frames: Analyses) -> None:
         from toolkit.report.show import need_results
@@ -724,20 +716,15 @@ class Study(Reported):
 
     def _text(
         self, frames: Analyses, manifest: dict[str, Any], evidence: Evidence, *, full: bool = False
-    ) -> tuple[Sequence[Paragraph], Iterable[Block]]:
+    ) -> Text:
         from toolkit.thesis.appendix import appendix
         from toolkit.thesis.methods import methods_section, what_was_done
 
         lacking = sum(item.missing for item in self._scored()) if self.plan.test.name == "one_shot" else 0
         record = what_was_done(self.plan, self.store, frames, self.status(), manifest, evidence, lacking)
-        section = methods_section(replace(record, full=full))
-        return section, () if full else appendix(self.plan, self.store, frames, record.answers)
-
-    def _write_further(self, folder: Path) -> list[Path]:
-        changes = self.deviations()
-        if changes.attrs["decided"] is None:
-            return []
-        return [write_atomically(folder / "deviations.csv", csv_bytes(changes))]
+        section, changes = methods_section(replace(record, full=full)), record.decisions
+        files = {"deviations.csv": csv_bytes(changes.changes)} if changes and changes.at else {}
+        return section, () if full else appendix(record, self.store, frames), files
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: inputs and hashes, versions, commit, seed, parameters, model and judge identities."""

@@ -203,7 +203,9 @@ def test_the_bundle_of_a_judged_study_compiles_with_a_page_of_methods_and_one_of
     log, text = compiled(whole_bundle, tmp_path / "with")
     assert_clean(log)
     for word, names in (("Figure", "figures/*.pdf"), ("Table", "*s/*.tex")):
-        count = len([path for path in whole_bundle.glob(names) if word == "Figure" or path.parent.name != "figures"])
+        count = len(
+            [path for path in whole_bundle.glob(names) if word == "Figure" or path.parent.name != "figures"]
+        )
         assert len(set(re.findall(rf"{word} (\d+):", text))) == count >= 3
     assert "References" in text
 
@@ -271,7 +273,7 @@ def test_a_bundle_written_again_has_the_same_bytes_and_leaves_what_is_not_its_ow
     about.pop("files")
 
     def write(drawn):
-        contents = Contents(about["study"], NO_FINDINGS, SECTION, drawn.shown, drawn.left_out)
+        contents = Contents(about["study"], NO_FINDINGS, SECTION, drawn.shown)
         return {path: path.read_bytes() for path in write_bundle(folder, drawn, contents, about)}
 
     first = write(drawn)
@@ -328,7 +330,7 @@ def test_hostile_names_and_notes_print_as_they_are_and_do_nothing(write_study, t
     told, cited = (bundle / "methods.tex").read_text(), (bundle / "references.bib").read_text()
     assert "judges:" not in (bundle / "methods.txt").read_text()
     quotes = (Quote(HOSTILE, f"{HOSTILE}\n[x]\n\n{HOSTILE}"), Bullets(HOSTILE, (HOSTILE,)), Heading(HOSTILE))
-    write_bundle(bundle, drawn, Contents(study.name, NO_FINDINGS, [], drawn.shown, {}, quotes), about)
+    write_bundle(bundle, drawn, Contents(study.name, NO_FINDINGS, [], drawn.shown, quotes), about)
     (bundle / "methods.tex").write_text(told)
     (bundle / "references.bib").write_text(cited)
     log, text = compiled(bundle, tmp_path)

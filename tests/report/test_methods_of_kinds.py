@@ -65,7 +65,9 @@ def study_of(kind):
 def scores_in(folder, models, judges):
     frame = crossed(item=named("i", 12), model=named("m", models), judge=named("j", judges))
     frame["score"] = np.random.default_rng(1).integers(1, 6, len(frame))
-    Scores(frame if judges > 1 else frame.drop(columns="judge"), name="s").bundle(folder / "bundle", supplement=True)
+    Scores(frame if judges > 1 else frame.drop(columns="judge"), name="s").bundle(
+        folder / "bundle", supplement=True
+    )
 
 
 @pytest.fixture(scope="module", params=PARAMS)

@@ -7,15 +7,16 @@ import pandas as pd
 import pytest
 from wording_rules import badly_worded, too_many_sentences
 
-from toolkit.report.figure import render, save_table
+from toolkit.report.figure import ALONE, render, save_table
+from toolkit.report.registry import save_drawn
 from toolkit.stats.one_shot.methods import KEYS, compare_one_shot, methods_frame, score_groups, score_methods
 from toolkit.traffic.figures import (
     MOST_ROWS,
+    draw_one_shot,
     one_shot_comparison_table,
     one_shot_figure,
     one_shot_figures,
     one_shot_table,
-    write_one_shot_figures,
 )
 
 VERDICTS = ("expected", "unexpected", "hallucinated", None)
@@ -151,7 +152,7 @@ def test_documents_have_their_rows_figures_and_table(tmp_path):
     counts = {f"q{n}": (n, 8 - n, 2) for n in range(7)}
     better = {q: (a + 2, b - 2, c) for q, (a, b, c) in counts.items()}
     methods = [*scored(counts), *scored(better, document="rfc"), *scored(counts, ("careful",))]
-    write_one_shot_figures(methods, folder=tmp_path)
+    save_drawn(draw_one_shot(methods), tmp_path, ALONE)
     rows = pd.read_csv(tmp_path / "figures" / "one_shot.csv")["label"].tolist()
     assert rows == ["plain, no document", "plain, the document rfc", "careful, no document"]
     assert "prompt plain, the document rfc and the model m" in (
@@ -160,7 +161,7 @@ def test_documents_have_their_rows_figures_and_table(tmp_path):
     table = (tmp_path / "tables" / "one_shot_documents.tex").read_text("utf-8")
     assert "differences between documents, paired by question" in table
     assert "rfc $-$ none & 0.20 {[}" in table
-    alone = write_one_shot_figures(scored(counts, ("plain", "careful")), folder=tmp_path / "alone")
+    alone = save_drawn(draw_one_shot(scored(counts, ("plain", "careful"))), tmp_path / "alone", ALONE)
     assert not [path for path in alone if "document" in path.name or "document" in str(path.read_bytes())]
 
 
@@ -176,8 +177,8 @@ def test_figures_and_tables_of_fewer_methods_leave_none_of_the_earlier(tmp_path)
     for path in (*stale, mine):
         path.parent.mkdir(exist_ok=True)
         path.write_text("of an earlier call")
-    files = write_one_shot_figures(scored({"hosts": (3, 0, 0)}), folder=tmp_path)
+    files = save_drawn(draw_one_shot(scored({"hosts": (3, 0, 0)})), tmp_path, ALONE)
     assert {path for path in tmp_path.rglob("*.*") if path.is_file()} == {*files, mine}
     assert figures / "one_shot_methods_1.pdf" in files
     two = [*scored({"hosts": (3, 0, 0)}), *scored({"hosts": (1, 2, 0)}, model="n")]
-    assert tables / "one_shot_models.tex" in write_one_shot_figures(two, folder=tmp_path)
+    assert tables / "one_shot_models.tex" in save_drawn(draw_one_shot(two), tmp_path, ALONE)

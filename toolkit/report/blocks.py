@@ -145,20 +145,20 @@ def block_latex(block: Block) -> str:
     return latex_macro(type(block).__name__.lower())(block)
 
 
-@dataclass(frozen=True)
-class Shown:
-    """What the files of a figure or table show: its block, the estimates and the data behind it, and its notes."""
+class Part:
+    """A figure or a table: what a document shows of it, and the data, estimates and notes behind it."""
 
     name: str
-    folder: str
+    folder = "tables"
     block: Picture | Grid
-    estimates: Sequence[Estimate]
     data: pd.DataFrame
-    notes: str = ""
+    estimates: Sequence[Estimate]
+    notes: str
+    left_out = ""
 
     @property
     def place(self) -> str:
-        """Folder and name, by which the tables of contents know it."""
+        """Folder and name, by which documents know it."""
         return f"{self.folder}/{self.name}"
 
     @property

@@ -69,20 +69,24 @@ def _escaped_token(match: re.Match[str]) -> str:
     return _PRINTED.get(token) or (token if printable else f"{{[}}U+{ord(token):04X}{{]}}")
 
 
-def escape_breaking(text: object, plain: Callable[[str], str] | None = None) -> str:
+def escape_breaking(text: object) -> str:
     """Return text as `escape` does, with places in its long words, such as names of models, where a line may end."""
+    return _breaking(_plain(text))
+
+
+def escape_verbatim(line: str) -> str:
+    """Return a line of a text of others as `escape_breaking` does, with none of its words replaced by others."""
+    return _breaking(visible(line))
+
+
+def _breaking(line: str) -> str:
     return " ".join(
         # A short word of signs that cannot be printed is a long one of their names.
         _escaped(word).replace("{]}{[}", r"{]}\allowbreak{}{[}")
         if len(word) <= _LONG_WORD
         else r"\allowbreak{}".join(map(_escaped, _PIECES.findall(word)))
-        for word in (plain(str(text)) if plain else _plain(text)).split(" ")  # text of others
+        for word in line.split(" ")  # text of others
     )
-
-
-def escape_verbatim(line: str) -> str:
-    """Return a line of a text of others as `escape_breaking` does, with none of its words replaced by others."""
-    return escape_breaking(line, visible)
 
 
 def caption_latex(caption: str) -> str:
@@ -153,7 +157,8 @@ def latex_templates() -> Environment:
         undefined=StrictUndefined,
     )
     environment.filters |= {
-        "breaking": escape_breaking, "caption": caption_latex, "joined": joined, "latex": escape, "verbatim": escape_verbatim,
+        "breaking": escape_breaking, "caption": caption_latex, "joined": joined, "latex": escape,
+        "verbatim": escape_verbatim,
     }  # fmt: skip
     return environment
 

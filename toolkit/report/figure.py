@@ -17,11 +17,10 @@ from toolkit.errors import InputError
 from toolkit.files.tables import csv_bytes
 from toolkit.files.writing import write_atomically
 from toolkit.report import captions
-from toolkit.report.blocks import Picture, Shown
+from toolkit.report.blocks import Part, Picture
 from toolkit.report.escape import readable
 from toolkit.report.show import PNG_DPI, Files, picture_html, plain_text
 from toolkit.report.style import ModelStyle, is_wide, message_figure, model_styles, thesis_style, values_of
-from toolkit.report.tables import Table
 from toolkit.stats import WORDS
 from toolkit.stats.inference.run_table import factor_of
 from toolkit.stats.result import Estimate
@@ -38,9 +37,10 @@ SUFFIXES = (*(f".{kind}" for kind in PICTURES), ".csv", ".txt", NOTES)
 
 
 @dataclass(frozen=True)
-class FigureWithCaption:
+class FigureWithCaption(Part):
     """A figure that explains itself in a notebook; ``notes`` is what is true of it and not in its caption."""
 
+    folder = "figures"
     name: str
     figure: Figure
     caption: str
@@ -232,18 +232,13 @@ def save_figure(figure: FigureWithCaption, folder: Path | str) -> Files:
     return _written(figure, Path(folder), contents)
 
 
-def save_table(table: Table, folder: Path | str, study: str = "") -> Files:
+def save_table(table: Part, folder: Path | str, study: str = "") -> Files:
     r"""Write ``NAME.tex`` (to ``\input`` in the thesis) and ``NAME.csv`` (its numbers, unrounded)."""
     contents = {".tex": table.block.latex(study).encode(), ".csv": csv_bytes(table.data)}
     return _written(table, Path(folder), contents)
 
 
-def shown_in(folder: str, part: FigureWithCaption | Table) -> Shown:
-    """Return what a document needs to know of a figure or table of a folder."""
-    return Shown(part.name, folder, part.block, tuple(part.estimates), part.data, part.notes)
-
-
-def _written(part: FigureWithCaption | Table, folder: Path, contents: Mapping[str, bytes]) -> Files:
+def _written(part: Part, folder: Path, contents: Mapping[str, bytes]) -> Files:
     notes = {NOTES: _text(part.notes)} if part.notes else {}
     paths = [
         write_atomically(folder / f"{part.name}{suffix}", content)
@@ -251,22 +246,23 @@ def _written(part: FigureWithCaption | Table, folder: Path, contents: Mapping[st
     ]
     if not notes:
         (folder / f"{part.name}{NOTES}").unlink(missing_ok=True)
-    return Files(paths, [shown_in(folder.name, part)])
+    return Files(paths, [part])
 
 
 def _text(text: str) -> bytes:
     return f"{plain_text(readable(text))}\n".encode()
 
 
-def save_all(
-    figures: Iterable[FigureWithCaption], tables: Iterable[Table], folder: Path | str, study: str = ""
-) -> Files:
+def save_all(parts: Iterable[Part], folder: Path | str, study: str = "") -> Files:
     """Write figures into ``figures/`` and tables into ``tables/`` of a folder."""
     files = Files()
-    for figure in figures:
-        files += save_figure(figure, Path(folder) / "figures")
-    for table in tables:
-        files += save_table(table, Path(folder) / "tables", study)
+    for part in parts:
+        place = Path(folder) / part.folder
+        files += (
+            save_figure(part, place)
+            if isinstance(part, FigureWithCaption)
+            else save_table(part, place, study)
+        )
     return files
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,12 @@ from toolkit.analyses.answers import Analyses
 from toolkit.errors import InputError
 from toolkit.files.writing import write_atomically
 from toolkit.report import captions
+from toolkit.report.blocks import Part
 from toolkit.report.escape import data_file
 from toolkit.report.figure import (
     About,
     FigureWithCaption,
     save_all,
-    save_figure,
-    save_table,
     take_away_others,
 )
 from toolkit.report.plots import conditions, cost_quality, judges, missing
@@ -29,7 +28,7 @@ from toolkit.report.plots.results import (
     pair_strengths,
     position_bias,
 )
-from toolkit.report.show import LEFT_OUT, Files, reason_left_out
+from toolkit.report.show import LEFT_OUT, Files
 from toolkit.report.style import NothingToDraw, thesis_style
 from toolkit.report.tables import Table, estimates_table, judges_table, length_table, reliability_table
 from toolkit.runs.progress import Progress
@@ -75,7 +74,10 @@ FIGURES = (
 """In the order in which bundle and thesis show them."""
 NAMES = tuple(row.name for row in FIGURES)
 REPORT = data_file("contents")
-TABLES = ("reliability", "judges", "length", "levels", "models", "people", "pairs")
+TABLES = (
+    "reliability", "judges", "length", "levels", "models", "people", "pairs",
+    "one_shot_variants", "one_shot_documents", "one_shot_models",
+)  # fmt: skip
 
 
 def _figures() -> tuple[Row, ...]:
@@ -88,10 +90,9 @@ def draw_study(
     context: About,
     only: Collection[str] = (),
     *,
-    most: int | None = None,
     progress: bool = False,
 ) -> list[FigureWithCaption]:
-    """Draw the figures of a study, ``most`` at most; one that it cannot give has its reason in ``left_out``."""
+    """Draw the figures of a study; one that it cannot give has its reason in ``left_out``."""
     names = [row.name for row in _figures()]
     if unknown := sorted(set(only) - set(names)):
         raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], names)}")
@@ -109,25 +110,23 @@ def draw_study(
     bar = Progress("figures", len(rows), shown=progress, money=False)
     figures = []
     for row in rows:
-        if most is None or sum(not figure.left_out for figure in figures) < most:
-            figures.append(_draw(row, analyses, context))
+        figures.append(_draw(row, analyses, context))
         bar.step()
     bar.close()
     return figures
 
 
-def draw_report(
-    analyses: Analyses, context: About, *, every: bool, progress: bool = False
-) -> tuple[list[FigureWithCaption], list[Table]]:
+def draw_report(analyses: Analyses, context: About, *, every: bool, progress: bool = False) -> list[Part]:
     """Draw what a report shows, or ``every`` figure of a study, and make its tables."""
-    figures = draw_study(analyses, context, progress=progress) if every else []
-    drawn = [figure.name for figure in figures]
-    names = [row.name for row in _figures() if row.name not in drawn]
-    names = [name for name in report_order("figures") if name in names]
-    most = None if every else REPORT["most"]["figures"]
-    more = draw_study(analyses, context, names, most=most, progress=progress) if names else []
-    figures += [figure for figure in more if not figure.left_out]
-    return figures, study_tables(analyses, context)
+    known = {row.name for row in _figures()}
+    main = [name for name in report_order("figures") if name in known]
+    figures = [
+        figure for figure in draw_study(analyses, context, main, progress=progress) if not figure.left_out
+    ]
+    if every:
+        drawn = [figure.name for figure in figures]
+        figures += [figure for figure in draw_study(analyses, context) if figure.name not in drawn]
+    return [*figures, *study_tables(analyses, context)]
 
 
 def report_order(kind: str) -> list[str]:
@@ -162,13 +161,7 @@ def write_figures(
     folder = Path(folder)
     figures = draw_study(analyses, context, only, progress=progress)
     tables = [] if only else study_tables(analyses, context)
-    files = save_drawn(figures, tables, folder, context, part=bool(only))
-    if only:
-        return files
-    names = [table.name for table in tables]
-    for name in TABLES:
-        take_away_others(folder / "tables", name, names)
-    return files
+    return save_drawn([*figures, *tables], folder, context, part=bool(only))
 
 
 def study_tables(analyses: Analyses, context: About) -> list[Table]:
@@ -204,42 +197,22 @@ def _tables(analyses: Analyses, context: About) -> list[Table]:
     return tables
 
 
-def save_drawn(
-    figures: Sequence[FigureWithCaption],
-    tables: Sequence[Table],
-    folder: Path,
-    context: About,
-    *,
-    part: bool = False,
-) -> Files:
-    """Write tables and figures that hold something; of others name the reason, and take their earlier files away."""
-    path = folder / "figures" / LEFT_OUT
-    files = Files()
-    names = [row.name for row in _figures()]
-    reasons = {name: reason for name in names if part and (reason := reason_left_out(path, name))}
-    for figure in figures:
-        reasons.pop(figure.name, None)
-        if figure.left_out:
-            reasons[figure.name] = figure.left_out
-            take_away_others(path.parent, figure.name, ())
-        else:
-            files += save_figure(figure, path.parent)
-    files += save_all((), tables, folder, context.study)
-    if not reasons:
+def save_drawn(parts: Sequence[Part], folder: Path | str, context: About, *, part: bool = False) -> Files:
+    """Write tables and figures that hold something; of a whole study also why others are not there, and no old ones."""
+    path, drawn = Path(folder) / "figures" / LEFT_OUT, [one for one in parts if not one.left_out]
+    files = save_all(drawn, folder, context.study)
+    files.left_out = {one.name: one.left_out for one in parts if one.left_out}
+    stale = [("figures", "one_shot_methods_*"), *(("tables", name) for name in TABLES)]
+    for kind, pattern in [*(("figures", name) for name in files.left_out), *([] if part else stale)]:
+        take_away_others(Path(folder) / kind, pattern, [one.name for one in drawn if one.folder == kind])
+    if files.left_out and not part:
+        lines = ["Figures that this study cannot give:"]
+        lines += [f"{name}: {reason}" for name, reason in files.left_out.items()]
+        lines += context.about()
+        files.append(write_atomically(path, ("\n".join(lines) + "\n").encode()))
+    elif not part:
         path.unlink(missing_ok=True)
-        return files
-    files.left_out = {name: reasons[name] for name in names if name in reasons}
-    lines = ["Figures that this study cannot give:"]
-    lines += [f"{name}: {reason}" for name, reason in files.left_out.items()]
-    lines += context.about()
-    files.append(write_atomically(path, ("\n".join(lines) + "\n").encode()))
     return files
-
-
-def statistics_table(name: str, title: str, result: Any, context: About) -> Table:
-    """Return the table of every estimate of a result."""
-    label = f"statistics-{name.replace('_', '-')}"  # figures have tables of the same names beside them
-    return estimates_table(name, title, placed(result), key="Of", context=context, label=label)
 
 
 def write_statistics(results: Mapping[str, tuple[str, Any]], context: About, folder: Path | str) -> Files:
@@ -258,7 +231,9 @@ def write_statistics(results: Mapping[str, tuple[str, Any]], context: About, fol
             f"{' '.join(holders)}: {estimate.sentence()}" if any(holders) else estimate.sentence()
             for holders, estimate in estimates
         ]
-        files += save_table(statistics_table(name, title, result, context), folder, context.study)
+        label = f"statistics-{name.replace('_', '-')}"  # figures have tables of the same names beside them
+        table = estimates_table(name, title, estimates, key="Of", context=context, label=label)
+        files += save_all([replace(table, folder="statistics")], folder.parent, context.study)
         told = json.dumps(plain(result), ensure_ascii=False, indent=1, default=str)
         files.append(write_atomically(folder / f"{name}.json", f"{told}\n".encode()))
     text = "\n".join(lines).strip() + "\n"

@@ -1,32 +1,29 @@
-"""The appendix of a report: the rubric's wording, one example of each level as it was sent and received, and the models."""
+"""The appendix of a report: the models, the rubric's wording, and an example of each level as sent and received."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from toolkit.judges.rubric import fill
-from toolkit.report.blocks import Block, Bullets, Heading, Quote
+from toolkit.report.blocks import Block, Heading, Paragraph, Quote
 from toolkit.store.records import reply_text
-from toolkit.words import counted, joined, one_line
+from toolkit.thesis.methods import sentences
+from toolkit.words import one_line
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from toolkit.analyses.answers import Analyses
     from toolkit.plan import Plan
-    from toolkit.runs.provenance import Asked
     from toolkit.store.connection import Store
+    from toolkit.thesis.methods import Done
 
 
-def appendix(plan: Plan, store: Store, frames: Analyses, answers: Sequence[Asked]) -> Iterator[Block]:
+def appendix(done: Done, store: Store, frames: Analyses) -> Iterator[Block]:
     """Yield the parts of the appendix of a study."""
-    rows = [
-        f"{answer.provider}: {answer.model}{', answered as ' * bool(answer.answered_by)}"
-        f"{joined(answer.answered_by)}; {answer.purpose}, {counted(answer.calls, 'calls')}, {answer.days}"
-        for answer in answers
-    ]
-    yield Bullets("Models that answered and judged, with the days (UTC) of their replies:", tuple(rows))
+    plan = done.plan
+    yield Paragraph(sentences("asked", done), "Models and the days (UTC) of their replies")
     if plan.test.judged:
         rubric = plan.rubric
         text = fill(f"{rubric.instructions}\n\n{rubric.template}".strip(), rubric.static())

@@ -12,12 +12,12 @@ from unittest.mock import patch
 from toolkit.errors import InputError
 from toolkit.files.tables import csv_bytes
 from toolkit.files.writing import write_atomically
-from toolkit.report.blocks import Block, Bullets, Heading, Picture, block_latex
+from toolkit.report.blocks import Block, Bullets, Heading, Part, Picture, block_latex
 from toolkit.report.escape import escape_breaking, label_of, latex_templates, readable
 from toolkit.report.manifest import DOCUMENT, claim_folder, write_manifest
 from toolkit.report.show import Files, plain_text
 from toolkit.report.style import COLUMN_MM, PAGE_MM
-from toolkit.thesis.contents import Contents, Part
+from toolkit.thesis.contents import Contents, Numbered
 from toolkit.thesis.findings import findings_lines
 from toolkit.thesis.methods import bibliography, known_references, methods_latex, methods_text, templates
 from toolkit.words import choices
@@ -67,7 +67,8 @@ def write_bundle(
         lead = [methods_latex(contents.supplement), *map(block_latex, absent)]
         texts["supplement.tex"] = "\n".join([*lead, _inputs(further)])
         texts["supplement.txt"] = methods_text(contents.supplement)
-    written += [write_atomically(folder / name, text.encode()) for name, text in texts.items()]
+    encoded = {name: text.encode() for name, text in texts.items()} | contents.files
+    written += [write_atomically(folder / name, content) for name, content in encoded.items()]
     written.append(write_atomically(folder / "findings.csv", csv_bytes(contents.findings.frame())))
     if format != "latex":
         blocks: list[Block] = [Heading("Methods"), *section, Heading("Results"), *results]
@@ -81,13 +82,13 @@ def write_bundle(
     return Files([*paths, write_manifest(folder, manifest, paths)], drawn.shown, drawn.left_out)
 
 
-def _blocks(numbered: Sequence[Part]) -> Iterator[Block]:
+def _blocks(numbered: Sequence[tuple[Part, Numbered]]) -> Iterator[Block]:
     """Yield figures and tables for a document, then their notes."""
     yield from (shown.block for shown, _ in numbered)
     yield Bullets(NOTES, tuple(f"{number}. {shown.notes}" for shown, (number, _) in numbered if shown.notes))
 
 
-def _inputs(numbered: Sequence[Part]) -> str:
+def _inputs(numbered: Sequence[tuple[Part, Numbered]]) -> str:
     r"""Return what takes up each file, then the notes; tables that float come out before one that goes over pages."""
     page = latex_templates().get_template("thesis/inputs.jinja")
     return page.render(numbered=numbered, notes=[pair for pair in numbered if pair[0].notes], title=NOTES)

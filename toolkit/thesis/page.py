@@ -1,7 +1,6 @@
-"""The report as one HTML file, with nothing to load: text of models is text, figures are SVG with their data beside them."""
+"""The report as one HTML file that loads nothing: text of models is text, and figures have their data beside them."""
 
 from base64 import b64encode
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
@@ -20,19 +19,14 @@ from toolkit.thesis.contents import Contents
 from toolkit.thesis.methods import data_file, short_reference
 
 
-def write_page(
-    path: Path, title: str, note: str, contents: Contents, figures: Sequence[FigureWithCaption]
-) -> Link:
+def write_page(path: Path, title: str, note: str, contents: Contents) -> Link:
     """Write the page in the place of nothing but an earlier one of the same study, and return its path."""
     paragraphs = [*contents.methods, *contents.supplement]
     cited = sorted({key for part in paragraphs for sentence in part.sentences for key in sentence.cite})
-    pictures = {figure.name: _inline(figure) for figure in figures if not figure.left_out}
     mark = f"llm-security-toolkit, report of {contents.study}"
-    words = {"title": title, "note": note, "contents": contents, "mark": mark, "pictures": pictures}
-    text = _pages().get_template("report.jinja").render(words, cited=cited)
-    # Characters that are in no HTML must not keep the page from being written.
-    content = text.encode("utf-8", "backslashreplace")
-    return Link(write_own(path, content, mark.encode()))
+    words = {"title": title, "note": note, "contents": contents, "mark": mark, "cited": cited}
+    text = _pages().get_template("report.jinja").render(words)
+    return Link(write_own(path, text.encode(), mark.encode()))
 
 
 def _inline(figure: FigureWithCaption) -> Markup:
@@ -40,13 +34,10 @@ def _inline(figure: FigureWithCaption) -> Markup:
     root = ElementTree.fromstring(render(figure, "svg", outlines=True))
     for element in root.iter():
         element.tag = _local(element.tag)
-        attributes = {_local(name): value for name, value in element.attrib.items()}
-        element.attrib.clear()
-        element.attrib.update(attributes)
+        element.attrib = {_local(name): value for name, value in element.attrib.items()}
     for metadata in root.findall("metadata"):
         root.remove(metadata)
-    root.attrib |= {"role": "img"}
-    return Markup(ElementTree.tostring(root, encoding="unicode"))  # noqa: S704  # our own drawing, its text escaped
+    return Markup(ElementTree.tostring(root, encoding="unicode"))  # our own drawing, its text escaped
 
 
 def _local(name: str) -> str:
@@ -63,12 +54,11 @@ def _pages() -> Environment:
     pages = Environment(
         loader=PackageLoader("toolkit", "thesis"),
         autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
         undefined=StrictUndefined,
     )
     pages.filters |= {
-        "csv": _csv, "told": lambda text: visible(readable(str(text))), "verbatim": visible, "short": short_reference,
+        "csv": _csv, "inline": _inline, "told": lambda text: visible(readable(str(text))), "verbatim": visible,
+        "short": short_reference,
     }  # fmt: skip
-    pages.globals |= {"reference": data_file("references.toml").get, "kind": lambda part: type(part).__name__}
+    pages.globals["reference"] = data_file("references.toml").get
     return pages

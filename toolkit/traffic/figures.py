@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -12,9 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from toolkit.report import captions, style
-from toolkit.report.blocks import Grid
-from toolkit.report.figure import ALONE, About, FigureWithCaption, save_all, take_away_others
-from toolkit.report.show import Files
+from toolkit.report.blocks import Grid, Part
+from toolkit.report.figure import ALONE, About, FigureWithCaption
 from toolkit.report.tables import Table, estimates_table, with_interval
 from toolkit.stats.one_shot.methods import (
     FACTORS,
@@ -128,25 +126,13 @@ def one_shot_figures(
     return tuple(figures)
 
 
-def draw_one_shot(
-    methods: Sequence[MethodScore], context: About
-) -> tuple[list[FigureWithCaption], list[Table]]:
+def draw_one_shot(methods: Sequence[MethodScore], context: About = ALONE) -> list[Part]:
     """Draw the figures of a one-shot test, and make its tables."""
     groups, frame = score_groups(methods), methods_frame(methods)
     comparisons = [compare_one_shot(frame, by) for by in FACTORS]
     tables = [one_shot_table(groups, context=context)]
     tables += [one_shot_comparison_table(item, context=context) for item in comparisons if item.contrasts]
-    return [*one_shot_figures(methods, groups, context=context)], tables
-
-
-def write_one_shot_figures(methods: Sequence[MethodScore], *, folder: Path, context: About = ALONE) -> Files:
-    """Write the figures and the tables of a one-shot test; the same experiments give the same bytes."""
-    figures, tables = draw_one_shot(methods, context)
-    files = save_all(figures, tables, folder, context.study)
-    take_away_others(folder / "figures", f"{NAME}_methods_*", (figure.name for figure in figures))
-    for by in FACTORS:
-        take_away_others(folder / "tables", f"{NAME}_{by}s", (table.name for table in tables))
-    return files
+    return [*one_shot_figures(methods, groups, context=context), *tables]
 
 
 def one_shot_table(groups: Sequence[GroupScore], *, context: About = ALONE) -> Table:
