@@ -175,11 +175,11 @@ def _choice(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _check_choice(bundle: bool, format: str, choice: Mapping[str, Any]) -> None:
+def _check_choice(bundle: bool, figures: bool, format: str, choice: Mapping[str, Any]) -> None:
     if format != "latex" and not bundle:
         raise click.UsageError(f"--format {format} is of a bundle; add --bundle")
-    if bundle and any(choice.values()):
-        raise click.UsageError("--only, --width and --font choose figures; leave --bundle out")
+    if not figures and any(choice.values()):
+        raise click.UsageError("--only, --width and --font are of --figures, and of no bundle")
 
 
 def _finish(summary: Summary, as_json: bool) -> int:
@@ -328,25 +328,28 @@ def status(study: Study, watch: float | None, settle: tuple[str, str] | None) ->
 
 @_command(cls=_ManyValues)
 @_STUDY
-@click.option(
-    "--bundle",
-    is_flag=False,
-    flag_value="",
-    metavar="[DIR]",
-    help="Write the thesis bundle, which compiles as it is: into DIR, or bundle/ in the output folder.",
-)
+@click.option("--figures", is_flag=True, help="Write every figure and table instead.")
+@click.option("--bundle", is_flag=True, help="Write the thesis bundle instead, which compiles as it is.")
+@click.option("--supplement", is_flag=True, help="Add all other figures, tables and statistics.")
 @_choice
-def figures(study: Study, bundle: str | None, format: str, **choice: Any) -> Summary:
-    """Write figures and tables, or the thesis bundle.
+def report(
+    study: Study, figures: bool, bundle: bool, supplement: bool, format: str, **choice: Any
+) -> Summary:
+    """Write the report, the thesis bundle or all figures.
 
-    Every figure and table of STUDY, in its output folder, or in one named by --width and --font.
+    Findings of STUDY with at most five figures, as one HTML file to read and mail, in the output folder.
     """
     from toolkit.report.show import written_summary
 
-    _check_choice(bundle is not None, format, choice)
-    if bundle is None:
+    _check_choice(bundle, figures, format, choice)
+    if figures:
+        if bundle or supplement:
+            raise click.UsageError("--figures writes all of them; leave --bundle and --supplement out")
         return written_summary(study.figures(**choice, progress=True))
-    return written_summary(study.bundle(bundle or None, format, progress=True))
+    if bundle:
+        return written_summary(study.bundle(format=format, supplement=supplement, progress=True))
+    path = study.report(supplement=supplement, progress=True)
+    return Summary({"report": str(path)}, str(path))
 
 
 @_command()
@@ -416,7 +419,7 @@ def analyse(
     from toolkit.scores.scores import Scores, parse_pairs
 
     choice = {name: options.pop(name) for name in ("only", "width", "font")}
-    _check_choice(bundle, format, choice)
+    _check_choice(bundle, not bundle, format, choice)
     scores = Scores.load(
         *files,
         columns=parse_pairs(columns, "column", "OURS=THEIRS, e.g. item=doc"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from itertools import islice
@@ -18,10 +18,15 @@ from toolkit.report.manifest import claim_folder
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toolkit.report.blocks import Block, Paragraph, Part
     from toolkit.report.figure import About
     from toolkit.report.show import Files
     from toolkit.stats.result import Result
+    from toolkit.thesis.contents import Contents
     from toolkit.thesis.findings import Findings, Statement
+    from toolkit.thesis.methods import Evidence
+
+    Text = tuple[Sequence[Paragraph], Iterable[Block], Mapping[str, bytes]]
 
 
 @contextmanager
@@ -106,6 +111,12 @@ class Reported(Analysable):
         with sized(width, font):
             return self._draw(self.frames(), target, only, progress=progress)
 
+    def _parts(self, frames: Analyses, *, every: bool, progress: bool) -> list[Part]:
+        """Draw the figures of a report, or every one, and make the tables."""
+        from toolkit.report.registry import draw_report
+
+        return draw_report(frames.read(), self._figure_context(frames), every=every, progress=progress)
+
     def _draw(
         self, frames: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False
     ) -> Files:
@@ -171,9 +182,14 @@ class Reported(Analysable):
 
     @needs_room()
     def bundle(
-        self, folder: Path | str | None = None, format: str = "latex", *, progress: bool = False
+        self,
+        folder: Path | str | None = None,
+        format: str = "latex",
+        *,
+        supplement: bool = False,
+        progress: bool = False,
     ) -> list[Path]:
-        """Write the thesis bundle: figures, tables, methods, references and a document that compiles as it is.
+        """Write the thesis bundle: at most five figures and three tables, findings, methods, appendix and references.
 
         Parameters
         ----------
@@ -181,6 +197,8 @@ class Reported(Analysable):
             Where; ``bundle/`` in the output folder by default.
         format
             ``docx`` writes a document for Word besides: needs ``toolkit[word]``.
+        supplement
+            Whether to add all other figures and tables, every statistic, and their methods.
         progress
             Whether to show progress on standard error.
 
@@ -189,26 +207,86 @@ class Reported(Analysable):
         InputError
             When there is nothing to bundle, or the folder holds something else.
         """
+        from toolkit.report.registry import save_drawn
         from toolkit.thesis.bundle import bundle_place, check_format, write_bundle
-        from toolkit.thesis.findings import Findings
-        from toolkit.thesis.methods import evidence_of
 
         check_format(format)
         frames, manifest = self.frames(), self.manifest()
-        status = self._status(frames)
-        target = bundle_place(Path(self.output / "bundle" if folder is None else folder), status)
+        done = int((frames.runs["status"] == "succeeded").sum())
+        target = bundle_place(Path(self.output / "bundle" if folder is None else folder), self.name, done)
         with names_kept(frames.names, frames.titles):
-            findings = Findings(self.name, tuple(self._statements(frames)))
-            files = self._draw(frames, target, progress=progress)
-            if frames.has_results:
-                files += self._write_statistics(frames, target)
-            evidence = evidence_of(files.shown, findings.estimates, frames)
-            section, further = self._methods(frames, manifest, evidence, target)
-            files += further
-            return write_bundle(target, files, section, findings, manifest, format=format)
+            parts = self._shown(frames, supplement=supplement, progress=progress)
+            files = save_drawn(parts, target, self._figure_context(frames))
+            if supplement and frames.has_results:
+                statistics = self._write_statistics(frames, target)
+                files += statistics
+                parts += statistics.shown
+            contents = self._contents(frames, manifest, parts, supplement=supplement)
+            return write_bundle(target, files, contents, manifest, format=format)
 
-    def _status(self, frames: Analyses) -> dict[str, Any]:
-        return {"study": self.name, "done": int(frames.runs["judged"].sum())}
+    @needs_room()
+    def report(self, *, supplement: bool = False, progress: bool = False) -> Path:
+        """Write the report: one HTML file in the output folder, which needs no network and can be mailed.
 
-    def _methods(self, *args: Any, **kwargs: Any) -> tuple[Any, list[Path]]:
+        Parameters
+        ----------
+        supplement
+            Whether to add all other figures and tables, and their methods.
+        progress
+            Whether to show progress on standard error.
+
+        Returns
+        -------
+        Path
+            ``report.html``; a notebook shows it as a link. It has findings, at most five figures and three tables with
+            their data, methods, and an appendix with the rubric and examples.
+
+        Raises
+        ------
+        NothingToShow
+            When no run has succeeded.
+
+        Examples
+        --------
+        >>> with Study.load("templates/planted.toml") as study:  # doctest: +SKIP
+        ...     study.report()
+        """
+        from toolkit.thesis.page import write_page
+
+        frames = self.frames()
+        with names_kept(frames.names, frames.titles):
+            parts = self._shown(frames, supplement=supplement, progress=progress)
+            contents = self._contents(frames, self.manifest(), parts, supplement=supplement)
+            note = self._figure_context(frames).note
+            return write_page(self.output / "report.html", repr(self), note, contents)
+
+    def _shown(self, frames: Analyses, *, supplement: bool, progress: bool) -> list[Part]:
+        """Return figures and tables of a report, with all others where there is a supplement."""
+        from toolkit.thesis.contents import main_parts
+
+        parts = self._parts(frames, every=supplement, progress=progress)
+        return parts if supplement else main_parts(parts)
+
+    def _contents(
+        self,
+        frames: Analyses,
+        manifest: dict[str, Any],
+        shown: Sequence[Part],
+        *,
+        supplement: bool,
+    ) -> Contents:
+        from toolkit.thesis.contents import Contents, main_parts
+        from toolkit.thesis.findings import Findings
+        from toolkit.thesis.methods import evidence_of
+
+        findings = Findings(self.name, tuple(self._statements(frames)))
+        main, whole = (evidence_of(parts, findings.estimates, frames) for parts in (main_parts(shown), shown))
+        methods, appendix, files = self._text(frames, manifest, main)
+        further = self._text(frames, manifest, whole, full=True)[0] if supplement else ()
+        return Contents(self.name, findings, methods, shown, tuple(appendix), further, files)
+
+    def _text(
+        self, frames: Analyses, manifest: dict[str, Any], evidence: Evidence, *, full: bool = False
+    ) -> Text:
+        """Return the methods of what is shown, on a page or in full, the appendix, and further files of a bundle."""
         raise NotImplementedError

@@ -20,7 +20,6 @@ from toolkit.analyses.dry_run import lines_without_result, scripted_plan
 from toolkit.analyses.frames import Results, without_arms
 from toolkit.errors import InputError, Stopped, ToolkitError
 from toolkit.files.tables import csv_bytes
-from toolkit.files.writing import write_atomically
 from toolkit.judges.elements import DIGEST
 from toolkit.judges.rubric import SEED_RUBRIC
 from toolkit.pipeline import run_plan
@@ -46,13 +45,15 @@ from toolkit.store.filters import judgements_otherwise, planned_calls, planned_j
 from toolkit.store.frame_files import as_kind, describe, typed, types_of
 from toolkit.store.records import reply_text
 from toolkit.study_file import StudyFile, load_study_file
-from toolkit.words import Summary
+from toolkit.words import Summary, one_line
 
 if TYPE_CHECKING:
     from toolkit.keyed.keyed_test import KeyedTest
+    from toolkit.report.blocks import Part
     from toolkit.report.figure import About
     from toolkit.report.show import Files
     from toolkit.report.widget import AppWidget
+    from toolkit.reporting import Text
     from toolkit.thesis.findings import Statement
     from toolkit.thesis.methods import Evidence
     from toolkit.viewer.app import Viewer
@@ -519,9 +520,17 @@ class Study(Reported):
                 findings += self.findings(most=3 + warned).sentences()[warned:]
             if self._is_scored:
                 frames = self.frames()
-                means += frames.length().per_level if frames.answers("length") else ()
+                means += frames.conditions().per_level if frames.factor or frames.answers("length") else ()
                 means += [mean for _, mean in frames.compare_models().models]
-        return outcome.summary(means, findings, warning)
+        return outcome.summary(means, findings, warning, self._report_line())
+
+    def _report_line(self) -> str:
+        """Write the report at the end of a run and return its path, or why there is none: no run fails for it."""
+        try:
+            frames = self.frames()
+            return str(self.report()) if frames.has_results or not self._is_scored else ""
+        except Exception as error:
+            return f"not written: {one_line(str(error), 200)}"
 
     def _statements(
         self, frames: Analyses, only: Collection[str] = (), benchmark: Result | None = None
@@ -679,22 +688,29 @@ class Study(Reported):
             return prompt.text
         raise InputError(f"prompt {prompt_id!r}: not in dataset {self.plan.dataset.version}")
 
+    def _parts(self, frames: Analyses, *, every: bool, progress: bool) -> list[Part]:
+        self._need_results(frames)
+        if self._is_scored:
+            return super()._parts(frames, every=every, progress=progress)
+        if self.plan.test.name == "one_shot":
+            from toolkit.traffic.figures import draw_one_shot
+
+            return draw_one_shot(self._scored(), frames, self._figure_context(frames))
+        from toolkit.report.plots.results import results_figure
+
+        test, context = self.plan.test, self._figure_context(frames)
+        return [results_figure(results_of(test, self._measured()), test=test.name, context=context)]
+
     def _draw(
         self, frames: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False
     ) -> Files:
         self._need_results(frames)
         if self._is_scored:
             return super()._draw(frames, folder, only, progress=progress)
-        from toolkit.report.figure import about_test, save_figure
-        from toolkit.report.plots.results import results_figure
+        from toolkit.report.registry import save_drawn
 
-        test, context = self.plan.test, about_test(self.runs(), self.plan)
-        if test.name == "one_shot":
-            from toolkit.traffic.figures import write_one_shot_figures
-
-            return write_one_shot_figures(self._scored(), frames, folder=folder, context=context)
-        results = results_of(test, self._measured())
-        return save_figure(results_figure(results, test=test.name, context=context), folder / "figures")
+        parts = self._parts(frames, every=True, progress=progress)
+        return save_drawn(parts, folder, self._figure_context(frames))
 
     def _need_results(self, frames: Analyses) -> None:
         from toolkit.report.show import need_results
@@ -703,9 +719,11 @@ class Study(Reported):
         need_results(state, "run it first: `toolkit run STUDY`, or study.run()")
 
     def _figure_context(self, frames: Analyses) -> About:
-        from toolkit.report.figure import about_study
+        from toolkit.report.figure import about_study, about_test
         from toolkit.runs.provenance import asked_models, rates_sentence
 
+        if not self._is_scored:
+            return about_test(self.runs(), self.plan)
         money = ""
         if (frames.runs["aud_cost"] > 0).any():
             models = asked_models(self.plan, self.store, earlier=False)
@@ -714,25 +732,17 @@ class Study(Reported):
             money += "."
         return about_study(frames, self._reported, money)
 
-    def _status(self, frames: Analyses) -> dict[str, Any]:
-        return self.status()
-
-    def _methods(
-        self,
-        frames: Analyses,
-        manifest: dict[str, Any],
-        evidence: Evidence,
-        folder: Path,
-    ) -> tuple[Any, list[Path]]:
+    def _text(
+        self, frames: Analyses, manifest: dict[str, Any], evidence: Evidence, *, full: bool = False
+    ) -> Text:
+        from toolkit.thesis.appendix import appendix
         from toolkit.thesis.methods import methods_section, what_was_done
 
         lacking = sum(item.missing for item in self._scored()) if self.plan.test.name == "one_shot" else 0
         record = what_was_done(self.plan, self.store, frames, self.status(), manifest, evidence, lacking)
-        further = []
-        if record.decisions and record.decisions.at:
-            path = folder / "deviations.csv"
-            further.append(write_atomically(path, csv_bytes(record.decisions.changes)))
-        return methods_section(record), further
+        section, changes = methods_section(replace(record, full=full)), record.decisions
+        files = {"deviations.csv": csv_bytes(changes.changes)} if changes and changes.at else {}
+        return section, () if full else appendix(record, self.store, frames), files
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: inputs and hashes, versions, commit, seed, parameters, model and judge identities."""

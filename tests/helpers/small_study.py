@@ -65,7 +65,7 @@ def served_study(folder, server, text):
 def without_pictures():
     """Have figures drawn without a layout, a sixth of their time, and their files hold the name of their kind alone."""
     with (
-        patch("toolkit.report.figure.render", lambda figure, kind, **_: kind.encode()),
+        patch("toolkit.report.figure.render", lambda figure, kind, **_: f"<{kind}/>".encode()),
         patch("matplotlib.layout_engine.ConstrainedLayoutEngine.execute", lambda *_: None),
     ):
         yield

@@ -12,7 +12,7 @@ from wording_rules import badly_worded
 
 from toolkit import thesis
 from toolkit.errors import InputError
-from toolkit.report.blocks import Paragraph, Sentence
+from toolkit.report.blocks import Bullets, Heading, Paragraph, Quote, Sentence
 from toolkit.report.figure import About, about_study, save_table
 from toolkit.report.manifest import MANIFEST, differing_files
 from toolkit.report.registry import write_figures, write_statistics
@@ -22,6 +22,7 @@ from toolkit.stats.result import Estimate
 from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.thesis.bundle import write_bundle
+from toolkit.thesis.contents import Contents
 from toolkit.thesis.findings import Findings
 
 HOSTILE = r"50% of $x_1$ & #2 ^~ {a} \input{/etc/passwd} κ ≤ 3 – → Ω “q” 日本 🙂 ש س x̧̂ \end{document}"
@@ -64,7 +65,8 @@ THESIS = r"""
 \chapter{One}
 \input{the bundle/methods.tex}
 \input{the bundle/figures.tex}
-\IfFileExists{the bundle/statistics.tex}{\input{the bundle/statistics.tex}}{}
+\IfFileExists{the bundle/appendix.tex}{\input{the bundle/appendix.tex}}{}
+\IfFileExists{the bundle/supplement.tex}{\input{the bundle/supplement.tex}}{}
 \bibliographystyle{plainnat}
 \bibliography{references}
 \end{document}
@@ -105,7 +107,7 @@ Two: \ref{fig:rq1-length.v2:quality-by-length}; \ref{tab:rq1-length.v2:length};
 \section{One}
 \input{%FIRST%/methods.tex}
 \input{%FIRST%/figures.tex}
-\input{%FIRST%/statistics.tex}
+\input{%FIRST%/supplement.tex}
 \section{Two}
 \input{chapters/two}
 \bibliographystyle{plain}
@@ -115,7 +117,7 @@ Two: \ref{fig:rq1-length.v2:quality-by-length}; \ref{tab:rq1-length.v2:length};
 CHAPTER = r"""
 \input{a folder/other_bundle/methods.tex}
 \input{a folder/other_bundle/figures}
-\input{a folder/other_bundle/statistics.tex}
+\input{a folder/other_bundle/supplement.tex}
 """
 
 
@@ -124,7 +126,7 @@ def bundled(demo_like_study, tmp_path_factory):
     """The bundle of a judged study, drawn once, and its files in the order in which they were returned."""
     folder = tmp_path_factory.mktemp("bundle")
     with Study.load(demo_like_study) as study:
-        files = study.bundle(folder)
+        files = study.bundle(folder, supplement=True)
     assert {path for path in folder.rglob("*") if path.is_file()} == set(files)
     return folder, files
 
@@ -184,17 +186,28 @@ def assert_clean(log, points=5):
     assert [one for one in wide if one > points] == []
 
 
-def test_the_bundle_of_a_judged_study_compiles_and_stays_within_fifteen_pages(whole_bundle, tmp_path):
-    """LaTeX has nothing to say against it, and what it prints is every figure and table but the supplement's."""
-    log, text = compiled(whole_bundle, tmp_path)
+def test_the_bundle_of_a_judged_study_compiles_with_a_page_of_methods_and_one_of_findings(
+    demo_like_study, whole_bundle, tmp_path
+):
+    """LaTeX has nothing to say against it; with its supplement it prints every figure and table."""
+    with Study.load(demo_like_study) as study:
+        study.bundle(tmp_path / "short")
+    log, text = compiled(tmp_path / "short", tmp_path)
     assert_clean(log)
-    figures, tables = (
-        (whole_bundle / kind).glob(f"*.{end}") for kind, end in (("figures", "pdf"), ("tables", "tex"))
-    )
-    for word, paths in zip(("Figure", "Table"), map(list, (figures, tables)), strict=True):
-        assert len(set(re.findall(rf"{word} (\d+):", text))) == len(paths) >= 3
+    methods, findings, *pages = text.split("\f")
+    assert "Software." in methods
+    assert findings.index("Results") < findings.index("Missing scores and cost.")
+    figures, tables = (set(re.findall(rf"{word} (\d+):", "".join(pages))) for word in ("Figure", "Table"))
+    assert (len(figures), len(tables), "Supplement" in text) == (4, 2, False)
+    assert len(pages) <= 11
+    log, text = compiled(whole_bundle, tmp_path / "with")
+    assert_clean(log)
+    for word, names in (("Figure", "figures/*.pdf"), ("Table", "*s/*.tex")):
+        count = len(
+            [path for path in whole_bundle.glob(names) if word == "Figure" or path.parent.name != "figures"]
+        )
+        assert len(set(re.findall(rf"{word} (\d+):", text))) == count >= 3
     assert "References" in text
-    assert text.count("\f") <= 15
 
 
 def test_a_narrower_thesis_with_packages_of_its_own_takes_up_everything(whole_bundle, tmp_path):
@@ -230,7 +243,7 @@ def test_a_wide_table_is_turned_where_its_type_would_be_too_small(tmp_path):
 
 def test_the_methods_name_the_bytes_and_versions_of_the_manifest(whole_bundle):
     """Dataset and rubric by their hashes; test_methods has models, days, counts and cost."""
-    text = (whole_bundle / "methods.txt").read_text(encoding="utf-8")
+    text = (whole_bundle / "supplement.txt").read_text(encoding="utf-8")
     manifest = json.loads((whole_bundle / MANIFEST).read_text(encoding="utf-8"))
     for name in ("dataset", "rubric"):
         assert manifest["inputs"][name]["sha256"][:12] in text
@@ -240,7 +253,7 @@ def test_the_methods_name_the_bytes_and_versions_of_the_manifest(whole_bundle):
 
 def test_references_are_those_that_are_cited_and_no_others(whole_bundle):
     """Every entry is cited in the methods, and every citation has its entry."""
-    cited = re.findall(r"\\cite\{([^}]*)\}", (whole_bundle / "methods.tex").read_text())
+    cited = re.findall(r"\\cite\{([^}]*)\}", (whole_bundle / "supplement.tex").read_text())
     entries = re.findall(r"^@\w+\{(\w+),", (whole_bundle / "references.bib").read_text(), re.MULTILINE)
     assert entries == sorted({key for keys in cited for key in keys.split(",")})
     assert {"mcgraw1996", "holm1979", "brennan2001"} <= set(entries)
@@ -258,18 +271,20 @@ def test_a_bundle_written_again_has_the_same_bytes_and_leaves_what_is_not_its_ow
     drawn = Files(drawn, files.shown, files.left_out)
     about = json.loads((whole / MANIFEST).read_text())
     about.pop("files")
-    texts = ("methods.tex", "methods.txt", "findings.tex", "findings.txt", "findings.csv", "references.bib")
-    written = (*texts, MANIFEST)
-    for _ in range(2):
-        write_bundle(folder, drawn, SECTION, NO_FINDINGS, about)
-        for name in names:
-            assert name in written or (folder / name).read_bytes() == (whole / name).read_bytes(), name
+
+    def write(drawn):
+        contents = Contents(about["study"], NO_FINDINGS, SECTION, drawn.shown)
+        return {path: path.read_bytes() for path in write_bundle(folder, drawn, contents, about)}
+
+    first = write(drawn)
+    assert write(drawn) == first
+    for name in names:
+        if re.match("tables/|statistics/|figures/", name):
+            assert first[folder / name] == (whole / name).read_bytes(), name
     (folder / "notes.txt").write_text("mine")
     (folder / "tables" / "length.csv").write_text("mine too")
     fewer = [shown for shown in drawn.shown if shown.name != "length"]
-    write_bundle(
-        folder, Files((path for path in drawn if path.stem != "length"), fewer), SECTION, NO_FINDINGS, about
-    )
+    write(Files((path for path in drawn if path.stem != "length"), fewer))
     assert not (folder / "tables" / "length.tex").exists()
     assert (folder / "tables" / "length.csv").read_text() == "mine too"
     assert (folder / "notes.txt").exists()
@@ -314,7 +329,8 @@ def test_hostile_names_and_notes_print_as_they_are_and_do_nothing(write_study, t
     drawn += save_table(table, bundle / "tables")
     told, cited = (bundle / "methods.tex").read_text(), (bundle / "references.bib").read_text()
     assert "judges:" not in (bundle / "methods.txt").read_text()
-    write_bundle(bundle, drawn, [], NO_FINDINGS, about)
+    quotes = (Quote(HOSTILE, f"{HOSTILE}\n[x]\n\n{HOSTILE}"), Bullets(HOSTILE, (HOSTILE,)), Heading(HOSTILE))
+    write_bundle(bundle, drawn, Contents(study.name, NO_FINDINGS, [], drawn.shown, quotes), about)
     (bundle / "methods.tex").write_text(told)
     (bundle / "references.bib").write_text(cited)
     log, text = compiled(bundle, tmp_path)
@@ -329,9 +345,9 @@ def test_a_one_shot_study_has_its_bundle(write_study, tmp_path):
     """Its figures, tables and methods, no statistics of judges; a thesis takes it up; no model's name is a method."""
     study = Study.load(write_study(ONE_SHOT))
     study.execute(progress=False)
-    files = {path.relative_to(study.output).as_posix() for path in study.bundle()}
+    files = {path.relative_to(study.output).as_posix() for path in study.bundle(supplement=True)}
     study.store.close()
-    assert "bundle/statistics.tex" not in files
+    assert "bundle/statistics/sentences.txt" not in files
     log, text = compiled(study.output / "bundle", tmp_path)
     assert_clean(log)
     references = (study.output / "bundle" / "references.bib").read_text()
@@ -346,7 +362,7 @@ def test_a_one_shot_study_has_its_bundle(write_study, tmp_path):
 def test_a_study_with_nothing_run_is_one_clear_line(write_study, toolkit):
     """Nothing is written, and it says what to do."""
     path = write_study(ONE_SHOT)
-    code, _, error = toolkit("figures", path, "--bundle")
+    code, _, error = toolkit("report", path, "--bundle")
     assert code == 2
     assert error.strip().endswith("so there is nothing to bundle; run it first")
     assert not (path.parent / "results" / "shots").exists()
@@ -365,7 +381,7 @@ def test_a_folder_that_holds_another_manifest_is_left_alone(demo_like_study, tmp
     with Study.load(demo_like_study) as study:
         for folder, why in ((tmp_path, message), (tmp_path / MANIFEST, "is a file")):
             with pytest.raises(InputError, match=why):
-                study.bundle(folder)
+                study.bundle(folder, supplement=True)
 
 
 def _bundle(folder, name, seed):
@@ -377,7 +393,7 @@ def _bundle(folder, name, seed):
     drawn += save_table(length_table(held.length(), context=about), folder / "tables", name)
     many = [Estimate(f"row {number}", 0.5, 0.25, 0.75, method="t", n={"bases": 3}) for number in range(70)]
     drawn += write_statistics({"many": ("Many", many)}, About(source=about.source, study=name), folder)
-    write_bundle(folder, drawn, SECTION, NO_FINDINGS, {"study": name})
+    write_bundle(folder, drawn, Contents(name, NO_FINDINGS, SECTION, drawn.shown), {"study": name})
     return folder
 
 

@@ -44,7 +44,7 @@ def bundle(scores, tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figure, "render", seldom)
-        scores.bundle(folder, format="docx")
+        scores.bundle(folder, format="docx", supplement=True)
         yield folder
 
 
@@ -99,7 +99,7 @@ def test_results_name_the_figures_and_tables_that_show_them(bundle):
     }
     for paragraph, shown in (
         ("Models", ["model_means"]),
-        ("Judges", ["judge_agreement", "icc_forest", "judges"]),
+        ("Judges", ["judge_agreement"]),
     ):
         see = re.search(rf"^{paragraph}\n(?:  .*\n)*  See (.*)\.$", results, re.M)
         numbers = [captions[plain((folder / "figures" / f"{n}.txt").read_text())[:20]] for n in shown]
@@ -121,7 +121,7 @@ def test_no_citation_is_left_open_and_no_command_is_printed(bundle):
 
 def test_the_same_scores_are_the_same_bytes(scores, bundle, tmp_path):
     """Pictures and dates too."""
-    scores.bundle(tmp_path, format="docx")
+    scores.bundle(tmp_path, format="docx", supplement=True)
     assert (bundle / "bundle.docx").read_bytes() == (tmp_path / "bundle.docx").read_bytes()
 
 

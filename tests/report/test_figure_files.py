@@ -10,6 +10,7 @@ import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -151,12 +152,14 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path, capsys):
     assert absent["judge_agreement"] == "one judge (model of primary): not estimable"
     assert {"icc_forest", "judges", "variance_components", "decision_study"} <= set(absent)
     assert absent["missing_data"] == "no score is missing"
+    pictures = tmp_path / "figures"
+    pictures.mkdir()
     for name in ("icc_forest", "cost_quality"):
-        (tmp_path / f"{name}.pdf").write_text("of an earlier call")
+        (pictures / f"{name}.pdf").write_text("of an earlier call")
     few = [figure for figure in figures if figure.name == "cost_quality" or figure.left_out]
     files = save_drawn(few, tmp_path, about)
     assert [path.name for path in files] == [*(f"cost_quality{suffix}" for suffix in SUFFIXES), LEFT_OUT]
-    assert not (tmp_path / "icc_forest.pdf").exists()
+    assert not (pictures / "icc_forest.pdf").exists()
     text = files[-1].read_text("utf-8")
     assert "judge_agreement: one judge (model of primary): not estimable\n" in text
     assert text.endswith(f"{NOTE}\n")
@@ -169,7 +172,7 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path, capsys):
     ):
         draw_study(held, about, ["front"])
     save_drawn([], tmp_path, about)
-    assert not (tmp_path / LEFT_OUT).exists()
+    assert not (pictures / LEFT_OUT).exists()
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -283,8 +286,7 @@ def test_figures_show_themselves_with_captions_and_what_is_left_out(tmp_path):
     assert 'alt="Quality of &quot;&lt;b&gt;x' in html
     assert "cost is left out: no run has a price." in html
     assert "<b>" not in html
-    drawn = tmp_path / "quality.svg"
-    drawn.write_text("<svg><title>quality</title>\n <desc>Lines &lt; marks.</desc></svg>")
-    assert 'alt="Lines &lt; marks."' in Files([*files, drawn])._repr_html_()
+    part = SimpleNamespace(place="figures/quality", block=SimpleNamespace(alt_text="Lines < marks."))
+    assert 'alt="Lines &lt; marks."' in Files(files, [part])._repr_html_()
     assert repr(Files()) == "0 figures and 0 LaTeX tables in ."
     assert "<img" not in Files()._repr_html_()

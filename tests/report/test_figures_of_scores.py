@@ -97,6 +97,6 @@ def test_figures_of_another_size_stand_in_a_folder_of_their_own(tmp_path):
     written = {one.stem for one in (tmp_path / "cli" / "150mm_9pt" / "figures").glob("*.pdf")}
     assert written == {"icc_forest", "judge_agreement"}
     assert CliRunner().invoke(cli, ["analyse", str(path), "--bundle", *choice]).exit_code == 2
-    refused = CliRunner().invoke(cli, ["figures", "templates/planted.toml", "--bundle", "--width", "150"])
+    refused = CliRunner().invoke(cli, ["report", "templates/planted.toml", "--bundle", "--width", "150"])
     assert refused.exit_code == 2
-    assert "leave --bundle out" in refused.output
+    assert "are of --figures" in refused.output

@@ -65,7 +65,9 @@ def study_of(kind):
 def scores_in(folder, models, judges):
     frame = crossed(item=named("i", 12), model=named("m", models), judge=named("j", judges))
     frame["score"] = np.random.default_rng(1).integers(1, 6, len(frame))
-    Scores(frame if judges > 1 else frame.drop(columns="judge"), name="s").bundle(folder / "bundle")
+    Scores(frame if judges > 1 else frame.drop(columns="judge"), name="s").bundle(
+        folder / "bundle", supplement=True
+    )
 
 
 @pytest.fixture(scope="module", params=PARAMS)
@@ -82,7 +84,7 @@ def bundle(request, tmp_path_factory):
             (folder / "s.toml").write_text(OWN_STUDY if kind == "own test" else study_of(kind))
             with closing(Study.load(folder / "s.toml")) as study:
                 study.execute(progress=False)
-                study.bundle(folder / "bundle")
+                study.bundle(folder / "bundle", supplement=True)
             embedded.stop(folder / "results" / ".store")
         else:
             scores_in(folder, *((3, 3) if kind == "scores" else (2, 1)))
@@ -92,7 +94,7 @@ def bundle(request, tmp_path_factory):
 
 def paragraphs_of(folder):
     """Return the paragraphs of the methods by their headings."""
-    lines = (folder / "methods.txt").read_text("utf-8").replace("\u2212", "-").split("\n\n")
+    lines = (folder / "supplement.txt").read_text("utf-8").replace("\u2212", "-").split("\n\n")
     return dict(line.strip().split(". ", 1) for line in lines)
 
 

@@ -8,14 +8,15 @@ import pytest
 from score_tables import of_methods
 from wording_rules import badly_worded, too_many_sentences
 
-from toolkit.report.figure import render, save_table
+from toolkit.report.figure import ALONE, render, save_table
+from toolkit.report.registry import save_drawn
 from toolkit.stats.one_shot.methods import KEYS, score_groups, score_methods
 from toolkit.traffic.figures import (
     MOST_ROWS,
+    draw_one_shot,
     one_shot_figure,
     one_shot_figures,
     one_shot_table,
-    write_one_shot_figures,
 )
 
 VERDICTS = ("expected", "unexpected", "hallucinated", None)
@@ -134,7 +135,7 @@ def test_the_table_holds_counts_scores_and_intervals(tmp_path):
 
 
 def write(methods, folder):
-    return write_one_shot_figures(methods, of_methods(methods), folder=folder)
+    return save_drawn(draw_one_shot(methods, of_methods(methods)), folder, ALONE)
 
 
 def test_what_methods_differ_in_has_its_part_of_the_figure_and_its_table(tmp_path):

@@ -85,7 +85,7 @@ def test_a_study_from_estimate_to_figures(toolkit, study_file, tmp_path):
     path = study_file()
     estimate = json.loads(toolkit("estimate", path, "--json")[1])
     assert (estimate["calls"], estimate["worst_aud"]) == (24, 0.0)
-    for figures in (("figures", path), ("figures", path, "--bundle")):
+    for figures in (("report", path, "--figures"), ("report", path, "--bundle")):
         code, _, err = toolkit(*figures)
         assert (code, err.count("\n"), "no run has succeeded yet" in err) == (2, 1, True)
     assert json.loads(toolkit("run", path, "--limit", 3, "--json")[1])["new_calls"] == 12
@@ -103,14 +103,14 @@ def test_a_study_from_estimate_to_figures(toolkit, study_file, tmp_path):
     assert (status["judgements"]["scored"], status["at_work"]) == (18, False)
     assert json.loads(toolkit("estimate", path, "--json")[1])["calls"] == 0
     assert json.loads(toolkit("run", path, "--only-judge", "--json")[1])["new_calls"] == 0
-    files = [Path(file) for file in json.loads(toolkit("figures", path, "--json")[1])["files"]]
+    files = [Path(file) for file in json.loads(toolkit("report", path, "--figures", "--json")[1])["files"]]
     assert all(file.stat().st_size > 0 for file in files)
     assert {file.suffix for file in files} >= {".pdf", ".png", ".tex", ".csv"}
-    code, out, err = toolkit("figures", path, "--bundle")
+    code, out, err = toolkit("report", path, "--bundle")
     assert (code, len(out.splitlines()), out.strip().endswith("/bundle")) == (0, 1, True), out
     assert "figures: 100%" in err or "figures: 1" in err, err
     assert toolkit("run", path)[1].splitlines()[-1] == (
-        f"next  `toolkit figures {path} --bundle` writes all findings, figures, tables and methods"
+        f"next  `toolkit report {path} --bundle` writes findings, figures, tables and methods for a thesis"
     )
     assert [toolkit(command, path)[0] for command in ("estimate", "status")] == [0, 0]
     # What the system says of a place is for the user to mend, and no error of ours.

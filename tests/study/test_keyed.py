@@ -103,7 +103,7 @@ def test_a_finished_study_asks_nothing(planted):
 
 def test_bundle_and_figures(planted, tmp_path):
     """Figures, statistics and methods are those of accuracy, and say what the key was."""
-    paths = {path.name for path in planted.bundle(tmp_path / "bundle")}
+    paths = {path.name for path in planted.bundle(tmp_path / "bundle", supplement=True)}
     assert {"model_means.pdf", "accuracy.csv", "models.csv", "methods.txt", "findings.csv"} <= paths
     left_out = (tmp_path / "bundle" / "figures" / "left_out.txt").read_text()
     assert re.findall(r"^(\w+): ", left_out, re.MULTILINE) == ["missing_data"], (

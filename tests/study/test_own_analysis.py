@@ -65,7 +65,7 @@ def test_every_form_of_it_is_in_the_bundle(tmp_path):
     assert alpha.estimate == pytest.approx(expected)
     assert alpha.n == {"answers": 30, "bases": 30}
     assert scores.questions().set_index("analysis").loc["high_scores", "answerable"]
-    scores.bundle(tmp_path)
+    scores.bundle(tmp_path, supplement=True)
     table = pd.read_csv(tmp_path / "statistics" / "high_scores.csv")
     assert table["estimate"].tolist() == pytest.approx([one.estimate for one in result.shares])
     told = json.loads((tmp_path / "statistics" / "high_scores.json").read_text())

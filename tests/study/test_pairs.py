@@ -241,7 +241,7 @@ def test_a_study_of_pairs_from_estimate_to_bundle(tmp_path, capsys, monkeypatch)
         with pytest.raises(NotAnswerable, match="compare replies in pairs here"):
             getattr(study, analysis)()
 
-    fields("figures", path, "--bundle")
+    fields("report", path, "--bundle")
     drawn = {file.stem for file in (tmp_path / "results/p/bundle/figures").glob("*.pdf")}
     assert drawn == {"pair_strengths", "position_bias"}
     assert (tmp_path / "results/p/bundle/tables/pairs.csv").is_file()

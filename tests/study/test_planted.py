@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 
 import pytest
 from places import PLANTED
@@ -38,6 +39,52 @@ def test_every_planted_value_is_in_its_interval(planted):
     )
     assert planted.length().contrasts[0].remarks.startswith("confirmatory")
     assert planted.run(progress=False)["new_calls"] == 0
+
+
+def test_the_bundle_is_short_and_its_supplement_holds_all_the_rest(planted, tmp_path, no_pictures):
+    """Five figures and three tables at most, referred to once and in order; what nobody asked for is not mentioned."""
+    short, whole = (
+        planted.bundle(tmp_path / name, supplement=name == "whole") for name in ("short", "whole")
+    )
+    figures = [part.name for part in short.shown if part.folder == "figures"]
+    names = ["quality_by_length", "conditions", "judge_agreement", "model_means", "cost_quality"]
+    assert (figures, [part.place for part in short.shown][5:]) == (
+        names,
+        ["tables/length", "tables/reliability"],
+    )
+    findings = (tmp_path / "short" / "findings.txt").read_text()
+    for kind, count in (("Figure", 5), ("Table", 2)):
+        assert re.findall(rf"{kind} (\d+)", findings) == [str(number + 1) for number in range(count)]
+    labels = re.findall(r"ref\{(\w+:planted:[\w-]+)\}", (tmp_path / "short" / "findings.tex").read_text())
+    inputs = re.findall(r"(\w+)s/([\w]+)\.tex", (tmp_path / "short" / "figures.tex").read_text())
+    pages = [f"{kind[:3]}:planted:{name.replace('_', '-')}" for kind, name in inputs]
+    assert sorted(labels) == sorted(pages)
+    for kind in ("fig", "tab"):
+        assert [label for label in labels if label[:3] == kind] == [
+            label for label in pages if label[:3] == kind
+        ]
+    texts = "".join(
+        path.read_text() for path in short if path.suffix in (".tex", ".txt") and "all" not in path.name
+    )
+    for unasked in (
+        "not answered",
+        "Judges and people",
+        "cannot give",
+        "ICC(1,1)",
+        "generalizability",
+        "hallucinat",
+    ):
+        assert unasked not in texts, unasked
+    assert {path.name for path in planted.figures(tmp_path / "all")} - {"left_out.txt"} <= {
+        path.name for path in whole
+    }
+    assert {path.name for path in planted.statistics(tmp_path / "all")} <= {path.name for path in whole}
+    supplement = (tmp_path / "whole" / "supplement.tex").read_text()
+    for part in whole.shown:
+        assert (f"{part.place}.tex" in supplement) == (part.place not in [main.place for main in short.shown])
+    assert "Figures that this study cannot give" in supplement
+    assert "generalizability theory" in supplement
+    assert "ICC(C,k)" in (tmp_path / "whole" / "statistics" / "reliability.tex").read_text()
 
 
 def test_a_truth_that_is_not_planted_is_found_out(planted):

@@ -137,7 +137,7 @@ def test_columns_are_chosen_by_name_and_in_any_order():
 
 def test_figures_and_bundle_are_written_and_the_same_twice(scores, tmp_path):
     """With the means of the models in place of prompt lengths, and every figure that is left out named."""
-    once, again = (scores.bundle(tmp_path / name) for name in ("once", "again"))
+    once, again = (scores.bundle(tmp_path / name, supplement=True) for name in ("once", "again"))
     names = {path.name for path in once}
     files = {"model_means.pdf", "icc_forest.pdf", "models.tex", "people.tex", "bundle.tex", "manifest.json"}
     assert files <= names
@@ -156,7 +156,7 @@ def test_without_judges_there_are_means_and_no_agreement(tmp_path):
     """Accuracy of an exact match, say."""
     frame = ratings(judges=("exact",)).drop(columns=["judge", "human"])
     scores = Scores(frame.assign(score=frame["score"] > 4), name="exact")
-    files = scores.bundle(tmp_path)
+    files = scores.bundle(tmp_path, supplement=True)
     assert scores.scale == (0.0, 1.0)
     assert "model_means.pdf" in {path.name for path in files}
     assert not {"icc_forest.pdf", "reliability.tex"} & {path.name for path in files}

@@ -28,6 +28,7 @@ from toolkit.models.prices import Price, aud_cost, batch_price
 from toolkit.pipeline import replay_changes
 from toolkit.plan import Plan
 from toolkit.report.manifest import MANIFEST, differing_files
+from toolkit.report.registry import NAMES
 from toolkit.report.show import NothingToShow
 from toolkit.runs.gateway import endpoints_of
 from toolkit.runs.instruments import automatic_stages
@@ -108,6 +109,10 @@ def _figures(study: Study, written: Mapping[Path, list[Path]], drawn: Path) -> I
     if any(written.values()):
         with suppress(NothingToShow):  # whatever figures show, no run of this store gives it
             study.figures(drawn)
+            stems = {path.stem for paths in written.values() for path in paths if path.suffix == ".png"}
+            # A report also draws figures that another one stands in for.
+            if only := stems & {*NAMES} - {path.stem for path in (drawn / "figures").glob("*.png")}:
+                study.figures(drawn, sorted(only))
         if any((folder / "statistics").is_dir() for folder in written) and study.frames().has_results:
             study.statistics(drawn)
     for folder, paths in written.items():

@@ -253,7 +253,7 @@ class HallucinationComparison:
         if self.deciders:
             figure = hallucination_figure(self.deciders, self.baselines, k=self.k, context=context)
             table = hallucination_table(self.deciders, self.baselines, k=self.k, context=context)
-            files = save_all([figure], [table], folder)
+            files = save_all([figure, table], folder)
         verdicts = Path(folder) / "tables" / "hallucination_verdicts.csv"
         return [*files, write_atomically(verdicts, csv_bytes(self.verdicts_frame()))]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from toolkit.words import joined
 
 _LONGEST = 45  # lines of caption and rows that one page takes
 _CAPTION_LINE = 85
+_MOST_QUOTED = 700  # characters
 WIDEST = 34
 """Characters of a column beyond which its text is broken into lines."""
 LINE = 112
@@ -120,19 +121,52 @@ class Grid:
         return latex_macro("grid")(self, spec, columns, list(rows), label_of(self.label, study))
 
 
-Block = Heading | Paragraph | Bullets | Picture | Grid
-
-
 @dataclass(frozen=True)
-class Shown:
-    """What the files of a figure or table show: its block, estimates and columns behind it, and its notes."""
+class Quote:
+    """A text as it was sent or received, under its heading; paper shows its beginning unless it is ``whole``."""
+
+    heading: str
+    text: str
+    whole: bool = False
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines that paper has room for, and how much is left out."""
+        text = self.text if self.whole else self.text[:_MOST_QUOTED]
+        rest = len(self.text) - len(text)
+        return [*text.expandtabs().splitlines(), *([f"[{rest} more characters]"] if rest else [])]
+
+
+Block = Heading | Paragraph | Bullets | Picture | Grid | Quote
+
+
+def block_latex(block: Block) -> str:
+    """Return a heading, a list or a quoted text as LaTeX that prints it and does nothing else."""
+    return latex_macro(type(block).__name__.lower())(block)
+
+
+class Part:
+    """A figure or a table: what a document shows of it, and the data, estimates and notes behind it."""
 
     name: str
-    folder: str
+    folder = "tables"
     block: Picture | Grid
+    data: pd.DataFrame
     estimates: Sequence[Estimate]
-    columns: frozenset[str]
-    notes: str = ""
+    notes: str
+    left_out = ""
+
+    @property
+    def place(self) -> str:
+        """Folder and name, by which documents know it."""
+        return f"{self.folder}/{self.name}"
+
+    @property
+    def columns(self) -> Iterator[str]:
+        """Columns of the data that have a value."""
+        for name, values in self.data.items():
+            if any(pd.notna(value) and value != 0 and value != "" for value in values):
+                yield str(name)
 
 
 @dataclass(frozen=True)

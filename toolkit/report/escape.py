@@ -12,6 +12,7 @@ from typing import cast
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from toolkit.files.reading import read_toml
+from toolkit.report.visible import visible
 from toolkit.words import DIMENSIONS, SCENARIOS, joined, visible_name
 
 
@@ -70,12 +71,21 @@ def _escaped_token(match: re.Match[str]) -> str:
 
 def escape_breaking(text: object) -> str:
     """Return text as `escape` does, with places in its long words, such as names of models, where a line may end."""
+    return _breaking(_plain(text))
+
+
+def escape_verbatim(line: str) -> str:
+    """Return a line of a text of others as `escape_breaking` does, with none of its words replaced by others."""
+    return _breaking(visible(line))
+
+
+def _breaking(line: str) -> str:
     return " ".join(
         # A short word of signs that cannot be printed is a long one of their names.
         _escaped(word).replace("{]}{[}", r"{]}\allowbreak{}{[}")
         if len(word) <= _LONG_WORD
         else r"\allowbreak{}".join(map(_escaped, _PIECES.findall(word)))
-        for word in _plain(text).split(" ")  # text of others
+        for word in line.split(" ")  # text of others
     )
 
 
@@ -148,6 +158,7 @@ def latex_templates() -> Environment:
     )
     environment.filters |= {
         "breaking": escape_breaking, "caption": caption_latex, "joined": joined, "latex": escape,
+        "verbatim": escape_verbatim,
     }  # fmt: skip
     return environment
 

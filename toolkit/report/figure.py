@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 import pandas as pd
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from toolkit.errors import InputError
 from toolkit.files.tables import csv_bytes
 from toolkit.files.writing import write_atomically
 from toolkit.report import captions
-from toolkit.report.blocks import Grid, Picture, Shown
+from toolkit.report.blocks import Part, Picture
 from toolkit.report.escape import readable
 from toolkit.report.show import PNG_DPI, Files, picture_html, plain_text
 from toolkit.report.style import ModelStyle, is_wide, message_figure, model_styles, thesis_style, values_of
-from toolkit.report.tables import Table
 from toolkit.stats import WORDS
 from toolkit.stats.inference.run_table import factor_of
 from toolkit.stats.result import Estimate
@@ -38,9 +38,10 @@ SUFFIXES = (*(f".{kind}" for kind in PICTURES), ".csv", ".txt", NOTES)
 
 
 @dataclass(frozen=True)
-class FigureWithCaption:
+class FigureWithCaption(Part):
     """A figure that explains itself in a notebook; ``notes`` is what is true of it and not in its caption."""
 
+    folder = "figures"
     name: str
     figure: Figure
     caption: str
@@ -55,6 +56,11 @@ class FigureWithCaption:
     def is_wide(self) -> bool:
         """Whether it is wider than a column of the thesis."""
         return is_wide(self.figure)
+
+    @property
+    def block(self) -> Picture:
+        """What stands in a document for it."""
+        return Picture(self.name, self.caption, self.alt_text, self.is_wide)
 
     def _repr_html_(self) -> str:
         """Return the picture with its alt text for a notebook (150 dpi: the screen, not the thesis)."""
@@ -218,8 +224,8 @@ def about_scores(analyses: Analyses, note: str) -> About:
     )
 
 
-def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes:
-    """Return the figure as the bytes of a file, the same bytes for the same figure."""
+def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI, outlines: bool = False) -> bytes:
+    """Return the figure as the bytes of a file, the same bytes for the same figure; outlines need no font."""
     alt_text = plain_text(readable(figure.alt_text))  # an SVG that holds a control character is no SVG
     metadata: dict[str, dict[str, str | None]] = {
         "pdf": {"Subject": alt_text, "CreationDate": None, "Creator": None, "Producer": None},
@@ -229,7 +235,7 @@ def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes
     if kind not in metadata:
         raise InputError(f"figure format {kind!r}: {choices(kind, metadata)}")
     buffer = io.BytesIO()
-    with thesis_style():
+    with thesis_style(), rc_context({"svg.fonttype": "path"} if outlines else {}):
         figure.figure.savefig(buffer, format=kind, dpi=dpi, metadata={"Title": figure.name, **metadata[kind]})
     if kind != "svg":
         return buffer.getvalue()
@@ -249,21 +255,18 @@ def save_figure(figure: FigureWithCaption, folder: Path | str) -> Files:
     >>> sorted(path.suffix for path in files)  # doctest: +SKIP
     ['.csv', '.pdf', '.png', '.svg', '.txt', '.txt']
     """
-    picture = Picture(figure.name, figure.caption, figure.alt_text, figure.is_wide)
     contents = {f".{kind}": render(figure, kind) for kind in PICTURES}
     contents |= {".csv": csv_bytes(figure.data), ".txt": _text(figure.caption)}
-    return _written(figure, picture, Path(folder), contents)
+    return _written(figure, Path(folder), contents)
 
 
-def save_table(table: Table, folder: Path | str, study: str = "") -> Files:
+def save_table(table: Part, folder: Path | str, study: str = "") -> Files:
     r"""Write ``NAME.tex`` (to ``\input`` in the thesis) and ``NAME.csv`` (its numbers, unrounded)."""
-    contents = {".tex": table.grid.latex(study).encode(), ".csv": csv_bytes(table.data)}
-    return _written(table, table.grid, Path(folder), contents)
+    contents = {".tex": table.block.latex(study).encode(), ".csv": csv_bytes(table.data)}
+    return _written(table, Path(folder), contents)
 
 
-def _written(
-    part: FigureWithCaption | Table, block: Picture | Grid, folder: Path, contents: Mapping[str, bytes]
-) -> Files:
+def _written(part: Part, folder: Path, contents: Mapping[str, bytes]) -> Files:
     notes = {NOTES: _text(part.notes)} if part.notes else {}
     paths = [
         write_atomically(folder / f"{part.name}{suffix}", content)
@@ -271,27 +274,23 @@ def _written(
     ]
     if not notes:
         (folder / f"{part.name}{NOTES}").unlink(missing_ok=True)
-    columns = frozenset(
-        str(name)
-        for name, values in part.data.items()
-        if any(pd.notna(value) and value != 0 and value != "" for value in values)
-    )
-    return Files(paths, [Shown(part.name, folder.name, block, tuple(part.estimates), columns, part.notes)])
+    return Files(paths, [part])
 
 
 def _text(text: str) -> bytes:
     return f"{plain_text(readable(text))}\n".encode()
 
 
-def save_all(
-    figures: Iterable[FigureWithCaption], tables: Iterable[Table], folder: Path | str, study: str = ""
-) -> Files:
+def save_all(parts: Iterable[Part], folder: Path | str, study: str = "") -> Files:
     """Write figures into ``figures/`` and tables into ``tables/`` of a folder."""
     files = Files()
-    for figure in figures:
-        files += save_figure(figure, Path(folder) / "figures")
-    for table in tables:
-        files += save_table(table, Path(folder) / "tables", study)
+    for part in parts:
+        place = Path(folder) / part.folder
+        files += (
+            save_figure(part, place)
+            if isinstance(part, FigureWithCaption)
+            else save_table(part, place, study)
+        )
     return files
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,12 @@ from toolkit.analyses.answers import Analyses
 from toolkit.errors import InputError
 from toolkit.files.writing import write_atomically
 from toolkit.report import captions
+from toolkit.report.blocks import Part
+from toolkit.report.escape import data_file
 from toolkit.report.figure import (
     About,
     FigureWithCaption,
     save_all,
-    save_figure,
-    save_table,
     take_away_others,
 )
 from toolkit.report.plots import conditions, cost_quality, judges, missing
@@ -28,7 +28,7 @@ from toolkit.report.plots.results import (
     pair_strengths,
     position_bias,
 )
-from toolkit.report.show import LEFT_OUT, Files, reason_left_out
+from toolkit.report.show import LEFT_OUT, Files
 from toolkit.report.style import NothingToDraw, thesis_style
 from toolkit.report.tables import Table, estimates_table, judges_table, length_table, reliability_table
 from toolkit.runs.progress import Progress
@@ -73,7 +73,11 @@ FIGURES = (
 )
 """In the order in which bundle and thesis show them."""
 NAMES = tuple(row.name for row in FIGURES)
-TABLES = ("reliability", "judges", "length", "levels", "models", "people", "pairs")
+REPORT = data_file("contents")
+TABLES = (
+    "reliability", "judges", "length", "levels", "models", "people", "pairs",
+    "conditions_variant", "conditions_document", "conditions_model", "conditions_sample",
+)  # fmt: skip
 
 
 def _figures() -> tuple[Row, ...]:
@@ -82,7 +86,11 @@ def _figures() -> tuple[Row, ...]:
 
 
 def draw_study(
-    analyses: Analyses, context: About, only: Collection[str] = (), *, progress: bool = False
+    analyses: Analyses,
+    context: About,
+    only: Collection[str] = (),
+    *,
+    progress: bool = False,
 ) -> list[FigureWithCaption]:
     """Draw the figures of a study; one that it cannot give has its reason in ``left_out``."""
     names = [row.name for row in _figures()]
@@ -94,7 +102,8 @@ def draw_study(
     unasked |= dict.fromkeys(PAIRWISE, analyses.pairs)
     foreign |= {name for name, frame in unasked.items() if frame.empty}
     foreign |= {"length"} if analyses.factor else set()
-    rows = [row for row in _figures() if row.name in only]
+    by_name = {row.name: row for row in _figures()}
+    rows = [by_name[name] for name in only]
     for row in () if only else _figures():
         stood_in = row.stands_in_for and analyses.answers(row.stands_in_for)
         rows += [row] if row.asks not in foreign and not stood_in else []
@@ -105,6 +114,24 @@ def draw_study(
         bar.step()
     bar.close()
     return figures
+
+
+def draw_report(analyses: Analyses, context: About, *, every: bool, progress: bool = False) -> list[Part]:
+    """Draw what a report shows, or ``every`` figure of a study, and make its tables."""
+    known = {row.name for row in _figures()}
+    main = [name for name in report_order("figures") if name in known]
+    figures = [
+        figure for figure in draw_study(analyses, context, main, progress=progress) if not figure.left_out
+    ]
+    if every:
+        drawn = [figure.name for figure in figures]
+        figures += [figure for figure in draw_study(analyses, context) if figure.name not in drawn]
+    return [*figures, *study_tables(analyses, context)]
+
+
+def report_order(kind: str) -> list[str]:
+    """Return the names of the figures or the tables of a report, the one first that it shows before all others."""
+    return [*OWN, *REPORT[kind]]
 
 
 def _draw(row: Row, analyses: Analyses, context: About) -> FigureWithCaption:
@@ -133,18 +160,17 @@ def write_figures(
     """Write every figure and table of a study, or the figures in ``only``; the same study gives the same bytes."""
     folder = Path(folder)
     figures = draw_study(analyses, context, only, progress=progress)
-    files = save_drawn(figures, folder / "figures", context, part=bool(only))
-    if only:
-        return files
+    tables = [] if only else study_tables(analyses, context)
+    return save_drawn([*figures, *tables], folder, context, part=bool(only))
+
+
+def study_tables(analyses: Analyses, context: About) -> list[Table]:
+    """Return the tables of a study."""
     tables = _tables(analyses, context) if analyses.is_judged else []
     if not analyses.pairs.empty:
         title = "Votes on pairs of replies: models compared, and their strengths"
         tables.append(estimates_table("pairs", title, placed(analyses.compare_pairs()), context=context))
-    files += save_all((), tables, folder, context.study)
-    names = [table.name for table in tables]
-    for name in TABLES:
-        take_away_others(folder / "tables", name, names)
-    return files
+    return tables
 
 
 def _tables(analyses: Analyses, context: About) -> list[Table]:
@@ -168,28 +194,24 @@ def _tables(analyses: Analyses, context: About) -> list[Table]:
     return tables
 
 
-def save_drawn(
-    figures: Sequence[FigureWithCaption], folder: Path, context: About, *, part: bool = False
-) -> Files:
-    """Write figures that hold something, name the others with the reason, and take their earlier files away."""
-    path = folder / LEFT_OUT
-    files = Files()
-    names = [row.name for row in _figures()]
-    reasons = {name: reason for name in names if part and (reason := reason_left_out(path, name))}
-    for figure in figures:
-        reasons.pop(figure.name, None)
-        if figure.left_out:
-            reasons[figure.name] = figure.left_out
-            take_away_others(folder, figure.name, ())
-        else:
-            files += save_figure(figure, folder)
-    if not reasons:
+def save_drawn(parts: Sequence[Part], folder: Path | str, context: About, *, part: bool = False) -> Files:
+    """Write tables and figures that hold something; of a whole study also why others are not there, and no old ones."""
+    path, drawn = Path(folder) / "figures" / LEFT_OUT, [one for one in parts if not one.left_out]
+    files = save_all(drawn, folder, context.study)
+    files.left_out = {one.name: one.left_out for one in parts if one.left_out}
+    stale = [
+        ("figures", "one_shot_methods_*"),
+        ("figures", "conditions"),
+        *(("tables", name) for name in TABLES),
+    ]
+    for kind, pattern in [*(("figures", name) for name in files.left_out), *([] if part else stale)]:
+        take_away_others(Path(folder) / kind, pattern, [one.name for one in drawn if one.folder == kind])
+    if files.left_out and not part:
+        lines = [*context.about(), "Figures that this study cannot give:"]
+        lines += [f"{name}: {reason}" for name, reason in files.left_out.items()]
+        files.append(write_atomically(path, ("\n".join(lines) + "\n").encode()))
+    elif not part:
         path.unlink(missing_ok=True)
-        return files
-    files.left_out = {name: reasons[name] for name in names if name in reasons}
-    lines = [*context.about(), "Figures that this study cannot give:"]
-    lines += [f"{name}: {reason}" for name, reason in files.left_out.items()]
-    files.append(write_atomically(path, ("\n".join(lines) + "\n").encode()))
     return files
 
 
@@ -211,7 +233,7 @@ def write_statistics(results: Mapping[str, tuple[str, Any]], context: About, fol
         ]
         label = f"statistics-{name.replace('_', '-')}"  # figures have tables of the same names beside them
         table = estimates_table(name, title, estimates, key="Of", context=context, label=label)
-        files += save_table(table, folder, context.study)
+        files += save_all([replace(table, folder="statistics")], folder.parent, context.study)
         told = json.dumps(plain(result), ensure_ascii=False, indent=1, default=str)
         files.append(write_atomically(folder / f"{name}.json", f"{told}\n".encode()))
     text = "\n".join(lines).strip() + "\n"

@@ -8,11 +8,10 @@ import os
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
+from urllib.parse import quote
 
 import pandas as pd
 
@@ -21,7 +20,7 @@ from toolkit.stats.result import Estimate, Result
 from toolkit.words import RESULT_TYPE, Summary, counted, is_unseen
 
 if TYPE_CHECKING:
-    from toolkit.report.blocks import Shown
+    from toolkit.report.blocks import Part
 
 _ESCAPES = re.compile(  # text of others
     r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])?"
@@ -106,7 +105,7 @@ def need_whole(outcome: Mapping[str, Any], what: str = "runs") -> None:
         )
 
 
-def show_figure(files: Iterable[Path], name: str) -> None:
+def show_figure(files: Files, name: str) -> None:
     """Show one of the figures that ``study.figures()`` wrote, as wide as in the thesis, and its caption.
 
     Of a figure that the study cannot give it says why.
@@ -114,7 +113,7 @@ def show_figure(files: Iterable[Path], name: str) -> None:
     Parameters
     ----------
     files
-        The paths that ``study.figures()`` returned.
+        What ``study.figures()`` or ``study.bundle()`` returned.
     name
         Stem of the figure, e.g. ``quality_by_length``.
 
@@ -129,9 +128,8 @@ def show_figure(files: Iterable[Path], name: str) -> None:
     """
     from IPython.display import Image, display
 
-    paths = {path.name: path for path in map(Path, files)}
-    absent = files.left_out if isinstance(files, Files) else {}
-    if reason := absent.get(name) or reason_left_out(paths.get(LEFT_OUT), name):
+    paths = {path.name: path for path in files}
+    if reason := files.left_out.get(name):
         print_text(f"Figure {name} is left out: {reason}.")
         return
     if f"{name}.png" not in paths or f"{name}.txt" not in paths:
@@ -139,9 +137,15 @@ def show_figure(files: Iterable[Path], name: str) -> None:
         raise InputError(f"figure {name!r}: there is none of that name; use one of {names}")
     content = paths[f"{name}.png"].read_bytes()
     caption = paths[f"{name}.txt"].read_text(encoding="utf-8")
-    alt = alt_text_of(paths.get(f"{name}.svg")) or caption
     pixels = int.from_bytes(content[16:20], "big")  # width in the header of every PNG
-    display(Image(data=content, format="png", width=round(pixels * _SCREEN_DPI / PNG_DPI), alt=alt))
+    display(
+        Image(
+            data=content,
+            format="png",
+            width=round(pixels * _SCREEN_DPI / PNG_DPI),
+            alt=files.alt_text(name, caption),
+        )
+    )
     print_text(caption)
 
 
@@ -152,24 +156,13 @@ def picture_html(content: bytes, alt: str, caption: str) -> str:
     return f'<img alt="{escape(alt)}" {look} src="data:image/png;base64,{data}"><p>{escape(plain_text(caption))}</p>'
 
 
-def alt_text_of(picture: Path | None) -> str:
-    """Return the description in the SVG of a figure; nothing where there is no such file."""
-    if picture is None or not picture.is_file():
-        return ""
-    with picture.open("rb") as stream, suppress(ElementTree.ParseError):
-        for _, element in ElementTree.iterparse(stream):
-            if element.tag.endswith("desc"):  # stands before anything that is drawn
-                return element.text or ""
-    return ""
-
-
 class Files(list[Path]):
     """Paths of what was written, which show their figures with captions in a notebook, and what was left out."""
 
     def __init__(
         self,
         paths: Iterable[Path] = (),
-        shown: Iterable[Shown] = (),
+        shown: Iterable[Part] = (),
         left_out: Mapping[str, str] | None = None,
     ) -> None:
         """Hold the paths, and what they show."""
@@ -184,6 +177,10 @@ class Files(list[Path]):
             self.left_out |= other.left_out
         return self
 
+    def alt_text(self, name: str, default: str) -> str:
+        """Return the description of a figure."""
+        return next((part.block.alt_text for part in self.shown if part.place == f"figures/{name}"), default)
+
     def __repr__(self) -> str:
         """Say how many figures and tables there are, and where."""
         figures = sum(path.suffix == ".png" for path in self)
@@ -196,11 +193,18 @@ class Files(list[Path]):
         parts = [f"<p>{escape(repr(self))}</p>"]
         for name in (path.stem for path in self if path.suffix == ".png" and f"{path.stem}.txt" in paths):
             caption = paths[f"{name}.txt"].read_text(encoding="utf-8")
-            alt = alt_text_of(paths.get(f"{name}.svg")) or caption
+            alt = self.alt_text(name, caption)
             parts.append(f"<p><strong>{name.replace('_', ' ')}</strong></p>")
             parts.append(picture_html(paths[f"{name}.png"].read_bytes(), alt, caption))
         absent = (f"<p>{name} is left out: {escape(reason)}.</p>" for name, reason in self.left_out.items())
         return "".join([*parts, *absent])
+
+
+class Link(type(Path())):  # type: ignore[misc]
+    """The path of a page, which a notebook shows as a link."""
+
+    def _repr_html_(self) -> str:
+        return f'<a href="{quote(os.path.relpath(self))}" target="_blank">{escape(self.name)}</a>'
 
 
 def written_summary(files: Sequence[Path], fields: Mapping[str, Any] | None = None) -> Summary:
@@ -249,13 +253,6 @@ def lines_html(lines: Sequence[str]) -> str:
     """Return lines of text for a notebook: the first one strong, and indented those that begin with a blank."""
     first, *following = (f"{'&emsp;' * line.startswith(' ')}{escape(line.strip())}" for line in lines)
     return "<br>".join([f"<strong>{first}</strong>", *following])
-
-
-def reason_left_out(path: Path | None, name: str) -> str:
-    """Return why a study could not give a figure, from the file that says so; nothing where it does not."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.is_file() else []
-    head = f"{name}: "
-    return next((line[len(head) :] for line in lines[1:] if line.startswith(head)), "")
 
 
 def say(estimates: Iterable[Estimate]) -> None:

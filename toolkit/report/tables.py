@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from toolkit.report import captions, style
-from toolkit.report.blocks import LINE, WIDEST, Grid
+from toolkit.report.blocks import LINE, WIDEST, Grid, Part
 from toolkit.report.captions import ALONE, Context
 from toolkit.report.escape import TERMS, readable
 from toolkit.stats.result import CONFIDENCE, Estimate, digits_apart, estimates_frame
@@ -32,24 +32,25 @@ Panel = dict[tuple[str, str], Estimate]
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Part):
     """A table ready for the thesis: what is printed, its data, and the estimates that these rest on."""
 
     name: str
-    grid: Grid
+    block: Grid
     data: pd.DataFrame
     estimates: Sequence[Estimate] = ()
     notes: str = ""
+    folder: str = "tables"
 
     @property
     def caption(self) -> str:
         """The caption without its number."""
-        return self.grid.caption
+        return self.block.caption
 
     @property
     def latex(self) -> str:
         """The table in LaTeX, with a label that names no study."""
-        return self.grid.latex()
+        return self.block.latex()
 
 
 def estimates_table(

@@ -80,13 +80,19 @@ class Outcome:
         return fields
 
     def summary(
-        self, means: Sequence[Estimate] = (), findings: Sequence[str] = (), warning: str = ""
+        self,
+        means: Sequence[Estimate] = (),
+        findings: Sequence[str] = (),
+        warning: str = "",
+        report: str = "",
     ) -> Summary:
-        """Return what the command line says at the end: what warns, means of levels and models, first findings."""
+        """Return what the command line says at the end: what warns, means, first findings, and where the report is."""
         words = {"remedy": _remedy, "rounded": rounded_apart, "duration": duration}
         page = template("runs", "outcome.jinja")
-        text = page.render(words, outcome=self, means=means, findings=findings, warning=warning)
-        return Summary(self.to_dict(), text, self.exit_code)
+        shown = {"means": means, "findings": findings, "warning": warning, "report": report}
+        return Summary(
+            {**self.to_dict(), "report": report}, page.render(words, outcome=self, **shown), self.exit_code
+        )
 
 
 @dataclass(frozen=True)

@@ -240,12 +240,12 @@ class Scores(Reported):
     def _figure_context(self, frames: Analyses) -> About:
         return about_scores(frames, self.note)
 
-    def _methods(
-        self, frames: Analyses, manifest: dict[str, Any], evidence: Any, folder: Path
-    ) -> tuple[Any, list[Path]]:
+    def _text(
+        self, frames: Analyses, manifest: dict[str, Any], evidence: Any, **_: Any
+    ) -> tuple[Any, tuple[()], dict[str, bytes]]:
         from toolkit.thesis.methods import scores_section  # a room that may not be there
 
-        return scores_section(frames, manifest, evidence), []
+        return scores_section(frames, manifest, evidence), (), {}
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: files and hashes, what columns were taken for, scale, parameters, and versions."""

@@ -2,11 +2,9 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
-from itertools import count
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -14,39 +12,31 @@ from unittest.mock import patch
 from toolkit.errors import InputError
 from toolkit.files.tables import csv_bytes
 from toolkit.files.writing import write_atomically
-from toolkit.report.blocks import Block, Bullets, Grid, Heading, Paragraph, Picture, Shown
+from toolkit.report.blocks import Block, Bullets, Heading, Part, Picture, block_latex
 from toolkit.report.escape import escape_breaking, label_of, latex_templates, readable
 from toolkit.report.manifest import DOCUMENT, claim_folder, write_manifest
 from toolkit.report.show import Files, plain_text
 from toolkit.report.style import COLUMN_MM, PAGE_MM
-from toolkit.stats import WORDS
-from toolkit.thesis.findings import Findings, findings_lines
+from toolkit.thesis.contents import Contents, Numbered
+from toolkit.thesis.findings import findings_lines
 from toolkit.thesis.methods import bibliography, known_references, methods_latex, methods_text, templates
 from toolkit.words import choices
 
 NOTES = "Notes to figures and tables"
-Numbered = tuple[str, str]
-"""The number of a figure or table in a document, and what LaTeX refers to it by."""
 
 
-def bundle_place(folder: Path, status: Mapping[str, Any]) -> Path:
+def bundle_place(folder: Path, study: str, done: int) -> Path:
     """Return the folder of a bundle where it may be written, and there is something to write."""
-    if not status["done"]:
+    if not done:
         raise InputError(
-            f"study {status['study']}: no run has succeeded yet, so there is nothing to bundle; run it first"
+            f"study {study}: no run has succeeded yet, so there is nothing to bundle; run it first"
         )
-    claim_folder(status["study"], folder)
+    claim_folder(study, folder)
     return folder
 
 
 def write_bundle(
-    folder: Path,
-    drawn: Files,
-    section: Sequence[Paragraph],
-    findings: Findings,
-    manifest: Mapping[str, Any],
-    *,
-    format: str = "latex",
+    folder: Path, drawn: Files, contents: Contents, manifest: Mapping[str, Any], *, format: str = "latex"
 ) -> Files:
     """Write figures and tables as a bundle of LaTeX, and of Word, the manifest last: the same bytes each time."""
     study, kind = str(manifest["study"]), str(manifest.get("kind", "Study"))
@@ -55,63 +45,53 @@ def write_bundle(
         for shown in drawn.shown
         if isinstance(shown.block, Picture)
     ]
-    # All statistics are for an appendix: the document itself stays short.
-    appendix = [shown for shown in drawn.shown if shown.folder == "statistics"]
-    parts = [shown for shown in drawn.shown if shown not in appendix]
-    reasons = tuple(f"{name}: {reason}" for name, reason in drawn.left_out.items())
-    absent = Bullets("Figures that this study cannot give:", reasons) if reasons else None
-    numbered = list(_numbered(parts, study))
-    places = {f"{shown.folder}/{shown.name}": number for shown, number in numbered}
-    # A paragraph of the results ends with the figures and tables of its question, as far as they are there.
-    shown_with = {
-        words.get("heading", words.get("title")): words.get("shown", ()) for words in WORDS.values()
-    }
-    results = [
-        replace(part, shown=tuple(places[n] for n in shown_with.get(part.heading, ()) if n in places))
-        for part in findings.section()
-    ]
-    cited = {key for paragraph in section for sentence in paragraph.sentences for key in sentence.cite}
+    results, section, parts, further = contents.results, contents.methods, contents.parts, contents.further
+    paragraphs = [*section, *contents.supplement]
+    cited = {key for paragraph in paragraphs for sentence in paragraph.sentences for key in sentence.cite}
     texts = {
         "preamble.tex": (files("toolkit.thesis") / "preamble.tex").read_text(encoding="utf-8"),
-        "figures.tex": _inputs(numbered),
+        "figures.tex": _inputs(parts),
         "methods.tex": methods_latex(section),
         "methods.txt": methods_text(section),
         "findings.tex": methods_latex(results),
         "findings.txt": readable("\n".join(findings_lines(results))) + "\n",
+        "appendix.tex": "\n".join(map(block_latex, contents.appendix)),
         "references.bib": bibliography(cited),
         "all_references.bib": bibliography(known_references()),
         f"{DOCUMENT}.tex": templates()
         .get_template("thesis/bundle.jinja")
-        .render(kind=kind, study=escape_breaking(study), has_statistics=bool(appendix), left_out=absent),
+        .render(kind=kind, study=escape_breaking(study), contents=contents),
     }
-    if appendix:
-        texts["statistics.tex"] = _inputs(list(_numbered(appendix, study)))
-    written += [write_atomically(folder / name, text.encode()) for name, text in texts.items()]
-    written.append(write_atomically(folder / "findings.csv", csv_bytes(findings.frame())))
+    absent = [contents.absent] if contents.absent else []
+    if further or contents.supplement:
+        lead = [methods_latex(contents.supplement), *map(block_latex, absent)]
+        texts["supplement.tex"] = "\n".join([*lead, _inputs(further)])
+        texts["supplement.txt"] = methods_text(contents.supplement)
+    encoded = {name: text.encode() for name, text in texts.items()} | contents.files
+    written += [write_atomically(folder / name, content) for name, content in encoded.items()]
+    written.append(write_atomically(folder / "findings.csv", csv_bytes(contents.findings.frame())))
     if format != "latex":
         blocks: list[Block] = [Heading("Methods"), *section, Heading("Results"), *results]
-        blocks.append(Heading("Figures and tables"))
-        notes = tuple(f"{number}. {shown.notes}" for shown, (number, _) in numbered if shown.notes)
-        blocks += [*filter(None, [absent]), *(shown.block for shown in parts), Bullets(NOTES, notes)]
+        blocks += [Heading("Figures and tables"), *_blocks(parts)]
+        blocks += [Heading("Appendix"), *contents.appendix] if contents.appendix else []
+        if "supplement.tex" in texts:
+            rest = [part for part in further if part[0].folder != "statistics"]
+            blocks += [Heading("Supplement"), *contents.supplement, *absent, *_blocks(rest)]
         written.append(write_document(folder, f"{kind} {study}", blocks, study))
     paths = [*drawn, *written]
     return Files([*paths, write_manifest(folder, manifest, paths)], drawn.shown, drawn.left_out)
 
 
-def _inputs(numbered: Sequence[tuple[Shown, Numbered]]) -> str:
+def _blocks(numbered: Sequence[tuple[Part, Numbered]]) -> Iterator[Block]:
+    """Yield figures and tables for a document, then their notes."""
+    yield from (shown.block for shown, _ in numbered)
+    yield Bullets(NOTES, tuple(f"{number}. {shown.notes}" for shown, (number, _) in numbered if shown.notes))
+
+
+def _inputs(numbered: Sequence[tuple[Part, Numbered]]) -> str:
     r"""Return what takes up each file, then the notes; tables that float come out before one that goes over pages."""
     page = latex_templates().get_template("thesis/inputs.jinja")
     return page.render(numbered=numbered, notes=[pair for pair in numbered if pair[0].notes], title=NOTES)
-
-
-def _numbered(parts: Iterable[Shown], study: str) -> Iterator[tuple[Shown, Numbered]]:
-    """Yield figures and tables with their number in a document, and the reference of LaTeX to it."""
-    numbers = {"Figure": count(1), "Table": count(1)}
-    for shown in parts:
-        kind, label, name = "Figure", "fig", shown.name
-        if isinstance(shown.block, Grid):
-            kind, label, name = "Table", "tab", shown.block.label
-        yield shown, (f"{kind} {next(numbers[kind])}", rf"{kind}~\ref{{{label}:{label_of(name, study)}}}")
 
 
 FORMATS = ("latex", "docx")

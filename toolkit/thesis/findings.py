@@ -140,15 +140,15 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
     parts |= {name: partial(_numbers, name=name) for name in OWN}
     titles = {name: words.get("heading", words.get("title", name)) for name, words in WORDS.items()}
     foreign = set(QUESTIONS) - ON_ANSWERS if analyses.is_keyed else set(BY_KEY)
+    # What a study did not set out to ask is not mentioned; that one judge alone gave the scores is.
+    foreign |= set() if only else analyses.absent.keys() - {"reliability"}
     absent = {
-        "compare_pairs": analyses.pairs.empty,
         "length": bool(
             analyses.factor or (analyses.runs["level"].isin([WHOLE]) | analyses.runs["level"].isna()).all()
         ),
         "conditions": not analyses.factors,
         "missing": not analyses.is_judged,
         "length_bias": not analyses.length_normalization,
-        "hallucination": analyses.hallucination_verdicts.empty,
     }
     foreign |= {name for name, is_absent in absent.items() if is_absent}
     if unknown := [name for name in only if name not in parts]:

@@ -21,7 +21,7 @@ from toolkit.models.base import DEFECTS
 from toolkit.models.prices import Price, price_of
 from toolkit.prompts.check import KINDS
 from toolkit.report import captions
-from toolkit.report.blocks import Paragraph, Sentence, Shown
+from toolkit.report.blocks import Paragraph, Part, Sentence
 from toolkit.report.escape import escape_breaking, latex_templates, readable
 from toolkit.runs.decisions import Decisions, decisions_of
 from toolkit.runs.provenance import asked_models, rates_sentence
@@ -94,7 +94,7 @@ NO_EVIDENCE = Evidence()
 
 
 def evidence_of(
-    shown: Iterable[Shown], findings: Iterable[Estimate] = (), analyses: Analyses | None = None
+    shown: Iterable[Part], findings: Iterable[Estimate] = (), analyses: Analyses | None = None
 ) -> Evidence:
     """Return what the figures, tables and findings that were written hold, and what is true of the runs."""
     parts = list(shown)
@@ -197,6 +197,7 @@ class Done:
     prices: Mapping[str, Price | None] = field(default_factory=dict)
     drift: Mapping[str, Sequence[str]] = field(default_factory=dict)
     votes: Sized = ()
+    full: bool = True
 
     @cached_property
     def asked(self) -> dict[str, str]:

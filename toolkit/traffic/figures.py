@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,13 +13,11 @@ from matplotlib.patches import Patch
 
 from toolkit.analyses.answers import Analyses
 from toolkit.report import captions, style
-from toolkit.report.blocks import Grid
-from toolkit.report.figure import ALONE, About, FigureWithCaption, save_all, take_away_others
+from toolkit.report.blocks import Grid, Part
+from toolkit.report.figure import ALONE, About, FigureWithCaption
 from toolkit.report.plots.conditions import conditions
-from toolkit.report.show import Files
 from toolkit.report.tables import Table, estimates_table, with_interval
 from toolkit.stats.one_shot.methods import (
-    FACTORS,
     VERDICTS,
     GroupScore,
     MethodScore,
@@ -129,27 +126,20 @@ def one_shot_figures(
     return tuple(figures)
 
 
-def write_one_shot_figures(
-    methods: Sequence[MethodScore], analyses: Analyses, *, folder: Path, context: About = ALONE
-) -> Files:
-    """Write the figures and the tables of a one-shot test; the same experiments give the same bytes."""
+def draw_one_shot(methods: Sequence[MethodScore], analyses: Analyses, context: About = ALONE) -> list[Part]:
+    """Draw the figures of a one-shot test, and make its tables; the same experiments give the same bytes."""
     groups = score_groups(methods)
-    figures = [*one_shot_figures(methods, groups, context=context)]
-    tables = [one_shot_table(groups, context=context)]
+    parts: list[Part] = [*one_shot_figures(methods, groups, context=context)]
     context = replace(context, n={"methods": len(methods)}, scale=analyses.scale)
     with suppress(style.NothingToDraw), style.thesis_style():
-        figures.append(conditions(analyses, context))
+        parts.append(conditions(analyses, context))
+    parts.append(one_shot_table(groups, context=context))
     for factor in analyses.factors:
         compared = analyses.conditions(factor)
         name, title = f"conditions_{factor}", f"Comparison by {compared.title}"
         notes = [captions.notes_words(compared.notes)]
-        tables.append(estimates_table(name, title, placed(compared), context=context, notes=notes))
-    files = save_all(figures, tables, folder, context.study)
-    for pattern in (f"{NAME}_methods_*", "conditions"):
-        take_away_others(folder / "figures", pattern, (figure.name for figure in figures))
-    for factor in FACTORS:
-        take_away_others(folder / "tables", f"conditions_{factor}", (table.name for table in tables))
-    return files
+        parts.append(estimates_table(name, title, placed(compared), context=context, notes=notes))
+    return parts
 
 
 def one_shot_table(groups: Sequence[GroupScore], *, context: About = ALONE) -> Table:
