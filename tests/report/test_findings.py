@@ -14,7 +14,7 @@ from toolkit.report.figure import about_study
 from toolkit.report.registry import FIGURES, TABLES, draw_study
 from toolkit.report.show import Files, NothingToShow
 from toolkit.report.tables import length_table
-from toolkit.stats import WORDS, Result, point_cost
+from toolkit.stats import WORDS, Result
 from toolkit.stats.one_shot.methods import KEYS, VERDICTS, score_methods
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
@@ -66,20 +66,11 @@ def test_every_number_is_that_of_its_result_and_every_question_has_its_sentences
         assert f"scored {abs(number.estimate or 0):.2f} points" in found["statement"]
     icc = {one.name: one for one in analyses.reliability().icc[analyses.score]}
     assert length.loc[4, "estimate"] == icc["ICC(A,k)"].estimate
-    *_, of_models, of_judges, of_prices = length["statement"]
+    *_, of_models, of_judges = length["statement"]
     assert length.loc[3, "estimate"] in [number.estimate for number in analyses.length().by_model]
     for number in analyses.length().of_models:
         is_told = f"{number.estimate:.2f} ({number.facets['model']})" in of_models
         assert is_told == (f"by model {number.statistic} is" in of_models)
-    price, *others = point_cost(analyses.runs)
-    assert length.loc[5, "estimate"] == price.estimate
-    assert all(other.facets["model"] in of_prices for other in others)
-    assert f"{price.estimate:.3g} [{price.low:.3g}, {price.high:.3g}] (" in of_prices
-    free, _ = make_study(bases=8, free=True)
-    first = point_cost(free.runs, cost="total_tokens")[0]
-    told = of(findings_of(free), "Prompt length (RQ1)").loc[5, "statement"]
-    assert f"in tokens more on 1,000 runs: from S to M {first.estimate:,.0f} [" in told
-    assert "] (llama-3); from M to L not estimable: the gain may be 0 (gpt-4o) and " in told
     assert of_judges.count("these judges alone") == 1
     models = of(findings, "Models")
     assert not models["statement"].str.contains("told apart").any()  # of two models the difference says it
@@ -292,39 +283,6 @@ def test_a_one_shot_test_tells_verdicts_scores_and_what_prompts_change():
     assert by_prompt.estimate.n == {"bases": 2}
     assert "1 of 54 experiments has no verdict" in missing.text
     assert list(adaptive_findings(None, None)) == []
-
-
-def gains(gain, extra, noise=0.1, **more):
-    """Return runs of six bases, in which M scores and costs more than S by so much."""
-    rows = [
-        (f"b{i}", name, 3 + gain * on + noise * (i % 3 - 1) * on, 0.01 + extra * on * (1 + i % 2))
-        for i in range(6)
-        for on, name in enumerate("SM")
-    ]
-    return pd.DataFrame(rows, columns=["base", "level", "composite_strict", "aud_cost"]).assign(**more)
-
-
-def test_a_point_costs_what_the_longer_prompt_costs_more_over_what_it_gains():
-    """By hand: 15 AUD more on 1,000 runs for 0.4 points; its interval is Fieller's."""
-
-    def price(runs):
-        (point,) = point_cost(runs)
-        return point
-
-    point = price(gains(0.4, 0.01))
-    assert point.estimate == pytest.approx(1000 * 0.015 / 0.4)
-    assert (point.low or 0) < 37.5 < (point.high or 0)
-    wide = gains(0.4, 0.01).pivot(index="base", columns="level")
-    gain, extra = (wide[name]["M"] - wide[name]["S"] for name in ("composite_strict", "aud_cost"))
-    for end in (point.low, point.high):  # Fieller: there t of the mean of gain x price - extra is the limit
-        rest = gain * (end or 0) / 1000 - extra
-        assert abs(rest.mean()) / rest.sem() == pytest.approx(2.570581836)
-    assert [price(gains(0.4, 0.01, model=name)).estimate for name in "xy"] == [point.estimate] * 2
-    unscored = gains(0.4, 0.01)
-    unscored.loc[0, "composite_strict"] = np.nan  # the base lacks S: it is left out and counted
-    assert price(unscored).missing == 1
-    with pytest.raises(InputError, match="lack the column"):
-        point_cost(gains(0.4, 0.01), cost="tokens")
 
 
 def test_a_study_tells_them_at_the_end_of_a_run_and_says_so_where_it_has_none(tmp_path):

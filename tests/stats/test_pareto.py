@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from score_tables import check_shown, ends
 
-from toolkit.stats.comparisons.cost_quality import front_probabilities, on_front, pareto, point_cost
+from toolkit.stats.comparisons.cost_quality import front_probabilities, on_front, pareto
 from toolkit.stats.inference.jackknife import jackknife_interval
 
 
@@ -116,32 +116,3 @@ def test_the_interval_of_quality_per_aud_is_the_jackknife_of_its_logarithm():
     left = [pareto(runs[runs["base"] != f"b{b}"], resamples=1).points[0].per_aud.estimate for b in range(7)]
     *logs, _ = jackknife_interval(np.log(whole.estimate), np.log(left))
     assert ends(whole) == pytest.approx(tuple(np.exp(logs)))
-
-
-def steps(gain, cost, bases=8, noise=0.1):
-    """Return runs of one model at S and M."""
-    chance = np.random.default_rng(1)
-    rows = [
-        (f"b{i}", name, "m", 3 + q + chance.normal(0, noise), 1 + c + chance.normal(0, noise))
-        for i in range(bases)
-        for name, q, c in (("S", 0.0, 0.0), ("M", gain, cost))
-    ]
-    return pd.DataFrame(rows, columns=["base", "level", "model", "composite_strict", "aud_cost"])
-
-
-@pytest.mark.parametrize(
-    ("runs", "reason"),
-    [
-        (steps(0.5, -1.0), "the longer prompts cost less"),
-        (steps(0.5, 0.02, noise=0.3), "the longer prompts may cost no more"),
-        (steps(0.5, 2.0, bases=1), "one base"),
-        (steps(0.02, 2.0), "the gain may be 0"),
-        (steps(-0.02, 2.0), "the gain may be 0"),
-        (steps(-0.5, 2.0), "the longer prompts score lower"),
-    ],
-)
-def test_a_point_without_a_price_has_its_reason(runs, reason):
-    """A gain or a cost that may be 0 whatever its sign, or is below 0, one base; and one length has no step."""
-    (price,) = point_cost(runs)
-    assert (price.estimate, price.reason) == (None, reason)
-    assert point_cost(runs[runs["level"] == "S"]) == ()

@@ -18,7 +18,7 @@ from toolkit.report import captions
 from toolkit.report.blocks import Paragraph, Sentence
 from toolkit.stats import WORDS
 from toolkit.stats.agreement.icc import THESE_JUDGES
-from toolkit.stats.comparisons.cost_quality import cost_column, point_cost
+from toolkit.stats.comparisons.cost_quality import cost_column
 from toolkit.stats.comparisons.models import RATE_UNIT
 from toolkit.stats.conditions.contrasts import successive
 from toolkit.stats.inference.p_values import LEVEL
@@ -286,15 +286,6 @@ def _length(analyses: Analyses, reasons: Reasons) -> Iterator[Statement]:
     for mean in () if "calibration" in reasons else analyses.calibration().differences:
         if mean.calibrated.facets.get("level") == f"{longer} - {shorter}":
             yield _compared(names[longer], names[shorter], mean.calibrated, lead=texts["people"])
-    cost = cost_column(analyses.runs)
-    if "pareto" in reasons or analyses.runs[cost].isna().all():
-        return
-    if prices := analyses.once(point_cost, analyses.runs, score=analyses.score, cost=cost):
-        amounts = ((price.facets["step"], f"{_price(price)} ({price.facets['model']})") for price in prices)
-        by_step = captions.by_key(amounts).items()
-        steps = [texts["step"].format(step=step, prices=joined(parts)) for step, parts in by_step]
-        text = texts["price"].format(unit=prices[0].unit, steps="; ".join(steps))
-        yield Statement(text, prices[0])
 
 
 def _at_ends(analyses: Analyses, column: str, *names: str) -> str:
@@ -313,7 +304,7 @@ def _at_ends(analyses: Analyses, column: str, *names: str) -> str:
     return text if share > ceiling.limit else ""
 
 
-def _price(price: Estimate, times: float = 1.0) -> str:
+def _price(price: Estimate, times: float) -> str:
     """Return so many times an amount with its interval, or why there is none."""
     if price.estimate is None:
         return f"not estimable: {price.reason}"

@@ -1,12 +1,9 @@
 """What quality costs: quality per AUD, and which model at which prompt length no other beats on both."""
 
-import itertools
-import math
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.scoring import calculate_efficiency
@@ -14,7 +11,7 @@ from toolkit.stats.inference.clusters import GROUPS, over_clusters
 from toolkit.stats.inference.jackknife import with_jackknife
 from toolkit.stats.inference.means import mean_interval, mean_on_scale
 from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, levels_of, score_unit
-from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result, wide
+from toolkit.stats.result import ROUNDING, Estimate, Result, wide
 from toolkit.words import SCORE
 
 MEAN_METHOD = "Student t over bases"
@@ -150,64 +147,6 @@ def _numbers(
     nothing = "the runs cost nothing, so there is no quality per AUD"
     per_aud = per_aud.not_estimable(nothing) if efficiency is None else ratio_interval(per_aud, q, c)
     return mean_on_scale(mean_quality, q, range(len(q))), mean_interval(c).of(mean_cost), per_aud
-
-
-@over_clusters
-def point_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost") -> Estimates:
-    r"""Return what a point gained by a longer prompt costs more on 1,000 runs, by model and step between lengths.
-
-    The mean of what a step costs more over bases with both lengths, by its mean gain. The interval is Fieller's: all
-    ratios r at which the mean of :math:`r \Delta q - \Delta c` is not told apart from 0 by Student's t. Where it has
-    no bound, because gain or cost may be 0, the price is not estimable, whatever its estimate.
-
-    References
-    ----------
-    Fieller (1954), J. R. Stat. Soc. B 16, 175-185.
-
-    Examples
-    --------
-    >>> steps = (("S", 3, 1), ("M", 4, 3))
-    >>> rows = [(f"b{i}", n, "m", q + i % 3 / 10, c + i / 100) for i in range(6) for n, q, c in steps]
-    >>> runs = pd.DataFrame(rows, columns=["base", "level", "model", "composite_strict", "aud_cost"])
-    >>> [(e.facets["step"], round(e.estimate), e.unit) for e in point_cost(runs)]
-    [('S to M', 2000, 'AUD more on 1,000 runs')]
-    """
-    table = checked_runs(runs, score, numbers=(cost,)).dropna(subset=["score", cost])
-    units = table.groupby(["model", "unit", "base", "level"])[["score", cost]].mean()
-    means = units.groupby(level=["model", "unit", "level"]).mean().unstack("level")
-    prices = []
-    for model in map(str, means.index.unique("model")):
-        rows = means.loc[[model]]
-        for first, second in itertools.pairwise(name for name in levels_of(runs) if name in rows["score"]):
-            gain, price = (rows[name][second] - rows[name][first] for name in ("score", cost))
-            complete = gain.notna() & price.notna()
-            empty = Estimate(
-                "cost of a point gained", method="Fieller's interval of a ratio of means over bases",
-                unit=f"{_COST_UNITS.get(cost, cost)} more on 1,000 runs", n={"bases": int(complete.sum())},
-                missing=int((~complete).sum()), statistic="cost of a point gained",
-                facets={"model": model, "step": f"{first} to {second}"},
-            )  # fmt: skip
-            prices.append(_fieller(empty, gain[complete].to_numpy(float), price[complete].to_numpy(float)))
-    return tuple(prices)
-
-
-def _fieller(empty: Estimate, gain: np.ndarray, price: np.ndarray) -> Estimate:
-    n = len(price)
-    if n < 2:
-        return empty.not_estimable("one base" if n else "no base has both lengths")
-    q, c = float(gain.mean()), float(price.mean())
-    bound = float(special.stdtrit(n - 1, 0.975)) ** 2 / n
-    var_q, cross, _, var_c = np.cov(gain, price).ravel() * bound
-    square, middle = c * c - var_c, q * c - cross
-    if square <= 0 or c < 0:
-        return empty.not_estimable(
-            "the longer prompts may cost no more" if square <= 0 else "the longer prompts cost less"
-        )
-    half = math.sqrt(max(middle * middle - square * (q * q - var_q), 0.0))
-    low, high = (middle - half) / square, (middle + half) / square
-    if low <= 0:
-        return empty.not_estimable("the gain may be 0" if high >= 0 else "the longer prompts score lower")
-    return empty.with_value(1000 / (q / c), 1000 / float(high), 1000 / float(low), degrees=float(n - 1))
 
 
 def ratio_interval(ratio: Estimate, quality: np.ndarray, price: np.ndarray) -> Estimate:
