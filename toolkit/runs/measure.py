@@ -83,7 +83,12 @@ class Outcome:
         self, means: Sequence[Estimate] = (), findings: Sequence[str] = (), warning: str = ""
     ) -> Summary:
         """Return what the command line says at the end: what warns, means of levels and models, first findings."""
-        words = {"remedy": _remedy, "rounded": rounded_apart, "duration": duration}
+        words = {
+            "unparsed": UNPARSED,
+            "not_repaired": NOT_REPAIRED,
+            "rounded": rounded_apart,
+            "duration": duration,
+        }
         page = template("runs", "outcome.jinja")
         text = page.render(words, outcome=self, means=means, findings=findings, warning=warning)
         return Summary(self.to_dict(), text, self.exit_code)
@@ -245,18 +250,6 @@ async def measure(
         waiting=waiting_work(plan, store, len(runs)),
         shared=shared_replies(plan, store),
     )
-
-
-def _remedy(reason: str, repair: bool) -> str:
-    """Return what helps where a judge's reply cannot be read."""
-    if reason == UNPARSED:
-        return (
-            "an error of the toolkit; once it is mended, `toolkit run STUDY --replay` reads the saved reply"
-        )
-    if reason == "truncated":
-        return "a larger max_tokens under [judges] asks all anew"
-    repaired = repair or reason in NOT_REPAIRED
-    return "another judge helps" if repaired else "repair = true under [judges] has the judge mend it"
 
 
 def reply_of(run: PlannedRun, stored: StoredRun | None, texts: Mapping[str, str]) -> PromptReply:
