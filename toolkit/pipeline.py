@@ -83,8 +83,8 @@ def run_plan(
         free = partial(execution, plan.runs, free=len(runs))
         reached, failed_before = None, {}
         if progress and not replay:
-            worst = estimate_frame(plan, store, only_judge=only_judge)["worst_aud"]
-            gateway.counters.worst_aud = total_aud(worst)
+            frame = estimate_frame(plan, store, only_judge=only_judge)
+            gateway.counters.worst_aud = total_aud(frame["worst_aud"])
         try:
             gateway.open()
             store.add_prompts(plan.dataset.prompts)

@@ -507,15 +507,17 @@ class Study(Reported):
         means, findings, warning = list[Estimate](), list[str](), self._reported.warning
         warned = bool(warning)
         with suppress(ToolkitError):
-            # What a part of the runs would say may change with the next ones.
-            if not (
-                outcome.budget or outcome.succeeded + outcome.failed < outcome.planned + outcome.not_begun
-            ):
-                findings += self.findings(most=3 + warned).sentences()[warned:]
             if self._is_scored:
                 frames = self.frames()
-                means += frames.length().per_level if frames.answers("length") else ()
+                with suppress(ToolkitError):
+                    means += frames.conditions().per_level
                 means += [mean for _, mean in frames.compare_models().models]
+            # What a part of the runs would say may change with the next ones.
+            if (
+                not outcome.budget
+                and outcome.succeeded + outcome.failed >= outcome.planned + outcome.not_begun
+            ):
+                findings += self.findings(most=3 + warned).sentences()[warned:]
         return outcome.summary(means, findings, warning)
 
     def _statements(

@@ -331,6 +331,5 @@ def test_a_study_tells_them_at_the_end_of_a_run_and_says_so_where_it_has_none(tm
         assert text[-1].startswith("next")
     other = tmp_path / "other.toml"
     other.write_text((tmp_path / "small.toml").read_text().replace('"small"', '"other"', 1))
-    with Study.load(other) as fresh:
-        with pytest.raises(NothingToShow, match="run it first"):
-            fresh.findings()
+    with Study.load(other) as fresh, pytest.raises(NothingToShow, match="run it first"):
+        fresh.findings()

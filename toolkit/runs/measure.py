@@ -89,8 +89,9 @@ class Outcome:
             "rounded": rounded_apart,
             "duration": duration,
         }
-        page = template("runs", "outcome.jinja")
-        text = page.render(words, outcome=self, means=means, findings=findings, warning=warning)
+        text = template("runs", "outcome.jinja").render(
+            words, outcome=self, means=means, findings=findings, warning=warning
+        )
         return Summary(self.to_dict(), text, self.exit_code)
 
 
