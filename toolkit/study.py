@@ -505,19 +505,17 @@ class Study(Reported):
     def ending(self, outcome: Outcome) -> Summary:
         """Return the end of a run: warning, means by level and model, the first three findings, money and time."""
         means, findings, warning = list[Estimate](), list[str](), self._reported.warning
-        warned = bool(warning)
         with suppress(ToolkitError):
-            if self._is_scored:
-                frames = self.frames()
-                with suppress(ToolkitError):
-                    means += frames.conditions().per_level
-                means += [mean for _, mean in frames.compare_models().models]
-            # What a part of the runs would say may change with the next ones.
+            means += self.frames().conditions().per_level
+        with suppress(ToolkitError):
+            means += [mean for _, mean in self.frames().compare_models().models if self._is_scored]
+        # What a part of the runs would say may change with the next ones.
+        with suppress(ToolkitError):
             if (
-                not outcome.budget
-                and outcome.succeeded + outcome.failed >= outcome.planned + outcome.not_begun
+                outcome.succeeded + outcome.failed == outcome.planned + outcome.not_begun
+                and not outcome.budget
             ):
-                findings += self.findings(most=3 + warned).sentences()[warned:]
+                findings += self.findings(most=4).sentences()[bool(warning) :]
         return outcome.summary(means, findings, warning)
 
     def _statements(

@@ -52,7 +52,9 @@ def keyed_study(
 ):
     """Write a study of the six CTI prompts that sends the key; its judges ask nobody."""
     address = server.address(provider)
-    judges = "\n".join(f'{role} = {{ name = "{role}", provider = "scripted", planted = {{}} }}' for role in JUDGE_ROLES)
+    judges = "\n".join(
+        f'{role} = {{ name = "{role}", provider = "scripted", planted = {{}} }}' for role in JUDGE_ROLES
+    )
     path = folder / "keyed.toml"
     path.write_text(
         f'name = "keyed"\noutput = "results/keyed"\nscenarios = ["CTI_ANALYSIS"]\nmode = "{mode}"\n'
