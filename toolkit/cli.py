@@ -267,12 +267,11 @@ def estimate(study: Study, plan: Path | None, pilot: str | None) -> Summary:
     """
     from toolkit.reporting import needs_room
     from toolkit.runs.estimate import estimate_summary
-    from toolkit.study import Study
 
     if plan:
         with needs_room():
             from toolkit.audit.registration import register
-        return register(study, Study.load(pilot) if pilot else None, plan)
+        return register(study, type(study).load(pilot) if pilot else None, plan)
     if pilot:
         raise click.UsageError("--pilot is for the power in the plan; add --plan FILE.md")
     return estimate_summary(study.estimate())
@@ -426,18 +425,19 @@ def analyse(
         values=parse_pairs(values, "value", "TEXT=NUMBER, e.g. A=4"),
         **options,
     )
-    yield scores.summary()
+    summary = scores.summary()
+    yield summary
     written = (
         scores.bundle(format=format, progress=True) if bundle else scores.figures(**choice, progress=True)
     )
-    yield written_summary(written, scores.summary().fields)
+    yield written_summary(written, summary.fields)
 
 
 @_command(samples)
 @click.argument("expected", metavar="I1", type=int)
 @click.argument("unexpected", metavar="I0", type=int)
 @click.argument("hallucinated", metavar="H", type=int)
-def score(**counts: int) -> Summary:
+def score(**counts: Any) -> Summary:
     """Score a one-shot test, with its interval. It has I1 expected, I0 unexpected and H hallucinated answers."""
     from toolkit.scoring import one_shot_score
 

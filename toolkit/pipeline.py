@@ -83,8 +83,8 @@ def run_plan(
         free = partial(execution, plan.runs, free=len(runs))
         reached, failed_before = None, {}
         if progress and not replay:
-            worst = estimate_frame(plan, store, only_judge=only_judge)["worst_aud"]
-            gateway.counters.worst_aud = total_aud(worst)
+            frame = estimate_frame(plan, store, only_judge=only_judge)
+            gateway.counters.worst_aud = total_aud(frame["worst_aud"])
         try:
             gateway.open()
             store.add_prompts(plan.dataset.prompts)
@@ -496,8 +496,8 @@ def ask_study(
     """
     if purpose != "write" and not plan.judges:
         raise InputError(f"study {plan.study.name}: has no judges to ask; name them under [judges]")
-    keys = {(request.provider, request.model, request.endpoint) for request in _unpaid(plan, store, requests)}
-    _, worst = at_worst(plan, store, requests)
+    pending, worst = at_worst(plan, store, requests)
+    keys = {(request.provider, request.model, request.endpoint) for request in pending}
     stop, endpoints, paid = threading.Event(), endpoints_of(plan), list[Answer]()
     refuse_keyless((end.spec for end in endpoints if end.key in keys), plan.folder)
 
@@ -565,31 +565,30 @@ def _gateway(
     )
 
 
-def at_worst(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> tuple[int, float]:
-    """Return how many of some requests are still to be asked, and what that may cost in AUD within the budget.
+def at_worst(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> tuple[list[ModelRequest], float]:
+    """Return which of some requests are still to be asked, and what that may cost in AUD within the budget.
 
     Examples
     --------
     >>> tasks = hallucination_tasks(study.plan, read_items("security"), ["cot"])  # doctest: +SKIP
-    >>> at_worst(study.plan, study.store, comparison_requests(tasks, k=5))  # doctest: +SKIP
-    (1080, 1.486585386)
+    >>> unpaid, aud = at_worst(study.plan, study.store, comparison_requests(tasks, k=5))  # doctest: +SKIP
     """
     unpaid = _unpaid(plan, store, requests)
     endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
     worst = total_aud(
         worst_aud(request, endpoints[request.provider, request.model, request.endpoint]) for request in unpaid
     )
-    return len(unpaid), min(worst, budget_left(plan, store))
+    return unpaid, min(worst, budget_left(plan, store))
 
 
 def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> None:
     """Refuse to ask what may cost more than ``budget.confirm_above_aud`` unless it was confirmed."""
-    count, worst = at_worst(plan, store, requests)
+    pending, worst = at_worst(plan, store, requests)
     threshold = plan.study.budget.confirm_above_aud
     if worst > threshold:
         raise InputError(
-            f"these {count} calls may cost {money(worst)}, more than budget.confirm_above_aud = {threshold:.2f}; "
-            "add --yes"
+            f"these {len(pending)} calls may cost {money(worst)}, more than budget.confirm_above_aud = "
+            f"{threshold:.2f}; add --yes"
         )
 
 

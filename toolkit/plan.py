@@ -213,9 +213,12 @@ class Plan:
     @property
     def warning(self) -> str:
         """What every page says first: what scripts answered or judged, and that judges did not pass their gate."""
-        replies = _scripted("Replies", self.models, "No model answered: replies are scripted.")
-        judgements = _scripted("Judgements", self.judge_models, "Judgements are scripted.")
-        return " ".join(filter(None, (replies, judgements, self.uncalibrated)))
+        sentences = (
+            _scripted("Replies", self.models, "No model answered: replies are scripted."),
+            _scripted("Judgements", self.judge_models, "Judgements are scripted."),
+            self.uncalibrated,
+        )
+        return " ".join(filter(None, sentences))
 
     @property
     def note(self) -> str:
@@ -388,8 +391,9 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
 def _scripted(kind: str, specs: Mapping[str, ModelSpec], every: str) -> str:
     """Return a sentence on what scripts gave of one kind; nothing where models gave all of it."""
     names = [spec.name for spec in specs.values() if spec.provider == SCRIPTED]
-    part = f"{kind} of {joined(names)} are scripted."
-    return "" if not names else every if len(names) == len(specs) else part
+    if not names:
+        return ""
+    return every if len(names) == len(specs) else f"{kind} of {joined(names)} are scripted."
 
 
 def _at_levels(dataset: Dataset, study: StudyFile, folder: Path) -> Dataset:

@@ -154,7 +154,7 @@ class Reported(Analysable):
         score
             Column to compare; that of the study by default.
         most
-            So many sentences at most: of all questions those that were answered.
+            So many sentences at most, a warning among them: of all questions those that were answered.
         benchmark
             What `adaptive` of a study returned.
 

@@ -511,17 +511,17 @@ class Study(Reported):
     def ending(self, outcome: Outcome) -> Summary:
         """Return the end of a run: warning, means by level and model, the first three findings, money and time."""
         means, findings, warning = list[Estimate](), list[str](), self._reported.warning
-        warned = bool(warning)
         with suppress(ToolkitError):
-            # What a part of the runs would say may change with the next ones.
-            if not (
-                outcome.budget or outcome.succeeded + outcome.failed < outcome.planned + outcome.not_begun
+            means += self.frames().conditions().per_level
+        with suppress(ToolkitError):
+            means += [mean for _, mean in self.frames().compare_models().models if self._is_scored]
+        # What a part of the runs would say may change with the next ones.
+        with suppress(ToolkitError):
+            if (
+                outcome.succeeded + outcome.failed == outcome.planned + outcome.not_begun
+                and not outcome.budget
             ):
-                findings += self.findings(most=3 + warned).sentences()[warned:]
-            if self._is_scored:
-                frames = self.frames()
-                means += frames.conditions().per_level if frames.factor or frames.answers("length") else ()
-                means += [mean for _, mean in frames.compare_models().models]
+                findings += self.findings(most=4).sentences()[bool(warning) :]
         return outcome.summary(means, findings, warning, self._report_line())
 
     def _report_line(self) -> str:

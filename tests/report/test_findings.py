@@ -288,13 +288,13 @@ def test_a_one_shot_test_tells_verdicts_scores_and_what_prompts_change():
 def test_a_study_tells_them_at_the_end_of_a_run_and_says_so_where_it_has_none(tmp_path):
     """The first sentences stand before the next step; a study that was not run has none."""
     with finished_study(tmp_path) as study:
-        judges = study.findings("reliability", score="clarity", most=2).frame()
+        judges = study.findings("reliability", score="clarity", most=3).frame()[1:]
         icc = {number.name: number.estimate for number in study.reliability().icc["clarity"]}
         assert judges["estimate"].tolist() == [icc["ICC(A,1)"], icc["ICC(A,k)"]]
         assert set(judges["question"]) == {"Judges"}
         with pytest.raises(InputError, match="no question 'lenght'; did you mean length"):
             study.findings("lenght")
-        assert list(study.findings("accuracy").frame()["verdict"]) == [NOT_ANSWERED]
+        assert list(study.findings("accuracy").frame()["verdict"]) == ["", NOT_ANSWERED]
         text = study.ending(study.execute(progress=False)).text.splitlines()
         assert text[-4:-1] == [f"result  {sentence}" for sentence in study.findings().sentences()[1:4]]
         assert text[-1].startswith("next")

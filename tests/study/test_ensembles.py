@@ -36,7 +36,7 @@ def asked_of(server):
 
 
 def test_one_judge_then_two_are_killed_in_the_middle_and_the_holes_are_filled_later(server, begin):
-    """Aggregates rest on three, two and one judge; `toolkit run --only-judge` fills the holes and asks no more."""
+    """Aggregates rest on three, two and one judge; `toolkit run --only-judge` asks for what is missing alone."""
     judged = []
 
     def faults(number, body):

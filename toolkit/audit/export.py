@@ -43,9 +43,9 @@ def export_study(study: Study, folder: Path | str) -> Summary:
         frame = getattr(study, kind)()  # one after the other, so that one is in memory
         rows[kind] = len(frame)
         paths += [save_frame(frame, out / f"{kind}{suffix}", kind, scheme) for suffix in FORMATS]
-    paths.append(write_atomically(out / DICTIONARY, dictionary_text(scheme).encode()))
-    page = template("audit", "readme.jinja").render(study=study)
-    paths.append(write_atomically(out / "README.md", readable(page).encode()))
+    page = readable(template("audit", "readme.jinja").render(study=study))
+    for name, text in ((DICTIONARY, dictionary_text(scheme)), ("README.md", page)):
+        paths.append(write_atomically(out / name, text.encode()))
     paths.append(write_manifest(out, {**study.manifest(), "rows": rows}, paths))
     lines = [f"{count:>8} {kind}" for kind, count in rows.items()]
     fields = {"study": study.name, "rows": rows, "files": [str(path) for path in paths]}

@@ -43,7 +43,8 @@ def register(study: Study, pilot: Study | None, out: Path) -> Summary:
     text = templates().get_template("thesis/registration.jinja").render(values)
     page = readable(text).encode()
     path = write_own(out, page, page.splitlines()[0])
-    fields = cost.fields | {
+    fields = {
+        **cost.fields,
         "study": study.name,
         "sha256": values["digest"],
         "path": str(path),

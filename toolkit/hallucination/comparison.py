@@ -151,7 +151,7 @@ def compare_hallucination(
     return HallucinationComparison(
         study=plan.study.name,
         # Of the answers of a file no model of the study gave one.
-        warning=(plan if tasks[0][0].run else replace(plan, models={})).warning,
+        warning=replace(plan, models=plan.models if tasks[0][0].run else {}).warning,
         note=plan.study.note,
         k=k,
         verdicts=verdicts,

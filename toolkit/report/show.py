@@ -17,7 +17,7 @@ import pandas as pd
 
 from toolkit.errors import InputError, ToolkitError
 from toolkit.stats.result import Estimate, Result
-from toolkit.words import RESULT_TYPE, Summary, counted, is_unseen
+from toolkit.words import RESULT_TYPE, Summary, counted, is_unseen, template
 
 if TYPE_CHECKING:
     from toolkit.report.blocks import Part
@@ -237,16 +237,8 @@ def study_html(title: str, status: Mapping[str, Any], *, judged: bool) -> str:
     from toolkit.report.escape import TERMS
     from toolkit.runs.status import status_sentence
 
-    runs, judgements = status["runs"], status["judgements"]
-    is_complete = runs["missing"] == 0 and (not judged or judgements["done"] > 0)
-    results = ".length()" if judged else ".results()"
-    if votes := status.get("votes"):
-        is_complete = is_complete and votes["answered"] > 0
-        results = results if judged else ".compare_pairs()"
-    call = results if is_complete else ".run()" if runs["succeeded"] else ".estimate(), then .run()"
-    groups = TERMS["calls"].items()
-    calls = [f"{group}: {names}" for group, names in groups if judged or group != "conclude"]
-    return lines_html([title, status_sentence(status), f"next: {call}", *calls])
+    words = {"title": title, "sentence": status_sentence(status), "judged": judged, "groups": TERMS["calls"]}
+    return lines_html(template("report", "study.jinja").render(status, **words).splitlines())
 
 
 def lines_html(lines: Sequence[str]) -> str:

@@ -87,12 +87,15 @@ class Outcome:
         report: str = "",
     ) -> Summary:
         """Return what the command line says at the end: what warns, means, first findings, and where the report is."""
-        words = {"remedy": _remedy, "rounded": rounded_apart, "duration": duration}
-        page = template("runs", "outcome.jinja")
+        words = {
+            "unparsed": UNPARSED,
+            "not_repaired": NOT_REPAIRED,
+            "rounded": rounded_apart,
+            "duration": duration,
+        }
         shown = {"means": means, "findings": findings, "warning": warning, "report": report}
-        return Summary(
-            {**self.to_dict(), "report": report}, page.render(words, outcome=self, **shown), self.exit_code
-        )
+        text = template("runs", "outcome.jinja").render(words, outcome=self, **shown)
+        return Summary({**self.to_dict(), "report": report}, text, self.exit_code)
 
 
 @dataclass(frozen=True)
@@ -251,18 +254,6 @@ async def measure(
         waiting=waiting_work(plan, store, len(runs)),
         shared=shared_replies(plan, store),
     )
-
-
-def _remedy(reason: str, repair: bool) -> str:
-    """Return what helps where a judge's reply cannot be read."""
-    if reason == UNPARSED:
-        return (
-            "an error of the toolkit; once it is mended, `toolkit run STUDY --replay` reads the saved reply"
-        )
-    if reason == "truncated":
-        return "a larger max_tokens under [judges] asks all anew"
-    repaired = repair or reason in NOT_REPAIRED
-    return "another judge helps" if repaired else "repair = true under [judges] has the judge mend it"
 
 
 def reply_of(run: PlannedRun, stored: StoredRun | None, texts: Mapping[str, str]) -> PromptReply:

@@ -23,7 +23,7 @@ from toolkit.runs.run_state import RunState, each_state
 from toolkit.runs.stages import count
 from toolkit.store.connection import Store
 from toolkit.store.writer import Document, Fields, utc_now
-from toolkit.words import Summary, counted, money, reason_key, template, total_aud
+from toolkit.words import Summary, reason_key, template, total_aud
 
 RATE_SECONDS = 300.0  # the rate is that of the last five minutes
 ANSWERED = "answered"  # outcome of an attempt that brought a reply
@@ -220,23 +220,12 @@ def status_sentence(status: Fields) -> str:
     >>> status_sentence(status)
     '7 of 9 runs succeeded, 2 failed; AUD 1.50 spent.'
     """
-    runs, judgements = status["runs"], status["judgements"]
-    parts = [f"{runs['succeeded']} of {counted(runs['planned'], 'runs')} succeeded" + _failed(runs)]
-    if judgements["planned"]:
-        scored = f"{judgements['scored']} of {counted(judgements['planned'], 'judgements')} have a score"
-        parts.append(scored + _failed(judgements))
-    for name, counts in status.get("stages", {}).items():
-        parts.append(f"{counts['read']} of {counted(counts['planned'], name)} can be read")
-    return f"{status.get('warning', '')} {'; '.join([*parts, money(status['spent_aud'])])} spent.".lstrip()
-
-
-def _failed(counts: Fields) -> str:
-    return f", {counts['failed']} failed" if counts["failed"] else ""
+    return str(template("runs", "lines.jinja").module.sentence(status))
 
 
 def status_summary(status: Fields) -> Summary:
     """Return the status as the command line shows it."""
-    text = template("runs", "status.jinja").render(status, now=_now(status), usual=ANSWERED)
+    text = template("runs", "status.jinja").render(status, duration=duration, usual=ANSWERED)
     return Summary(status, text)
 
 
@@ -246,16 +235,3 @@ def statuses(look: Callable[[], Document], seconds: float | None) -> Iterator[Do
     while seconds is not None and status["at_work"]:
         time.sleep(seconds)
         yield (status := look())
-
-
-def _now(status: Fields) -> str:
-    if not status["at_work"]:
-        return "no process is at work"
-    in_flight = sorted(status["in_flight"].items())
-    parts = [counted(count, f"{purpose} calls in flight") for purpose, count in in_flight]
-    if status["calls_per_minute"] is not None:
-        parts += [
-            f"{status['calls_per_minute']:.1f} calls a minute",
-            f"{duration(status['seconds_left'])} left",
-        ]
-    return ", ".join(parts) or "at work, no call in flight"

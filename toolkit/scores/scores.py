@@ -205,11 +205,11 @@ class Scores(Reported):
 
     def summary(self) -> Summary:
         """Return what each column was taken for, and which questions can be answered and which not, and why."""
-        runs, questions = self._runs, self.questions()
+        runs = self._runs
         fields = {
             "name": self.name, "columns": self.taken, "not_used": self.left, "scale": list(self.scale),
             "answers": len(runs), "missing": int((~runs["judged"]).sum()), "notes": list(self.notes),
-            "questions": questions.to_dict("records"),
+            "questions": self.questions().to_dict("records"),
         }  # fmt: skip
         text = template("scores", "taken.jinja").render(
             fields,

@@ -60,7 +60,7 @@ def conditions(analyses: Analyses, context: About) -> FigureWithCaption:
     contrasts = [e for r in results for e in r.contrasts if "runs" not in e.n]
     return context.worded(
         "conditions", figure, data.drop(columns="label"), words, [cut],
-        [*(captions.notes_words(compared[name].notes) for name in analyses.factors)],
+        (captions.notes_words(compared[name].notes) for name in analyses.factors),
         variant="" if analyses.methods.empty else "conditions_of_methods",
         estimates=[estimate for *_, estimate in parts], also=[captions.unpaired_words(contrasts)],
     )  # fmt: skip
