@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from copy import copy
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from toolkit.analyses import QUESTIONS
@@ -237,7 +238,7 @@ class Reported(Analysable):
         Parameters
         ----------
         supplement
-            Whether to add all other figures and tables, and their methods.
+            Whether to add all other figures and tables, every statistic, and their methods.
         progress
             Whether to show progress on standard error.
 
@@ -262,6 +263,9 @@ class Reported(Analysable):
         frames = self.frames()
         with names_kept(frames.names, frames.titles):
             parts = self._shown(frames, supplement=supplement, progress=progress)
+            if supplement and frames.has_results:
+                with TemporaryDirectory() as folder:  # their tables are shown, their files are of the bundle
+                    parts += self._write_statistics(frames, Path(folder)).shown
             contents = self._contents(frames, self.manifest(), parts, supplement=supplement)
             note = self._figure_context(frames).note
             return write_page(self.output / "report.html", repr(self), note, contents)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
+from typing import Any
 
 from toolkit.report.blocks import Block, Bullets, Grid, Paragraph, Part
 from toolkit.report.escape import label_of
@@ -19,9 +20,10 @@ def main_parts(parts: Iterable[Part]) -> list[Part]:
     """Return the figures and tables that a report shows, of those that there are; all others are the supplement's."""
     by_place = {part.place: part for part in parts if not part.left_out}
     main = []
-    for kind, most in REPORT["most"].items():
+    most: Mapping[str, Any] = REPORT["most"]
+    for kind, number in most.items():
         places = (f"{kind}/{name}" for name in report_order(kind))
-        main += [by_place[place] for place in places if place in by_place][:most]
+        main += [by_place[place] for place in places if place in by_place][:number]
     return main
 
 
