@@ -81,7 +81,8 @@ class Outcome:
         """Return what the command line says at the end, with the first findings and where the report is."""
         page = template("runs", "outcome.jinja")
         text = page.render(outcome=self, findings=findings, report=report, remedy=_remedy)
-        return Summary({**self.to_dict(), "report": report}, text, self.exit_code)
+        fields = self.to_dict() | ({"report": report} if report else {})
+        return Summary(fields, text, self.exit_code)
 
 
 @dataclass(frozen=True)

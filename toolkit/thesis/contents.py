@@ -10,7 +10,7 @@ from toolkit.report.blocks import Block, Bullets, Grid, Paragraph, Part
 from toolkit.report.escape import label_of
 from toolkit.report.registry import REPORT, report_order
 from toolkit.stats import WORDS
-from toolkit.thesis.findings import NOT_ANSWERED, Findings
+from toolkit.thesis.findings import Findings
 
 Numbered = tuple[str, str]
 """The number of a figure or table in a document, and what LaTeX refers to it by."""
@@ -71,11 +71,6 @@ class Contents:
             replace(paragraph, shown=tuple(number for _, number in pairs))
             for paragraph, pairs in self._referred
         ]
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether any question has an answer."""
-        return any(statement.verdict != NOT_ANSWERED for statement in self.findings.statements)
 
     @property
     def absent(self) -> Bullets | None:
