@@ -347,7 +347,7 @@ def report(
         return written_summary(study.figures(**choice, progress=True))
     if bundle:
         return written_summary(study.bundle(format=format, supplement=supplement, progress=True))
-    path = study.report(supplement=supplement, progress=True)
+    path = study.report(supplement=supplement)
     return Summary({"report": str(path)}, str(path))
 
 

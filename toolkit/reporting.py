@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from copy import copy
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from toolkit.analyses import QUESTIONS
@@ -225,15 +226,13 @@ class Reported(Analysable):
             return write_bundle(target, files, contents, manifest, format=format)
 
     @needs_room()
-    def report(self, *, supplement: bool = False, progress: bool = False) -> Path:
+    def report(self, *, supplement: bool = False) -> Path:
         """Write the report: one HTML file in the output folder, which needs no network and can be mailed.
 
         Parameters
         ----------
         supplement
-            Whether to add all other figures and tables, and their methods.
-        progress
-            Whether to show progress on standard error.
+            Whether to add all other figures and tables, every statistic, and their methods.
 
         Returns
         -------
@@ -255,12 +254,15 @@ class Reported(Analysable):
 
         frames = self.frames()
         with names_kept(frames.names, frames.titles):
-            parts = self._shown(frames, supplement=supplement, progress=progress)
+            parts = self._shown(frames, supplement=supplement)
+            if supplement and frames.has_results:
+                with TemporaryDirectory() as folder:  # their tables are shown, their files are of the bundle
+                    parts += self._write_statistics(frames, Path(folder)).shown
             contents = self._contents(frames, self.manifest(), parts, supplement=supplement)
             note = self._figure_context(frames).note
             return write_page(self.output / "report.html", repr(self), note, contents)
 
-    def _shown(self, frames: Analyses, *, supplement: bool, progress: bool) -> list[Part]:
+    def _shown(self, frames: Analyses, *, supplement: bool, progress: bool = False) -> list[Part]:
         """Return figures and tables of a report, with all others where there is a supplement."""
         from toolkit.thesis.contents import main_parts
 

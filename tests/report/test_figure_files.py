@@ -286,7 +286,7 @@ def test_figures_show_themselves_with_captions_and_what_is_left_out(tmp_path):
     assert 'alt="Quality of &quot;&lt;b&gt;x' in html
     assert "cost is left out: no run has a price." in html
     assert "<b>" not in html
-    part = SimpleNamespace(place="figures/quality", block=SimpleNamespace(alt_text="Lines < marks."))
+    part = SimpleNamespace(place="figures/quality", alt_text="Lines < marks.")
     assert 'alt="Lines &lt; marks."' in Files(files, [part])._repr_html_()
     assert repr(Files()) == "0 figures and 0 LaTeX tables in ."
     assert "<img" not in Files()._repr_html_()

@@ -203,7 +203,7 @@ def test_differences_of_other_models_are_told_with_the_models_that_each_rests_on
         for shown in (figure, table):
             assert ("; not all numbers rest on the same models" in shown.caption) == is_uneven
             assert (words in shown.notes) == is_uneven
-        assert ("& 1 model" in table.block.latex()) == is_uneven
+        assert ("& 1 model" in table.grid.latex()) == is_uneven
     notes = uneven.compare_models().notes
     assert "a - b rests on S and M prompts alone" in notes
 

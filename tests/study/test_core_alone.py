@@ -121,6 +121,6 @@ def test_no_room_on_top_needs_another_to_be_imported():
 def test_any_one_room_on_top_can_be_taken_away(tmp_path, room):
     """What is left imports, runs a study, and lists its commands."""
     commands = {*without([room], tmp_path, ONE_ROOM).split()}
-    assert {"run", "status", "estimate", "figures"} <= commands
+    assert {"run", "status", "estimate", "report"} <= commands
     assert commands.isdisjoint(COMMANDS.get(room, set()))
     assert {name for others in COMMANDS.values() for name in others} - COMMANDS.get(room, set()) <= commands

@@ -150,11 +150,16 @@ class Part:
 
     name: str
     folder = "tables"
-    block: Picture | Grid
+    alt_text: str
     data: pd.DataFrame
     estimates: Sequence[Estimate]
     notes: str
     left_out = ""
+
+    @property
+    def block(self) -> Picture | Grid:
+        """What a document shows of it."""
+        raise NotImplementedError
 
     @property
     def place(self) -> str:

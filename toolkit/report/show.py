@@ -179,7 +179,7 @@ class Files(list[Path]):
 
     def alt_text(self, name: str, default: str) -> str:
         """Return the description of a figure."""
-        return next((part.block.alt_text for part in self.shown if part.place == f"figures/{name}"), default)
+        return next((part.alt_text for part in self.shown if part.place == f"figures/{name}"), default)
 
     def __repr__(self) -> str:
         """Say how many figures and tables there are, and where."""

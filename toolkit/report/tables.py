@@ -36,21 +36,26 @@ class Table(Part):
     """A table ready for the thesis: what is printed, its data, and the estimates that these rest on."""
 
     name: str
-    block: Grid
+    grid: Grid
     data: pd.DataFrame
     estimates: Sequence[Estimate] = ()
     notes: str = ""
     folder: str = "tables"
 
     @property
+    def block(self) -> Grid:
+        """What a document shows of it."""
+        return self.grid
+
+    @property
     def caption(self) -> str:
         """The caption without its number."""
-        return self.block.caption
+        return self.grid.caption
 
     @property
     def latex(self) -> str:
         """The table in LaTeX, with a label that names no study."""
-        return self.block.latex()
+        return self.grid.latex()
 
 
 def estimates_table(

@@ -95,7 +95,8 @@ class Outcome:
         }
         shown = {"means": means, "findings": findings, "warning": warning, "report": report}
         text = template("runs", "outcome.jinja").render(words, outcome=self, **shown)
-        return Summary({**self.to_dict(), "report": report}, text, self.exit_code)
+        fields = self.to_dict() | ({"report": report} if report else {})
+        return Summary(fields, text, self.exit_code)
 
 
 @dataclass(frozen=True)

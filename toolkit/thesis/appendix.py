@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from toolkit.judges.rubric import fill
 from toolkit.report.blocks import Block, Heading, Paragraph, Quote
 from toolkit.store.records import reply_text
@@ -12,8 +14,6 @@ from toolkit.thesis.methods import sentences
 from toolkit.words import one_line
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from toolkit.analyses.answers import Analyses
     from toolkit.plan import Plan
     from toolkit.store.connection import Store
@@ -44,7 +44,7 @@ def _examples(plan: Plan, store: Store, runs: pd.DataFrame, judgements: pd.DataF
     for prompt in [name for name in texts if name in set(rows["prompt_id"])]:
         yield Quote(f"Prompt {prompt}", texts[prompt])
         for reply in rows[rows["prompt_id"] == prompt].itertuples():
-            yield Quote(f"Reply of {reply.model} to {prompt}", reply_text(store, reply.run_id))
+            yield Quote(f"Reply of {reply.model} to {prompt}", reply_text(store, str(reply.run_id)))
             judged = judgements[judgements["run_id"] == reply.run_id]
             if lines := [_judgement(plan, row) for _, row in judged.iterrows()]:
                 yield Quote(f"Judgements of the reply of {reply.model}", "\n".join(lines))
@@ -54,6 +54,6 @@ def _judgement(plan: Plan, row: pd.Series) -> str:
     """Return who gave which scores and why, or why there are none."""
     if row["failed"]:
         return f"{row['judge']}, {row['judge_model']}: none ({row['failure']})"
-    scores = (f"{name} {row[name]:g}" for name in plan.rubric.names if row[name] == row[name])
-    reasons = row["reasons"] or ""
+    scores = (f"{name} {score:g}" for name, score in row[[*plan.rubric.names]].dropna().items())
+    reasons = "" if pd.isna(row["reasons"]) else row["reasons"]
     return f"{row['judge']}, {row['judge_model']}: {', '.join(scores)}. {one_line(reasons, len(reasons))}"

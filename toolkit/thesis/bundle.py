@@ -67,7 +67,7 @@ def write_bundle(
         lead = [methods_latex(contents.supplement), *map(block_latex, absent)]
         texts["supplement.tex"] = "\n".join([*lead, _inputs(further)])
         texts["supplement.txt"] = methods_text(contents.supplement)
-    encoded = {name: text.encode() for name, text in texts.items()} | contents.files
+    encoded = dict(contents.files) | {name: text.encode() for name, text in texts.items()}
     written += [write_atomically(folder / name, content) for name, content in encoded.items()]
     written.append(write_atomically(folder / "findings.csv", csv_bytes(contents.findings.frame())))
     if format != "latex":

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
+from typing import Any
 
 from toolkit.report.blocks import Block, Bullets, Grid, Paragraph, Part
 from toolkit.report.escape import label_of
 from toolkit.report.registry import REPORT, report_order
 from toolkit.stats import WORDS
-from toolkit.thesis.findings import NOT_ANSWERED, Findings
+from toolkit.thesis.findings import Findings
 
 Numbered = tuple[str, str]
 """The number of a figure or table in a document, and what LaTeX refers to it by."""
@@ -19,9 +20,10 @@ def main_parts(parts: Iterable[Part]) -> list[Part]:
     """Return the figures and tables that a report shows, of those that there are; all others are the supplement's."""
     by_place = {part.place: part for part in parts if not part.left_out}
     main = []
-    for kind, most in REPORT["most"].items():
+    most: Mapping[str, Any] = REPORT["most"]
+    for kind, number in most.items():
         places = (f"{kind}/{name}" for name in report_order(kind))
-        main += [by_place[place] for place in places if place in by_place][:most]
+        main += [by_place[place] for place in places if place in by_place][:number]
     return main
 
 
@@ -69,11 +71,6 @@ class Contents:
             replace(paragraph, shown=tuple(number for _, number in pairs))
             for paragraph, pairs in self._referred
         ]
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether any question has an answer."""
-        return any(statement.verdict != NOT_ANSWERED for statement in self.findings.statements)
 
     @property
     def absent(self) -> Bullets | None:
