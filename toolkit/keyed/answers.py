@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from toolkit.files.reading import TooDeep
 from toolkit.judges.parse import json_objects, marked_pairs
 from toolkit.keyed.table import Items, KeyedItem
-from toolkit.keyed.texts import ASIDE, FIRST, matches, names_in, pattern, quoted, undecorated
+from toolkit.keyed.texts import ASIDE, FIRST, matches, names_in, pattern, quoted, rewritten, undecorated
 from toolkit.models.thoughts import split_thoughts
 
 SHARE = "share of items"
@@ -120,39 +120,37 @@ def _chosen(reply: str, reading: "Reading") -> Any:
     if (exact := reading.scorer.exact(reply, reading)) is not None:
         return exact
     marked, scorer = reading.marked(reply), reading.scorer
-    sentences = [(match.start(), match[0]) for match in pattern("sentence").finditer(marked)]
-    naming = [pair for pair in sentences if _own(pair[1])]
+    sentences = pattern("sentence").finditer(marked)
+    naming = [(match.start(), match[0]) for match in sentences if _own(match[0])]
     firm = [pair for pair in naming if not pattern("question").search(pair[1])]
     if not firm:
         raise Unread(_NOTHING)
     choices, verdicts = [], []
     for start, text in firm:
         if choosing := pattern("leading" if scorer.leads else "choosing").search(text):
-            choices.append((start, reading.affirmed(text[choosing.end() - 1 :])))
-        else:
+            choices.append((start + choosing.end(), reading.affirmed(text[choosing.end() - 1 :])))
+        elif not pattern("asks_not").search(reading.item.prompt):
             verdicts += [(start, _own(match[0])) for match in pattern("verdict").finditer(text)]
+    lines = pattern("list_of_lines" if scorer.several else "lone").finditer(marked)
+    alone = [(line.start(), _own(line[line.lastindex or 0])) for line in lines]
+    if not scorer.several:
+        choices += verdicts + alone
+    elif not choices:
+        choices = [(0, "".join(signs for _, signs in verdicts))] if verdicts else alone
+    if not choices and firm == naming and pattern("settled").search(marked):
+        choices = reading.echoes(firm)
+        text = firm[-1 if scorer.has_units else 0][1]
+        signs, all_signs = reading.affirmed(text), _own(marked)
+        if scorer.has_units and not pattern("ends_in_amount").search(text):
+            given = _own(reading.marked(reading.item.prompt))
+            signs = "".join(sign for sign in all_signs if sign not in given)
+        if not choices and (scorer.has_units or {*signs} == {*all_signs} or pattern("claims").search(text)):
+            choices = [(0, signs)]
     # Options that are all listed are not chosen.
     listed = len(reading.displayed) if scorer.several and "\n" in reply.strip() else 0
-    for pair, *neighbours in (sentences[:2], sentences[:-3:-1]):
-        lone = [_own(text) for _, text in (pair, *neighbours) if pattern("alone").fullmatch(text)]
-        if pair in firm and len({*filter(None, lone)}) == 1 and lone[0] == _own(pair[1]):
-            choices.append((pair[0], reading.affirmed(pair[1])))
-    if not scorer.several:
-        choices += verdicts
-    elif verdicts and not choices:
-        choices = [(0, "".join(signs for _, signs in verdicts))]
-    if not choices and firm == naming and (scorer.distinct or pattern("whole").search(marked)):
-        signs, all_signs = reading.affirmed(firm[-1 if scorer.has_units else 0][1]), _own(marked)
-        if scorer.has_units:
-            signs = signs if pattern("gives").search(firm[-1][1]) else all_signs
-        elif {*signs} != {*all_signs} or (pattern("told").search(marked) and not scorer.distinct):
-            signs = ""
-        choices = [(0, signs)]
     choices = [choice for choice in choices if choice[1] and len({*choice[1]}) != listed]
     # What a reply takes back in the same sentence is no choice.
-    if pattern("takes_back").search(marked):
-        choices = []
-    if not choices:
+    if not choices or pattern("takes_back").search(marked):
         raise Unread(_NOTHING)
     return _last([(start, reading.named(signs)) for start, signs in sorted(choices)], marked, reading.join)
 
@@ -262,6 +260,23 @@ class Reading:
     displayed: Options
     signs: dict[Any, str] = field(default_factory=dict)
 
+    def echoes(self, sentences: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+        """Return what the parts of sentences name that repeat most words of the question, if they repeat many."""
+        several = self.scorer.several
+        parts = [
+            (self.repeated(part), start, signs)
+            for start, text in sentences
+            for part in pattern("positive" if several else "clause").findall(text)
+            if (signs := _own(part)) and (several or len({*signs}) == 1)
+        ]
+        most = max(parts, default=(0,))[0]
+        return [part[1:] for part in parts if part[0] == most >= 0.5]
+
+    def repeated(self, text: str) -> float:
+        """Return the share of the words of the question that a text has."""
+        words, asked = ({*pattern("stem").findall(part.casefold())} for part in (text, self.item.prompt))
+        return len(words & asked) / max(len(asked), 3)
+
     def join(self, values: list[Any]) -> Any:
         """Return answers that a text names as one value."""
         return self.scorer.join(values, self.item)
@@ -289,7 +304,7 @@ class Reading:
 
     def marked(self, text: str) -> str:
         """Return a text with a sign for each answer that it names, others for those it denies or has in brackets."""
-        bare, end, marked = undecorated(text), 0, ""
+        bare, end, marked = rewritten(undecorated(text), self.scorer.name), 0, ""
         for mention in self.scorer.mentions(bare, self):
             sign = self.signs.setdefault(mention.value, chr(FIRST + len(self.signs)))
             marked += bare[end : mention.start] + sign
@@ -307,9 +322,8 @@ class Reading:
     def affirmed(self, text: str) -> str:
         """Return the signs of the answers that stand before the explanation begins."""
         scorer = self.scorer
-        starts = [
-            match.end() - 1 for match in pattern("first" if scorer.several else "result").finditer(text)
-        ]
+        name = "first" if scorer.several else "amount" if scorer.has_units else "result"
+        starts = [match.end() - 1 for match in pattern(name).finditer(text)]
         if not starts:
             return ""
         start = starts[-1]
@@ -320,6 +334,10 @@ class Reading:
         more = pattern("open_list").search(text) if not match else scorer.distinct and _own(text[end:])
         if scorer.several and more:
             raise Unread("no clear end of the answers")
-        if len({*signs}) > 1 and pattern("either").search(text, 0, text.rindex(signs[-1], 0, end)):
+        if (
+            not scorer.has_units
+            and len({*signs}) > 1
+            and pattern("either").search(text, 0, text.rindex(signs[-1], 0, end))
+        ):
             raise Unread("several answers")
         return signs

@@ -15,7 +15,7 @@ from toolkit.judges.rubric import shipped_words
 from toolkit.keyed.answers import SHARE, Mention, Options, Read, Reading, Scorer, Unread, listed
 from toolkit.keyed.refusals import RefusalScorer
 from toolkit.keyed.table import Items, KeyedItem, KeyedTable
-from toolkit.keyed.texts import WORDS, pattern, plain, quoted
+from toolkit.keyed.texts import WORDS, pattern, plain, quoted, rewritten, undecorated
 from toolkit.prompt_test import code_of_users, module_of_users
 from toolkit.words import choices, one_line
 
@@ -162,8 +162,12 @@ class YesNoScorer(LabelScorer):
 
     def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
         """Yield the words for yes and no, unless they are part of a sentence, as in "no reason"."""
-        for match in pattern("yes_or_no").finditer(text):
+        matches = [*pattern("yes_or_no").finditer(text)]
+        for match in matches:
             yield Mention(*match.span(), self.labels[match[0].casefold()])
+        claim = None if matches else pattern("claim").match(text)
+        if claim and reading.repeated(pattern("negation").sub("", claim[0])) >= 0.7:
+            yield Mention(0, 0, "no" if pattern("negation").search(claim[0]) else "yes")
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -202,11 +206,11 @@ class NumberScorer(Scorer):
     def _required(self, item: KeyedItem) -> tuple[float, str, str]:
         """Return the number that is right, its unit, and the word that multiplies this, as in thousand USD."""
         text = item.answers[0]
-        numbers = list(self.mentions(text, Reading(self, item, ())))
+        numbers = list(self.mentions(rewritten(undecorated(text), self.name), Reading(self, item, ())))
         if len(numbers) != 1:
             raise Unread("no number", text)
         (amount, unit), scale = numbers[0].value, "".join(pattern("scales").findall(text.casefold()))
-        return amount / _SCALES.get(scale, 1), unit.strip(_COUNTED + _FOREIGN), scale
+        return amount / WORDS["scales"].get(scale, 1), unit.strip(_FOREIGN), scale
 
     def read(self, text: str, item: KeyedItem, displayed: Options) -> Read:
         """Return the number that a reply answers, whatever signs it has for thousands and decimals."""
@@ -218,46 +222,42 @@ class NumberScorer(Scorer):
         A number in the name of a standard or step is one only where the question asks for the name.
         """
         text = "".join(str(decimal(sign, sign)) for sign in text)
-        prompt = reading.item.prompt.casefold()
         for match in pattern("number").finditer(text):
-            name, before, number, counts, ten, power, _, by, word = (part or "" for part in match.groups())
-            unit, scale = _unit(word), _SCALES.get(by.casefold(), 1)
-            end = match.end() if unit else match.end("scale" if by else "plain")
-            unit = unit or _unit(before.strip())
-            words = next(pattern("following").finditer(text, end))[0].casefold().split()
-            if by and not unit:
-                unit = _COUNTED
-            if not unit and number and text[end : end + 1].isalnum():
+            name, number, counts, power, _, word = (part or "" for part in match.groups())
+            unit = _unit(word)
+            end = match.end() if unit else match.end("plain")
+            if not unit and text[end : end + 1].isalnum():
                 continue
-            if name and not any(f"{which} {name.casefold()}" in prompt for which in WORDS["which"]):
+            if name and name.casefold() not in pattern("asks_name").findall(reading.item.prompt.casefold()):
                 continue
             if "·" in number:
                 raise Unread("a point for thousands or for decimals", number)
-            amount = float(pattern("thousands").sub("", number) or 0) * scale * 10.0 ** int(ten or 0)
-            amount += scale * sum(map(WORDS["counts"].get, pattern("count").findall(counts.casefold())))
+            amount = float(pattern("thousands").sub("", number) or 0)
+            amount += sum(map(WORDS["counts"].get, pattern("count").findall(counts.casefold())))
             with suppress(ArithmeticError):
-                amount = amount ** int(power or 1)
+                amount **= int(power or 1)
             if not math.isfinite(amount):
                 raise Unread("no finite number", number)
-            yield Mention(match.start(), end, (amount, unit or _FOREIGN * bool(words)))
+            yield Mention(
+                match.start(), end, (amount, unit or _FOREIGN * bool(pattern("following").match(text, end)))
+            )
 
     def join(self, values: list[tuple[float, str]], item: KeyedItem) -> float:
         """Return the one number, or the only one that has a unit of the kind that was asked."""
-        _, required, scale = self._required(item)
-        sizes = {required: 1.0, _COUNTED: 1.0}
+        key, required, scale = self._required(item)
+        words = " ".join(pattern("asked_unit").findall(item.prompt)).split()
+        asked, factor = required or next(filter(None, map(_unit, words)), ""), WORDS["scales"].get(scale, 1)
+        sizes = {asked: 1.0} | ({"%": 0.01} if not asked and 0 < key < 1 else {})
         for kind in WORDS["sizes"].values():
-            if required in kind:
-                sizes |= {unit: size / kind[required] for unit, size in kind.items()}
-        sized = {
-            amount * sizes[unit] / _SCALES.get(scale, 1) for amount, unit in values if unit and unit in sizes
-        }
+            if asked in kind:
+                sizes |= {unit: size / kind[asked] for unit, size in kind.items()}
+        sized = {amount * sizes[unit] / factor for amount, unit in values if unit and unit in sizes}
         if len(sized) == 1 and sized >= {amount for amount, unit in values if not unit}:
             return sized.pop()
         number, unit = super().join([(amount, unit.strip(_FOREIGN)) for amount, unit in values], item)
-        is_scaled = not unit and number >= _SCALES.get(scale, math.inf)  # 36,000,000 for 36 million
-        if is_scaled or unit or (required and (number, _FOREIGN) in values):
+        if unit or (required and (number, _FOREIGN) in values):
             raise Unread(f"other unit: {quoted(unit)} where {required or 'none'} was asked")
-        return number
+        return number / factor if number >= factor else number  # 36,000,000 for 36 million
 
     def score(self, value: float, item: KeyedItem) -> Mapping[str, float]:
         """Return whether the number is near enough, and how far it is from the key."""
@@ -268,9 +268,8 @@ class NumberScorer(Scorer):
         return {"correct": float(error <= slack), "absolute_error": error}
 
 
-_COUNTED, _FOREIGN = "#", "?"
-"""Units of a number that has none: of what the question counts or of thousands, and of something else."""
-_SCALES: Mapping[str, float] = WORDS["scales"]
+_FOREIGN = "?"
+"""Unit of a number that has none and counts something."""
 _UNITS = {text: unit for unit, texts in WORDS["units"].items() for text in (unit, *texts)}
 _SWAPPED = str.maketrans(",.", ".,")
 
@@ -320,9 +319,8 @@ class IdentifierScorer(Scorer):
     def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
         """Yield the identifiers of the key's kinds in a text, as their publishers write them."""
         for match in pattern("identifier").finditer(text):
-            name = re.sub(r"^(?:CWE[- ]?)?0*(?=\d)", "CWE-", match[0].upper().replace("/", "."))
-            if _kinds(name) <= _kinds(reading.item.answer):
-                yield Mention(*match.span(), name)
+            if _kinds(match[0]) <= _kinds(reading.item.answer):
+                yield Mention(*match.span(), match[0].upper())
 
     def join(self, values: list[str], item: KeyedItem) -> str:
         """Return identifiers in their order; where one is asked, a part goes before its whole."""

@@ -22,8 +22,7 @@ _AROUND = " \t*_`\"'“”"
 _TYPED = str.maketrans("‐‑‒–—−‘’“”", "------''\"\"")
 _UNLIKE = ("<super>", "<sub>", "<fraction>", "<circle>")
 """Kinds of characters that mean something else than their compatible ones: 10³ is not 103."""
-_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
-_TICKS = "\n✓✅✔☑✗❌✘"
+_TICKS = "\n✓✅✔☑✗❌✘✖✕"
 
 
 @cache
@@ -45,8 +44,12 @@ def pattern(name: str) -> re.Pattern[str]:
 def undecorated(text: str) -> str:
     """Return a text, line by line, without the marks of LaTeX, Markdown and HTML, emoji and signs that are not seen."""
     text = "".join(sign for sign in text if sign in _TICKS or not (is_unseen(sign) or category(sign) == "So"))
-    text = pattern("raised").sub("^", "\n".join(map(_compatible, text.split("\n")))).translate(_RAISED)
-    for row in WORDS["decorations"]:
+    return rewritten("\n".join(map(_compatible, text.split("\n"))), "decorations")
+
+
+def rewritten(text: str, name: str) -> str:
+    """Return a text in which the patterns of a table are replaced, one after the other."""
+    for row in WORDS.get(name, ()):
         text = re.sub(row["pattern"], row["bare"], text, flags=re.IGNORECASE | re.MULTILINE)
     return text
 
