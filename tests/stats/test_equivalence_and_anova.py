@@ -45,10 +45,12 @@ def test_verdicts_are_after_holm_and_say_the_margin():
     rng = np.random.default_rng(2)
     close, far = rng.normal(0, 0.1, 12), rng.normal(0.25, 0.1, 12)
     tests = [equivalence("M-S", close, 0.25), equivalence("L-S", far, 0.25)]
-    first, second = judged_equivalent(tests)
+    first, second = judged_equivalent(tests, 0.25)
     assert first.p_value == pytest.approx(2 * tests[0].p_value)
     assert second.p_value == pytest.approx(tests[1].p_value)
     assert first.note == "equivalent: margin of equivalence ±0.25"
     assert second.note == "equivalence not shown: margin of equivalence ±0.25"
     assert first.correction == "Holm over 2 tests of equivalence"
     assert "90% interval" in first.sentence()
+    (wide,) = judged_equivalent([equivalence("L-M", far + 1, 0.25)], 0.25)
+    assert wide.facets["verdict"] == "larger than the margin"

@@ -194,7 +194,7 @@ def compare_conditions(
         effect_sizes=sizes,
         corrected_effect_sizes=corrected_sizes,
         anova=_omnibus(cells, bases, within) if omnibus else None,
-        equivalence=judged_equivalent(tests),
+        equivalence=judged_equivalent(tests, margin or 0.0),
         notes=notes,
     )
 
@@ -421,12 +421,14 @@ def equivalence(
     return empty.with_value(mean.mean, mean.low, mean.high, p_value=p_value)
 
 
-def judged_equivalent(tests: Iterable[Estimate]) -> Estimates:
+def judged_equivalent(tests: Iterable[Estimate], margin: float) -> Estimates:
     """Return tests of equivalence with Holm's P values and verdicts; that *all* are needs none (Berger 1982)."""
     results = []
     for test in with_holm(tests, "tests of equivalence"):
         if test.p_value is not None:
             verdict = "equivalent" if test.p_value < LEVEL else "equivalence not shown"
+            if margin < max(test.low or 0.0, -(test.high or 0.0)):
+                verdict = "larger than the margin"
             facets = {**test.facets, "verdict": verdict}
             test = replace(test, facets=facets, note=f"{verdict}: {test.note}")
         results.append(test)
