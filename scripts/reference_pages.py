@@ -178,8 +178,8 @@ def type_words(kind: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(type_words(part) for part in inside if part is not types.NoneType)
     if origin is tuple:
-        inner = type_words(inside[0])
-        return f"list; each is {'name, or table' if inside[0] is ModelEntry else inner}"
+        is_model = ModelEntry in (inside[0], *get_args(inside[0]))
+        return f"list; each is {'name, or table' if is_model else type_words(inside[0])}"
     if kind is date:
         return "day such as `2026-11-20`"
     if origin is not None or (isinstance(kind, type) and issubclass(kind, BaseModel)):

@@ -215,7 +215,7 @@ def test_a_result_that_cannot_be_estimated_keeps_its_row_and_nothing_judged_is_o
 def test_no_name_of_the_code_is_printed():
     """Effect sizes are mathematics, columns are words; what only looks alike stays as it is."""
     assert escape("d_z(M-S), g_av") == "$d_{z}$(M$-$S), $g_{av}$"
-    assert escape("missing, level S; points per aud") == "missing, length S; points per AUD"
+    assert escape("missing, level S; points per aud") == "missing, level S; points per AUD"
     assert escape("difference over level of composite_strict") == "difference over prompt length of composite"
     assert escape("SOC_INCIDENT, risk_awareness, Phi") == r"SOC incident, risk awareness, $\Phi$"
     assert escape("model d_zoo of my_d_z") == r"model d\_zoo of my\_d\_z"

@@ -34,7 +34,7 @@ def equal_study(folder, server, more="", judges=""):
             "text": texts[n // 2],
             "scenario": "CTI_ANALYSIS",
             "category": "c",
-            "level": "S",
+            "length_bin": "S",
         }
         for n in range(6)
     ]

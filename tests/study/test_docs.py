@@ -49,7 +49,7 @@ def test_every_line_of_python_of_the_readme_runs(demo_like_study):
     study = names["study"]
     assert isinstance(study.reliability().frame(), pd.DataFrame)
     assert (study.output / "figures" / "quality_by_length.svg").exists()
-    assert (study.output / "bundle" / "bundle.tex").exists()
+    assert (study.output / "report.html").exists()
     study.close()
 
 

@@ -107,7 +107,7 @@ def evidence_of(
     by = [name for name in ("model", "base", "level", "prompt_id") if name in runs]
     besides = {
         "several models": runs["model"].nunique() > 1,
-        "repeats": runs.duplicated(by).any(),
+        "repeats": analyses.methods.empty and runs.duplicated(by).any(),
         "missing scores": analyses.is_judged and not runs["judged"].all(),
     }
     return Evidence(numbers, columns, {name for name in besides if besides[name]}, analyses.seed)
