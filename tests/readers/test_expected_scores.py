@@ -62,10 +62,7 @@ def test_each_dimension_has_its_own_and_the_order_is_that_of_the_names():
         assert found[name] == near((n % 6) * 0.5 / 0.75, 0.75)
 
 
-@pytest.mark.parametrize(
-    ("before", "number", "chances", "after"),
-    CASES["mass"],
-)
+@pytest.mark.parametrize(("before", "number", "chances", "after"), CASES["mass"])
 def test_digits_of_the_scale_count_and_whatever_else_takes_its_share_of_the_mass(
     before, number, chances, after
 ):
@@ -120,8 +117,7 @@ def test_the_shapes_of_both_servers_are_read_also_where_a_character_is_cut():
 
     xllamacpp 2026.10: ids beside the tokens, cut characters put together, half ones without a text.
     """
-    cut = [("\\xe2\\x9c", [0xE2, 0x9C]), ("\\x93", [0x93]), (" ", None), ("", [0xE6, 0x97]), ("�", [0xA5])]
-    pieces = [entry(token, data=data) for token, data in cut]
+    pieces = [entry(token, data=data) for token, data in CASES["cut"]]
     tokens = ['{"reasons":"', *pieces, '","clarity":', entry("4", LIKELY), "}"]
     assert clarity(*tokens, content='{"reasons":"✓ 日","clarity":4}') == FOUR
     half = {"id": 173, "token": "", "bytes": [226], "logprob": -2.5}
@@ -133,10 +129,7 @@ def test_the_shapes_of_both_servers_are_read_also_where_a_character_is_cut():
     assert clarity(*tokens, content='{"reasons":"ハ",\n "clarity":4}') == FOUR
 
 
-@pytest.mark.parametrize(("before", "after"), [
-    (['<think>{"clarity":', "1", "}</think>"], []), (["<|channel|>final<|message|>"], ["<|end|>"]),
-    ([], ["<|im_end|>", ""]), (["\n\n"], []),
-])  # fmt: skip
+@pytest.mark.parametrize(("before", "after"), CASES["outside"])
 def test_tokens_outside_the_text_the_judge_answered_with_are_left_out(before, after):
     """Tokens that do not give the text say nothing about it."""
     held = ['{"clarity":', entry("4", LIKELY), "}"]
@@ -179,7 +172,7 @@ def test_a_wrong_type_anywhere_is_missing(value):
 def test_a_log_probability_or_bytes_that_are_none_make_the_dimension_missing(place):
     for value in (0.1, 1e-9, math.nan, math.inf, True, None, "-0.5", [], {}):
         assert broken(*TOP, place, "logprob", value) == {}
-    for data in ([256], [-1], ["a"], [None], [1.5], [[]]):
+    for data in CASES["no_bytes"]:
         assert broken(*TOKENS, 0, "bytes", data) == {}
         assert broken(*TOP, place, "bytes", data) == {}
     for value in (-9999.0, -math.inf, -(10**400), -3.4e38):  # all but impossible: it weighs nothing
