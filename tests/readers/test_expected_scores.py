@@ -84,7 +84,7 @@ def test_tokens_with_the_same_bytes_are_added_up_and_what_was_written_counts():
     assert of_number(entry("4", {"4": 0.9, "5": 0.1 + 1e-9})) == near(4.1, 1.0)
 
 
-@pytest.mark.parametrize("number", ["4.5", "4.0", "12", "45", "-4", "4e0", '"4"', "null", "[4]", "7", "9"])
+@pytest.mark.parametrize("number", CASES["no_digit"])
 def test_a_number_that_is_not_one_digit_of_the_scale_has_no_expected_score(number):
     """Its fraction, or its second digit, is in no digit's distribution."""
     tokens = [entry(piece, {piece: 0.9} | LIKELY) for piece in number]
@@ -92,14 +92,7 @@ def test_a_number_that_is_not_one_digit_of_the_scale_has_no_expected_score(numbe
     assert expected_scores(raw, ["clarity", "relevance"]) == {"relevance": FOUR}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", "4", "[4]", '"clarity": 4', 'Sure! {"clarity":4}', '{"clarity":4} fine', "{'clarity':4}", "{}"),
-        *('{"clarity":4}{"clarity":4}', '{"clarity":4,', '{"clarity":4,}', '{"clarity" 4}', '{"clarity":04}'),
-        *('{"clarity":4,"clarity":4}', '{4:4,"clarity":4}', '{"clarity":\u00a04}', '{"a":' + "[" * 100_000),
-    ],
-)
+@pytest.mark.parametrize("text", [*CASES["no_object"], '{"a":' + "[" * 100_000])
 def test_a_reply_that_is_not_one_object_has_no_expected_scores(text):
     tokens = [entry(piece, LIKELY) if piece.isdigit() else piece for piece in text[:50]] + [text[50:]]
     assert expected_scores(completion(*tokens), ["clarity"]) == {}
