@@ -167,10 +167,6 @@ def test_a_flawed_row_names_file_line_key_and_what_is_allowed(tmp_path, rows, ki
     refused(write_table(tmp_path / f"mine.{kind}", rows), f"line {line}", *pieces)
 
 
-HEADER = "prompt_id,text,scenario,category,length_bin"
-ROW = '"prompt_id": "a", "text": "a", "scenario": "SOC_INCIDENT", "category": "a", "length_bin": "S"'
-
-
 @pytest.mark.parametrize(("name", "content", "pieces"), [
     *CASES["malformed"], ("a.csv", b"prompt_id,caf\xe9\n", ("not UTF-8",)),
 ])  # fmt: skip
