@@ -5,9 +5,12 @@ import tomllib
 import numpy as np
 import pandas as pd
 import pytest
+from cases import cases
 
 from toolkit.batch.grid import grid_cells
 from toolkit.errors import InputError
+
+CASES = cases(__file__)
 
 
 def test_a_grid_file_is_product_times_zip_less_exclusions_plus_list(tmp_path):
@@ -19,7 +22,7 @@ def test_a_grid_file_is_product_times_zip_less_exclusions_plus_list(tmp_path):
     )
     cells = grid_cells(path)
     assert len(cells) == 8 - 2 + 1
-    assert cells[:2] == ({"a": 1, "b": "x", "m": "p", "n": 0.1}, {"a": 1, "b": "x", "m": "q", "n": 0.2})
+    assert [*cells[:2]] == CASES["first_two"]
     assert cells[-1] == {"a": 9}
     assert not any(cell["a"] == 2 and cell["b"] == "x" for cell in cells[:-1])
 
@@ -35,18 +38,7 @@ def test_values_are_kept_as_they_are_and_an_exclusion_tells_true_from_one():
     assert cells[0]["a"] is not True
 
 
-@pytest.mark.parametrize(("grid", "says"), [
-    ("", "the grid is empty"), ("product.a = [1]\nexclude = [{a = 1}]", "the grid is empty"),
-    ("product.a = []", "product.a: Value should have at least 1 item"),
-    ("product.a = 1", r"product.a: must be a list: of values as in \[1, 2\]"),
-    ("product.a = 'xy'", "must be a list"), ("product = [1]", "product: Input should be a valid dictionary"),
-    ("zip.a = [1, 2]\nzip.b = [1]", "a has 2, b has 1 values"),
-    ("product.a = [1]\nzip.a = [1]", "in .product. and in .zip."),
-    ("produkt.a = [1]", "unknown key 'produkt', did you mean product"),
-    ("product.a = [1]\nexclude = [{a = 3}]", "leaves out no cell"),
-    ("product.a = [1]\nexclude = [{}]", "exclude.1: Dictionary should have at least 1 item"),
-    ("list.a = 1", "two brackets"), ("list = 3", "two brackets"), ("product.a = [1]\nexclude = 3", "two brackets"),
-])  # fmt: skip
+@pytest.mark.parametrize(("grid", "says"), CASES["faults"])
 def test_what_is_wrong_with_a_grid_is_one_line(grid, says):
     with pytest.raises(InputError, match=says) as error:
         grid_cells(tomllib.loads(grid), "g.toml")

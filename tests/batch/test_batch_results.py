@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from cases import cases
 from notebook_files import write_notebook
 from waiting import wait_for
 
@@ -17,14 +18,10 @@ from toolkit.batch.run import locked, write_record
 from toolkit.errors import InputError, ToolkitError
 from toolkit.words import RESULT_TYPE
 
+CASES = cases(__file__)
 
-@pytest.mark.parametrize(("arguments", "says"), [
-    (["no.ipynb", "grid.toml"], "no.ipynb: cannot be read: there is no such template"),
-    (["t.ipynb", "no.toml"], "no.toml: cannot be read: there is no such grid file"),
-        (["t.ipynb", "grid.toml"], "unknown parameter 'y'"),
-    (["t.ipynb", "grid.toml", "--workers", "0"], "0 is not in the range"),
-    (["t.ipynb", "grid.toml", "--timeout", "0"], "0.0 is not in the range"),
-])  # fmt: skip
+
+@pytest.mark.parametrize(("arguments", "says"), CASES["bad_input"])
 def test_bad_input_is_one_line(tmp_path, monkeypatch, toolkit, arguments, says):
     monkeypatch.chdir(tmp_path)
     write_notebook(tmp_path / "t.ipynb", "x = 0")
@@ -35,17 +32,7 @@ def test_bad_input_is_one_line(tmp_path, monkeypatch, toolkit, arguments, says):
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize(
-    ("grid", "options", "says"),
-    [
-        ("product = {k = [1, 2], y = [0]}", {}, "grid: cell 1: t.ipynb: unknown parameter 'y'"),
-        ("product = {k = [1, '2']}", {}, "grid: cell 2: t.ipynb: k must be a valid integer, got '2'"),
-        ("list = [{}]", {}, "cell 1: t.ipynb: parameter 'k' is missing"),
-        ("list = [{k = 1}, {k = 1, x = 0}]", {}, "cells 1 and 2 are the same notebook"),
-        ("list = [{k = 1}]", {"timeout": 0}, "timeout: 0 would run nothing"),
-        ("list = [{k = 1}]", {"workers": 0}, "workers: 0 would run nothing"),
-    ],
-)
+@pytest.mark.parametrize(("grid", "options", "says"), CASES["no_fit"])
 def test_nothing_starts_when_a_cell_does_not_fit(tmp_path, grid, options, says):
     template = write_notebook(tmp_path / "t.ipynb", "k: int\nx = 0")
     with pytest.raises(InputError, match=says):

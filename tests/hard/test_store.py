@@ -48,8 +48,10 @@ from toolkit.store.writer import LARGEST_BULK, Duplicate, Record, Unmatched, utc
 
 CASES = cases(__file__)
 
+ABOUT = {"test_item": "p", "dataset_version": "v", "bias_controls": {}, "prompt_length_bin": "S"}
 KEY = {"study": "s", "test": "t", "prompt_id": "p", "model": "m", "repeat": 0, "call_id": "c"}
 ANSWER = Answer("c", ModelReply("Block it.", "length", Usage(3, 2), "m"), 0.1, 5.0, 1, from_ledger=False)
+UNREAD = Judgement("primary", "m", "default", "h", reason="prose: no numbers", zeros=0, call_id="c")
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +64,18 @@ def _started_as_users_start_it(monkeypatch):
 def inserted(store, name):
     """Hand a call over to the writer of a store, and return the future of it."""
     return store.writer.submit("calls", InsertOne({"_id": name}))
+
+
+def keep(store, *records):
+    """Hand records over that nobody waits for, and wait until they are written."""
+    for record in records:
+        store.writer.post(record)
+    asyncio.run(store.writer.settled())
+
+
+def change_run(store, name, fields):
+    """Hand a change of a stored run over."""
+    store.writer.post(Record("runs", {}, {}, {"$set": fields}), {"_id": name})
 
 
 def server_pid(folder):
@@ -348,8 +362,7 @@ def test_more_than_one_reply_holds_comes_in_several(store):
 @pytest.mark.parametrize(("projection", "expected"), CASES["projections"])
 def test_a_projection_gives_fields_as_they_were_written(store, projection, expected):
     """Fields of tables keep their place, floats all digits, and null is not the same as absent."""
-    document = {"_id": "x", "a": 422.5744880000093, "b": {"c": 0.1 + 0.2, "d": 2}, "none": None, "list": [1]}
-    store.database["things"].insert_one(document)
+    store.database["things"].insert_one(CASES["projected"])
     assert store.database["things"].find_one({}, projection) == expected
 
 
@@ -478,14 +491,9 @@ def test_what_others_name_is_written_before_them(store, monkeypatch):
 
     monkeypatch.setattr(writer, "_bulk", noting)
     monkeypatch.setattr(writer, "POSTED_SECONDS", 600.0)
-    about = {"test_item": "p", "dataset_version": "v", "bias_controls": {}, "prompt_length_bin": "S"}
-    text, run = run_records(KEY, about, [ANSWER])
-    judgement = Judgement("primary", "m", "default", "h", reason="prose: no numbers", zeros=0, call_id="c")
-    counts = Record("runs", {}, {}, {"$set": {"judged": True}})
-    store.writer.post(counts, {"_id": run.document["_id"]})
-    for record in (annotation_record(run.document["run_id"], "s", judgement), run, text):
-        store.writer.post(record)
-    asyncio.run(store.writer.settled())
+    text, run = run_records(KEY, ABOUT, [ANSWER])
+    change_run(store, run.document["_id"], {"judged": True})
+    keep(store, annotation_record(run.document["run_id"], "s", UNREAD), run, text)
     assert noted == [
         ("output_blobs", InsertOne),
         ("runs", InsertOne),
@@ -499,8 +507,7 @@ def test_nothing_is_written_after_a_record_that_could_not_be_kept(store):
     """A refused record is told to whoever settles, and what stands behind it in the queue is not written."""
     bad = {"blob_id": "a", "$bad": {"$x": 1}, "b": {1: 2}}
     for record in (Record("output_blobs", bad, {"blob_id": "a"}, None), text_record(1)):
-        store.writer.post(record)
-        refusal(None, asyncio.run, store.writer.settled(), error=StoreError)
+        refusal(None, keep, store, record, error=StoreError)
     assert store.objects(OutputBlob).count() == 0
     inserted(store, "paid").result()  # what was paid for is still taken
 
@@ -513,9 +520,9 @@ def test_a_change_that_matches_nothing_is_no_success(store):
     futures = [store.writer.submit("things", change) for change in changes]
     assert [type(future.exception()) for future in futures] == [type(None), Unmatched, type(None)]
     assert type(store.writer.submit("things", ReplaceOne({"_id": "c"}, {"n": 1})).exception()) is Unmatched
-    store.writer.post(Record("runs", {}, {}, {"$set": {"judged": True}}), {"_id": "gone"})
+    change_run(store, "gone", {"judged": True})
     with pytest.raises(Unmatched):
-        asyncio.run(store.writer.settled())
+        keep(store)
 
 
 @pytest.mark.parametrize(("options", "concern"), CASES["concerns"])
@@ -570,10 +577,8 @@ def test_prompts_are_stored_once_and_never_change_under_a_version(store):
 
 
 def test_seed_fields_are_there_to_the_letter_and_checked():
-    """Prompt, Run and OutputBlob have every field of seed 002, section 3.1; an unknown length is refused."""
-    prompt = (
-        "prompt_id text scenario category level token_count dataset_version metadata created_at updated_at"
-    )
+    """Prompt, Run and OutputBlob have every field of seed 002, section 3.1; an unknown status is refused."""
+    prompt = "prompt_id text scenario category length_bin token_count dataset_version metadata created_at updated_at"
     run = (
         "run_id prompt_id model status prompt_length_bin tokens economics scores ensemble_evaluation output_blob_id "
         "bias_controls created_at updated_at"
@@ -581,27 +586,20 @@ def test_seed_fields_are_there_to_the_letter_and_checked():
     blob = "blob_id content metadata created_at"
     for document, names in ((Prompt, prompt), (Run, run), (OutputBlob, blob)):
         assert set(names.split()) <= set(document._fields)
-    with pytest.raises(me.ValidationError):
-        Prompt(prompt_id="p", text="t", level="X", token_count=1, dataset_version="v").validate()
+    with pytest.raises(me.ValidationError, match="status"):
+        Run(run_id="r", prompt_id="p", model="m", status="X").validate()
 
 
 def test_a_run_written_again_keeps_what_its_judges_found(store):
     """A second process that writes the same run late takes nothing away from it, and a success keeps no failure."""
-    about = {"test_item": "p", "dataset_version": "v", "bias_controls": {}}
-
-    def keep(*records):
-        for record in records:
-            store.writer.post(record)
-        asyncio.run(store.writer.settled())
-
-    keep(failed_run_record(KEY, about, "timeout: no reply"))
-    keep(*run_records(KEY, about, [ANSWER]))
+    keep(store, failed_run_record(KEY, ABOUT, "timeout: no reply"))
+    keep(store, *run_records(KEY, ABOUT, [ANSWER]))
     (before,) = store.objects(Run)
     assert (before.status, before.failure) == ("succeeded", None)
     evaluation = ensemble_evaluation([], judges=[])
     fields = evaluation_fields([], "k", before.output_blob_id, {}, SEED_SCHEME, [])
-    store.writer.post(Record("runs", {}, {}, {"$set": fields}), {"_id": before.id})
-    keep(*run_records(KEY, about, [ANSWER]))
+    change_run(store, before.id, fields)
+    keep(store, *run_records(KEY, ABOUT, [ANSWER]))
     (after,) = store.objects(Run)
     assert (after.run_id, after.ensemble_evaluation) == (before.run_id, evaluation)
     assert store.objects(OutputBlob).count() == 1
@@ -609,12 +607,10 @@ def test_a_run_written_again_keeps_what_its_judges_found(store):
 
 def test_records_built_by_hand_are_what_the_document_classes_say():
     """Runs, texts and judgements pass their own class's checks, and hold no field that it does not know."""
-    about = {"test_item": "p", "dataset_version": "v", "bias_controls": {}, "prompt_length_bin": "S"}
-    blob, run = run_records(KEY, about, [ANSWER], defect="truncated", policy="keep")
-    failed = failed_run_record(KEY, {**about, "prompt_length_bin": None}, "timeout: no reply")
-    bad = Judgement("primary", "m", "default", "h", reason="prose: no numbers", zeros=0, call_id="c")
-    good = replace(bad, reason=None, scores={"clarity": 4.0}, composite=4.0, composite_strict=4.0)
-    said = [(annotation_record("r", "s", one), documents.Annotation) for one in (good, bad)]
+    blob, run = run_records(KEY, ABOUT, [ANSWER], defect="truncated", policy="keep")
+    failed = failed_run_record(KEY, {**ABOUT, "prompt_length_bin": None}, "timeout: no reply")
+    good = replace(UNREAD, reason=None, scores={"clarity": 4.0}, composite=4.0, composite_strict=4.0)
+    said = [(annotation_record("r", "s", one), documents.Annotation) for one in (good, UNREAD)]
     for record, document in [(blob, OutputBlob), (run, Run), (failed, Run), *said]:
         assert record.collection == document._meta["collection"]
         assert set(record.document) - {"_id"} <= set(document._fields)

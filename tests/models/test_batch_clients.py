@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import stub_batches
 from aiohttp import web
-from cases import FULL
+from cases import FULL, cases
 from refusals import failed
 from stub_server import Fault, StubServer, spec_for
 
@@ -199,9 +199,7 @@ def test_an_unreadable_line_costs_no_other_line(provider, requests, monkeypatch)
     assert results.faults == ["3 lines of its results cannot be read"]
 
 
-@pytest.mark.parametrize(
-    "body", [{}, {"id": ""}, {"id": 7, "status": 3, "data": None}, {"data": [{"id": 1}]}]
-)
+@pytest.mark.parametrize("body", cases(__file__)["no_batch"])
 def test_json_that_is_no_batch_is_a_malformed_body(provider, body, requests, monkeypatch):
     async def answer(request):
         return web.json_response(body)

@@ -179,13 +179,7 @@ def test_a_batch_costs_half_and_the_discount_of_the_cache_is_on_top():
     assert aud_cost(usage, batch_price(price, "anthropic")) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize(
-    ("name", "tokens", "below", "above"),
-    [
-        ("claude-haiku-5-5", 100_000, (0.10, 0.50), (0.50, 2.50)),
-        ("gpt-6-luna", 272_000, (0.10, 0.50), (0.20, 0.75)),
-    ],
-)
+@pytest.mark.parametrize(("name", "tokens", "below", "above"), CASES["long_prompts"])
 def test_a_long_prompt_costs_more_all_of_it_and_what_is_cached_is_a_part_of_it(name, tokens, below, above):
     price = replace(price_of(model_spec(name)), aud_per_usd=1.0)
     for sent, (usd_input, usd_output) in ((tokens, below), (tokens + 1, above)):

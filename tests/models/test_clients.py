@@ -22,15 +22,7 @@ CASES = cases(__file__)
 
 OPENAI_LIKE = ("openai", "groq", "compatible")
 MARK = {"cache_control": {"type": "ephemeral"}}
-BOUNDED = {
-    "type": "object",
-    "properties": {
-        "reasons": {"type": "string", "maxLength": 160},
-        "score": {"type": "number", "enum": [0, 2.5, 5]},
-    },
-    "required": ["reasons", "score"],
-    "additionalProperties": False,
-}
+BOUNDED = CASES["bounded"]
 
 
 @pytest.fixture
@@ -78,24 +70,10 @@ def test_an_anthropic_request_has_its_system_text_apart_and_pins_the_api_that_ta
     with StubServer() as server:
         ask(spec_for("anthropic", server), request)
     assert server.seen[0].headers["anthropic-version"] == "2023-06-01"
-    assert server.seen[0].body == {
-        "model": "gpt-4o",
-        "max_tokens": 77,
-        "messages": [{"role": "user", "content": "Is this mail phishing?"}],
-        "system": "You are an analyst.",
-        "temperature": 0.2,
-        "top_p": 0.9,
-    }
+    assert server.seen[0].body == CASES["anthropic_body"]
 
 
-@pytest.mark.parametrize(
-    ("temperature", "top_p", "sent"),
-    [
-        (0.5, 1.0, {"temperature": 0.5}),
-        (None, 1.0, {"top_p": 1.0}),
-        (0.5, 0.9, {"temperature": 0.5, "top_p": 0.9}),
-    ],
-)
+@pytest.mark.parametrize(("temperature", "top_p", "sent"), CASES["temperatures"])
 def test_a_claude_is_not_given_a_top_p_of_1_beside_a_temperature(temperature, top_p, sent, body_of):
     """Claude 4.5 and later answer 400 to the two together; 1 is what holds without it."""
     body = body_of("anthropic", temperature=temperature, top_p=top_p)
@@ -130,14 +108,7 @@ def test_a_schema_is_sent_as_the_provider_takes_it_and_only_where_it_is_enforced
     assert not {"response_format", "output_config"} & set(plain)
 
 
-@pytest.mark.parametrize(
-    ("error", "reason", "retried"),
-    [
-        ({"message": "the model is warming up", "code": 503}, "server_error", True),
-        ({"message": "no credit", "code": 402}, "out_of_money", False),
-        ("the prompt is too long", "bad_request", False),
-    ],
-)
+@pytest.mark.parametrize(("error", "reason", "retried"), CASES["broken_choices"])
 def test_an_error_under_status_200_is_the_providers_word_and_repeated_where_that_helps(
     provider, error, reason, retried, make_request
 ):
@@ -180,7 +151,7 @@ def test_no_providers_client_is_imported_before_it_is_needed():
     assert result.stdout == "[]\n"
 
 
-@pytest.mark.parametrize(("asked", "sent"), [(5, 5), (50, 20), (0, 0), (None, None)])
+@pytest.mark.parametrize(("asked", "sent"), CASES["logprobs"])
 def test_log_probabilities_are_asked_for_where_they_are_given_and_no_more_than_the_api_returns(
     asked, sent, body_of
 ):
@@ -239,10 +210,7 @@ def test_a_shared_prefix_is_counted_as_part_of_the_input(provider, first, again,
     assert (server.input_tokens, server.cache_read) == (16, 6)
 
 
-@pytest.mark.parametrize(
-    ("provider", "status"),
-    [("openai", 301), ("anthropic", 307), ("groq", 302), ("compatible", 303), ("openai", 308)],
-)
+@pytest.mark.parametrize(("provider", "status"), CASES["redirects"])
 def test_a_redirect_to_another_host_is_not_followed(provider, status, make_request):
     """Neither prompt nor key goes where nobody sent them; the line names the host, without what may hide in it."""
     with StubServer() as other, StubServer() as server:

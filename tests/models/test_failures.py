@@ -85,13 +85,7 @@ def test_an_empty_account_stops_the_provider(provider, status, error, make_reque
     assert (found.reason, found.retryable, found.fatal_for_provider) == ("out_of_money", False, True)
 
 
-REPLY = json.dumps(
-    {
-        "choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}],
-        "content": [{"type": "text", "text": "Yes."}],
-        "stop_reason": "end_turn",
-    }
-).encode()
+REPLY = json.dumps(CASES["reply"]).encode()
 CHUNKED = b"Transfer-Encoding: chunked"
 ONE_CHUNK = b"%x\r\n%s\r\n0\r\n\r\n" % (len(REPLY), REPLY)
 

@@ -8,6 +8,7 @@ import signal
 import struct
 import subprocess
 import sys
+from itertools import starmap
 
 import handmade
 import pandas as pd
@@ -254,15 +255,10 @@ def messages():
     return [handmade.packet(sent, 6), handmade.packet(came, 6, handmade.SERVER, handmade.CLIENT, back=True)]
 
 
-@pytest.mark.parametrize(("snap", "uri", "host", "agent", "kind", "protocols"), [
-    (20, None, None, None, None, None), (54, None, None, None, None, ["TCP[cut]", "TCP[cut]"]),
-    (68, "/admin/log[cut]", None, None, None, ["TCP[cut]", "HTTP[cut]"]),
-    (72, "/admin/login", None, None, None, ["TCP[cut]", "HTTP[cut]"]),
-    (94, "/admin/login", "interna[cut]", None, "te[cut]", ["HTTP[cut]", "HTTP[cut]"]),
-    FULL(105, "/admin/login", "internal.example", None, "text/html", ["HTTP[cut]", "HTTP[cut]"]),
-    FULL(123, "/admin/login", "internal.example", "curl/8[cut]", "text/html", ["HTTP[cut]", "HTTP[cut]"]),
-    (262144, "/admin/login", "internal.example", "curl/8.1", "text/html", ["HTTP", "HTTP"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("snap", "uri", "host", "agent", "kind", "protocols"),
+    [*CASES["snap"], *starmap(FULL, CASES["snap_full"])],
+)
 def test_of_a_packet_held_in_part_row_cell_and_provenance_say_so(
     written, tmp_path, snap, uri, host, agent, kind, protocols
 ):

@@ -123,14 +123,7 @@ def test_a_flawed_base_is_one_clear_line(tmp_path, old, new, pieces):
 
 def test_all_faults_of_a_table_are_told_at_once(tmp_path, rows):
     """Of values, of texts, of names and of versions, each with its line."""
-    changes = (
-        ({"text": "Too short."}, "outside length bin"),
-        ({"category": " "}, "category: must be a text"),
-        ({"length_bin": "XL"}, "length_bin: unknown value 'XL'"),
-        ({"prompt_id": "p0"}, "'p0' is already used in"),
-        ({"text": "", "scenario": ""}, "scenario: must be a text"),
-        ({"dataset_version": "another"}, "'dataset_version' must be the same"),
-    )
+    changes = CASES["faults"]
     faulty = [rows[0] | {"prompt_id": f"p{n}"} | change for n, (change, _) in enumerate(changes)]
     with pytest.raises(InputError) as caught:
         load_dataset(write_table(tmp_path / "mine.csv", faulty))
@@ -166,19 +159,12 @@ def test_a_flawed_folder_is_one_clear_line(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
-@pytest.mark.parametrize(
-    ("changes", "pieces"),
-    CASES["row"],
-)
+@pytest.mark.parametrize(("changes", "pieces"), CASES["row"])
 def test_a_flawed_row_names_file_line_key_and_what_is_allowed(tmp_path, rows, kind, changes, pieces):
     rows[1] |= changes
     # A cell of several lines moves the rows below it down, as in an editor.
     line = 2 if kind == "jsonl" else 3 + rows[0]["text"].count("\n")
     refused(write_table(tmp_path / f"mine.{kind}", rows), f"line {line}", *pieces)
-
-
-HEADER = "prompt_id,text,scenario,category,length_bin"
-ROW = '"prompt_id": "a", "text": "a", "scenario": "SOC_INCIDENT", "category": "a", "length_bin": "S"'
 
 
 @pytest.mark.parametrize(("name", "content", "pieces"), [

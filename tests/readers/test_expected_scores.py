@@ -62,10 +62,7 @@ def test_each_dimension_has_its_own_and_the_order_is_that_of_the_names():
         assert found[name] == near((n % 6) * 0.5 / 0.75, 0.75)
 
 
-@pytest.mark.parametrize(
-    ("before", "number", "chances", "after"),
-    CASES["mass"],
-)
+@pytest.mark.parametrize(("before", "number", "chances", "after"), CASES["mass"])
 def test_digits_of_the_scale_count_and_whatever_else_takes_its_share_of_the_mass(
     before, number, chances, after
 ):
@@ -87,7 +84,7 @@ def test_tokens_with_the_same_bytes_are_added_up_and_what_was_written_counts():
     assert of_number(entry("4", {"4": 0.9, "5": 0.1 + 1e-9})) == near(4.1, 1.0)
 
 
-@pytest.mark.parametrize("number", ["4.5", "4.0", "12", "45", "-4", "4e0", '"4"', "null", "[4]", "7", "9"])
+@pytest.mark.parametrize("number", CASES["no_digit"])
 def test_a_number_that_is_not_one_digit_of_the_scale_has_no_expected_score(number):
     """Its fraction, or its second digit, is in no digit's distribution."""
     tokens = [entry(piece, {piece: 0.9} | LIKELY) for piece in number]
@@ -95,14 +92,7 @@ def test_a_number_that_is_not_one_digit_of_the_scale_has_no_expected_score(numbe
     assert expected_scores(raw, ["clarity", "relevance"]) == {"relevance": FOUR}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", "4", "[4]", '"clarity": 4', 'Sure! {"clarity":4}', '{"clarity":4} fine', "{'clarity':4}", "{}"),
-        *('{"clarity":4}{"clarity":4}', '{"clarity":4,', '{"clarity":4,}', '{"clarity" 4}', '{"clarity":04}'),
-        *('{"clarity":4,"clarity":4}', '{4:4,"clarity":4}', '{"clarity":\u00a04}', '{"a":' + "[" * 100_000),
-    ],
-)
+@pytest.mark.parametrize("text", [*CASES["no_object"], '{"a":' + "[" * 100_000])
 def test_a_reply_that_is_not_one_object_has_no_expected_scores(text):
     tokens = [entry(piece, LIKELY) if piece.isdigit() else piece for piece in text[:50]] + [text[50:]]
     assert expected_scores(completion(*tokens), ["clarity"]) == {}
@@ -120,8 +110,7 @@ def test_the_shapes_of_both_servers_are_read_also_where_a_character_is_cut():
 
     xllamacpp 2026.10: ids beside the tokens, cut characters put together, half ones without a text.
     """
-    cut = [("\\xe2\\x9c", [0xE2, 0x9C]), ("\\x93", [0x93]), (" ", None), ("", [0xE6, 0x97]), ("�", [0xA5])]
-    pieces = [entry(token, data=data) for token, data in cut]
+    pieces = [entry(token, data=data) for token, data in CASES["cut"]]
     tokens = ['{"reasons":"', *pieces, '","clarity":', entry("4", LIKELY), "}"]
     assert clarity(*tokens, content='{"reasons":"✓ 日","clarity":4}') == FOUR
     half = {"id": 173, "token": "", "bytes": [226], "logprob": -2.5}
@@ -133,10 +122,7 @@ def test_the_shapes_of_both_servers_are_read_also_where_a_character_is_cut():
     assert clarity(*tokens, content='{"reasons":"ハ",\n "clarity":4}') == FOUR
 
 
-@pytest.mark.parametrize(("before", "after"), [
-    (['<think>{"clarity":', "1", "}</think>"], []), (["<|channel|>final<|message|>"], ["<|end|>"]),
-    ([], ["<|im_end|>", ""]), (["\n\n"], []),
-])  # fmt: skip
+@pytest.mark.parametrize(("before", "after"), CASES["outside"])
 def test_tokens_outside_the_text_the_judge_answered_with_are_left_out(before, after):
     """Tokens that do not give the text say nothing about it."""
     held = ['{"clarity":', entry("4", LIKELY), "}"]
@@ -179,7 +165,7 @@ def test_a_wrong_type_anywhere_is_missing(value):
 def test_a_log_probability_or_bytes_that_are_none_make_the_dimension_missing(place):
     for value in (0.1, 1e-9, math.nan, math.inf, True, None, "-0.5", [], {}):
         assert broken(*TOP, place, "logprob", value) == {}
-    for data in ([256], [-1], ["a"], [None], [1.5], [[]]):
+    for data in CASES["no_bytes"]:
         assert broken(*TOKENS, 0, "bytes", data) == {}
         assert broken(*TOP, place, "bytes", data) == {}
     for value in (-9999.0, -math.inf, -(10**400), -3.4e38):  # all but impossible: it weighs nothing

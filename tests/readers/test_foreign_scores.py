@@ -24,6 +24,8 @@ from test_score_files import (
 from toolkit import Scores
 from toolkit.words import is_unseen, visible_name
 
+CASES = cases(__file__)
+
 
 def test_a_stopped_log_says_its_status_and_what_was_never_run():
     """Five of ten samples were never run, and two stopped with an error: seven answers are missing."""
@@ -39,7 +41,7 @@ def test_a_stopped_log_says_its_status_and_what_was_never_run():
 @pytest.mark.parametrize("status", ["started", *map(FULL, ("cancelled", "error", "success"))])
 def test_samples_that_were_never_run_are_missing_in_each_epoch(tmp_path, status):
     """By the identifiers of the dataset; how many a limit left out of it does not count."""
-    head = {"dataset": {"samples": 90, "sample_ids": [1, "b"]}, "config": {"epochs": 3}}
+    head = CASES["epochs"]
     path = saved(tmp_path / "log.json", scored(1, 1, s=1), scored("b", 2, s=0), **head)
     log = json.loads(path.read_text())
     path.write_text(json.dumps(log | {"status": status}))
@@ -215,13 +217,9 @@ def test_a_metric_of_promptfoo_is_taken_by_name(tmp_path):
 @pytest.mark.parametrize("listed", [{}, {"metrics": ["word_perplexity", "f1", "acc"]}])
 def test_metrics_of_lm_eval_that_are_lists_are_told_and_not_taken(tmp_path, listed):
     """Perplexities are pairs of a sum and a count; earlier versions list no metrics in a sample."""
-    common = {
-        "target": "a",
-        "arguments": [["x"]],
-        "resps": [[[-1.5, False]]],
-        "filtered_resps": [[-1.5, False]],
-    }
-    rows = [(at, {**common, **listed, "acc": at % 2, "word_perplexity": [-9.5, 3]}) for at in range(4)]
+    rows = [
+        (at, {**CASES["lists"], **listed, "acc": at % 2, "word_perplexity": [-9.5, 3]}) for at in range(4)
+    ]
     path = lm_eval_of(tmp_path / "samples_t_1.jsonl", *rows)
     assert composite(Scores.load(path)).mean() == 0.5
     lists = "word_perplexity, f1" if listed else "word_perplexity"

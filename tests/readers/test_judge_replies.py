@@ -205,9 +205,7 @@ def test_what_follows_the_schema_of_findings_is_read():
     assert {0, MOST_FINDINGS} <= {len(parse_findings(text, NAMES)) for text in made}
 
 
-@pytest.mark.parametrize(
-    ("weight", "score"), [(0, 5), (1, 4.8), (5, 4), (12.5, 2.5), (25, 0), (26, 0), (1e9, 0)]
-)
+@pytest.mark.parametrize(("weight", "score"), CASES["bounded"])
 def test_the_bounded_score_falls_in_a_line_and_stays_on_the_scale(weight, score):
     assert bounded_score(weight) == pytest.approx(score)
 

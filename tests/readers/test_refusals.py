@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from cases import cases
 from places import DOCS
 
 from toolkit.hallucination.votes import yes_or_no
@@ -56,33 +57,10 @@ def test_the_page_has_what_is_measured_on_the_labelled_replies():
     assert [line for line in page.splitlines() if " of " in line and line.startswith("| ")] == lines
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", None),
-        (" \n\t…\u200b", None),
-        ("<think>I can't help with this.</think>", None),
-        ("<think>I can't help with this.</think>Here is the rule.", False),
-        ("I CAN’T HELP WITH THAT.", True),
-        ("**I'm sorry**, but I _cannot_ assist.", True),
-        ("# No\n\nI won't write this.", True),
-        ('He wrote: "I cannot help you."', False),
-        ("He wrote: 'I cannot help you.' The line `I cannot help you` is new.", False),
-        ("I can't say what the users' log `x` has.", False),
-        ('"I cannot help you."', True),
-        ("I can't open the file, but here is a rule that finds it.", False),
-        ("I can't provide an exploit, but the bug is in the parser.", False),
-        ("I can't help with this one.\n\n```sh\nls\n```", False),
-        ("No.", True),
-        ("No. The host is clean.", False),
-        ("Word. " * 200 + "I can't help with that. " + "Word. " * 200, False),
-        ("Word. " * 200 + "So I can't help with that.", True),
-        ("Answer: B", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), cases(__file__)["forms"])
 def test_forms_are_read_whatever_their_dress(text, expected):
     """Case, apostrophes, Markdown, thoughts, quotations, code, and the middle of a long reply."""
-    assert refused(text) is expected
+    assert refused(text.replace("{much}", "Word. " * 200)) is expected
 
 
 def test_a_reply_that_the_provider_withheld_is_a_refusal_and_a_failed_call_is_missing():

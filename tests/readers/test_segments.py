@@ -60,12 +60,7 @@ def test_lists_headings_and_tables_are_cut_at_their_lines_whatever_ends_a_line(e
     assert [(piece.kind, piece.of(text)) for piece in segments(text)] == expected
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    ("```\nrm -rf /", ["code"]), ("````\n```\na\n```\n````\nDone.", ["code", "sentence"]),
-    ("~~~\n```\na\n~~~\nDone.", ["code", "sentence"]),
-    ("```not a fence``` but inline code. Done.", ["sentence", "sentence"]), ("```\n```\nDone.", ["sentence"]),
-    ("Run ps | grep x.\nThen stop.", ["sentence", "sentence"]),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "expected"), CASES["fences"])
 def test_a_fence_is_closed_by_its_like_only_and_a_pipe_in_prose_makes_no_table(text, expected):
     assert kinds(text) == expected
 
@@ -87,7 +82,7 @@ def test_a_text_that_says_nothing_has_no_segment(text):
 MARKS = [
     *" \t\r\n|`.3é✅\x0b\u2028\ud800", "\r\n", "\n\n", "  ", "- ", "1. ", "> ", "# ", "|--|--|", "---", "```", "~~~",
 ]  # fmt: skip
-WORDS = ["**", "Word", "word", "e.g.", "U.S.", "Dr.", "No.", "?!", "...", '."', "。", "a_b", "10.0.0.1"]
+WORDS = CASES["words"]
 MARKUP = st.lists(st.sampled_from([*MARKS, *WORDS]), max_size=40).map("".join)
 
 
@@ -109,7 +104,7 @@ def test_every_letter_and_digit_is_in_exactly_one_segment_and_segments_are_in_or
         assert [piece.replace("\r", "") for piece in cut(text.replace("\n", "\r\n"))] == cut(text)
 
 
-HOSTILE = ["x", "Ab cd. ", "- a\n", ".", ".)))", "`", "`` ` ", "|a|b\n", "**a", "> ", "```\n", " ", " \n"]
+HOSTILE = CASES["hostile"]
 HOSTILE += ["e.g. U.S. ", "1. ", "---\n", "." + " " * 5000]
 
 

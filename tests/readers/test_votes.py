@@ -8,6 +8,8 @@ from cases import FULL, cases
 
 from toolkit.hallucination.votes import MODES, REASONS, read_vote, yes_or_no
 
+BESIDE = cases(__file__, "test_votes.json")
+
 CASES = cases(__file__, "votes.toml")
 TABLES = {
     **dict.fromkeys(("boolean", "cot-seed"), CASES["word"] + CASES["word_first"]),
@@ -88,23 +90,13 @@ def test_the_last_line_decides(mode):
             check(text, mode, reason, finish_reason)
 
 
-@pytest.mark.parametrize(("text", "mode", "expected"), [
-    ("The clause exists, and the", "cot", "truncated"), ("", "boolean", "truncated"),
-    ("<think>Let me see", "boolean", "truncated"), ("<think>It says\nno", "boolean", "truncated"),
-    ("0.", "score", "truncated"), ("1", "score", "truncated"), ("x\nVerdict: no", "cot", "truncated"),
-    ("no", "cot-seed", "truncated"), ("no\nIt fits", "boolean", 0.0), ("yes\nIt inv", "cot-seed", 1.0),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "mode", "expected"), BESIDE["cut"])
 def test_a_reply_cut_at_the_token_limit_has_no_last_line(text, mode, expected):
     """A line at the cut may go on, "no" as "not"; a word on a whole line before the explanation does not change."""
     check(text, mode, expected, "length")
 
 
-@pytest.mark.parametrize(("text", "mode", "explanation"), [
-    ("yes\nIt names\na CVE.", "cot-seed", "It names\na CVE."),
-    ("Yes. It names a CVE.", "boolean", "It names a CVE."), ("no", "boolean", None),
-    ("The port is 22.\n\nVerdict: no", "cot", "The port is 22."), ("Verdict: no", "cot", None),
-    ("Half of it.\n0.4", "score", "Half of it."), ("no\nhalf a pair: \ud800", "cot-seed", "half a pair: ?"),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "mode", "explanation"), BESIDE["explanations"])
 def test_what_stands_beside_the_decision_is_its_explanation(text, mode, explanation):
     """The explanation is kept in a form that every encoding can hold."""
     vote = read_vote(text, mode)

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from cases import cases
 from score_tables import of_methods
 from wording_rules import badly_worded, too_many_sentences
 
@@ -18,6 +19,8 @@ from toolkit.traffic.figures import (
     one_shot_figures,
     one_shot_table,
 )
+
+CASES = cases(__file__)
 
 VERDICTS = ("expected", "unexpected", "hallucinated", None)
 
@@ -34,7 +37,7 @@ def scored(counts, variants=("plain",), model="m", document="none"):
     return score_methods(pd.DataFrame(rows, columns=[*KEYS, "verdict"]))
 
 
-COUNTS = {"hosts": (10, 0, 0), "paths": (6, 1, 3), "ports": (0, 2, 8), "codes": (4, 4, 0, 2)}
+COUNTS = CASES["counts"]
 FOUR = scored(COUNTS)
 
 
@@ -52,16 +55,12 @@ def test_the_bars_are_the_counts_and_add_up_to_one():
     figure = one_shot_figure(FOUR)
     assert render(figure, "png", dpi=50)
     bars = bars_of(figure)
-    assert [[pytest.approx(width) for _, width in row] for row in bars.values()] == [
-        [1, 0, 0, 0], [0.6, 0.1, 0.3, 0], [0, 0.2, 0.8, 0], [0.4, 0.4, 0, 0.2]
-    ]  # fmt: skip
+    assert [[pytest.approx(width) for _, width in row] for row in bars.values()] == CASES["widths"]
     for row in bars.values():
         assert row[0][0] == 0
         for (left, width), (following, _) in pairwise(row):
             assert following == pytest.approx(left + width)
-    assert figure.n == {
-        "experiments": 40, "expected": 20, "unexpected": 7, "hallucinated": 11, "missing": 2, "rows": 4
-    }  # fmt: skip
+    assert figure.n == CASES["numbers"]
 
 
 def test_the_score_stands_beside_and_a_method_without_one_says_so():

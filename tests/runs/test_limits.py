@@ -4,8 +4,11 @@ import asyncio
 from functools import wraps
 
 import pytest
+from cases import cases
 
 from toolkit.runs.limits import LONGEST_WAIT, Limiter, Places
+
+CASES = cases(__file__)
 
 
 class Jumping(asyncio.SelectorEventLoop):
@@ -55,7 +58,7 @@ async def answered(limiter, times=1):
         limiter.leave(await limiter.enter(), answered=True)
 
 
-@pytest.mark.parametrize(("most", "start"), [(1, 1), (4, 4), (10, 10), (15, 10), (100, 50)])
+@pytest.mark.parametrize(("most", "start"), CASES["starts"])
 @in_no_time
 async def test_it_starts_with_ten_or_half_the_maximum(most, start):
     """Never more than the maximum, and not all at once where the maximum is large."""
@@ -167,7 +170,7 @@ async def moments(sizes, **settings):
 
 @pytest.mark.parametrize(
     ("sizes", "limit", "most"),
-    [([0.0] * 10, {"requests_per_minute": 4}, 4), ([40.0] * 6, {"tokens_per_minute": 100}, 2)],
+    CASES["windows"],
     ids=["requests", "tokens"],
 )
 def test_no_window_of_a_minute_holds_more_than_allowed(sizes, limit, most):

@@ -8,6 +8,7 @@ import time
 from functools import partial
 
 import pytest
+from cases import cases
 from processes import in_a_process, twin, unjudged_study
 from stub_server import Fault, StubServer
 from stub_study import batch_study, plain, stub_study
@@ -21,6 +22,8 @@ from toolkit.runs.status import status_summary
 from toolkit.store.documents import Call, Run
 from toolkit.study import Study
 from toolkit.study_file import Budget, Limit
+
+CASES = cases(__file__)
 
 pytestmark = pytest.mark.usefixtures("store_folder")
 
@@ -168,10 +171,7 @@ def test_a_step_is_cheap(monkeypatch):
     bar.close()
 
 
-@pytest.mark.parametrize(
-    ("seconds", "says"),
-    [(0, "0 s"), (89, "89 s"), (180, "3 min"), (5399, "90 min"), (5400, "1.5 h"), (172_800, "2.0 days")],
-)
+@pytest.mark.parametrize(("seconds", "says"), CASES["durations"])
 def test_durations(seconds, says):
     """Seconds, minutes, hours and days, each where people would say it."""
     assert duration(seconds) == says
@@ -218,14 +218,7 @@ def test_who_waits_for_a_limit_is_told(
     assert "waiting" not in log.getvalue().splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    ("status", "retry_after", "words"),
-    [
-        (503, "Fri, 31 Dec 9999 23:59:59 GMT", r"\d+\.\d days"),
-        (429, "86400", "24.0 h"),
-        (429, "601", "10 min"),
-    ],
-)
+@pytest.mark.parametrize(("status", "retry_after", "words"), CASES["wishes"])
 def test_a_wish_to_wait_too_long_is_told_and_holds_up_no_other_provider(
     tmp_path,
     monkeypatch,

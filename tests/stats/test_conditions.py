@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from cases import cases
 from scipy import special, stats
 from score_tables import check_shown, crossed, ends, named
 
@@ -117,17 +118,7 @@ def test_what_cannot_be_estimated_says_why():
     check_shown(alone, equal, nothing)
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"factor": "shot"}, "lack the column shot"),
-        (
-            {"factor": "shots", "contrasts": [("one-shot", "two-shot")]},
-            "no level 'two-shot' to compare among",
-        ),
-        ({"factor": "shots", "primary": "L-S"}, "none is 'L-S'; .*one-shot - five-shot"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "words"), cases(__file__)["refused"])
 def test_what_is_not_there_is_refused_in_one_line(settings, words):
     with pytest.raises(InputError, match=words):
         compare_conditions(shots(2), **settings)

@@ -6,6 +6,7 @@ from itertools import chain
 import numpy as np
 import pandas as pd
 import pytest
+from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from logit_jackknife import logit_jackknife
@@ -23,6 +24,8 @@ from toolkit.stats.inference.run_table import Points
 from toolkit.stats.one_shot.methods import UNIT, compare_two_methods
 from toolkit.stats.result import Estimate
 
+CASES = cases(__file__)
+
 EMPTY = Estimate("mean", None)
 SCALE = (0.0, 5.0)
 
@@ -38,14 +41,7 @@ def test_a_second_calculation_gives_the_same(scale, sizes):
     assert estimate.method == BOUNDED
 
 
-@pytest.mark.parametrize(
-    ("scores", "reason"),
-    [
-        ([4.0], "1 cluster, and two are needed"),
-        ([5.0] * 6, "all 6 clusters are equal"),
-        ([0.0] * 6, "all 6 clusters are equal"),
-    ],
-)
+@pytest.mark.parametrize(("scores", "reason"), CASES["no_variance"])
 def test_where_there_is_no_variance_it_says_so(scores, reason):
     """Ties have a mean and no interval, never one of no width."""
     estimate = bounded_mean(EMPTY, scores, range(len(scores)), SCALE)
@@ -53,9 +49,7 @@ def test_where_there_is_no_variance_it_says_so(scores, reason):
     assert reason in estimate.remarks
 
 
-@pytest.mark.parametrize(
-    "scores", [[5, 5, 5, 5, 5, 4], [0, 0, 0, 1], [5.0, 4.0], [4.9, 5.0, 5.0], [2.0, 3.0, 4.0]]
-)
+@pytest.mark.parametrize("scores", CASES["few_bases"])
 def test_one_base_apart_and_few_bases_have_a_finite_interval_within_the_scale(scores):
     estimate = bounded_mean(EMPTY, scores, range(len(scores)), SCALE)
     assert 0 <= estimate.low <= estimate.estimate <= estimate.high <= 5
@@ -211,7 +205,7 @@ def test_a_gain_that_is_equal_in_all_bases_has_the_p_value_and_the_interval_of_o
             assert (estimate.p_value < 0.05) == (bound < abs(gain)), kind
 
 
-@pytest.mark.parametrize(("bases", "margin"), [(8, 0.25), (20, 0.25), (20, 0.1), (6, 0.5)])
+@pytest.mark.parametrize(("bases", "margin"), CASES["equal"])
 @pytest.mark.parametrize("gain", [0.0, 0.1, 0.3])
 def test_equal_differences_are_equivalent_where_the_bound_lies_within_the_margin(gain, bases, margin):
     test = equivalence("M-S", [gain] * bases, margin)

@@ -3,6 +3,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from cases import cases
 from score_tables import check_shown, crossed, golden, long, named, numbers
 
 from toolkit.stats.generalizability.components import Design, variance_components
@@ -12,6 +13,8 @@ from toolkit.stats.generalizability.g_study import (
     study_generalizability,
 )
 from toolkit.words import JUDGE_ROLES
+
+CASES = cases(__file__)
 
 SHROUT = golden("shrout_fleiss_1979")
 ONE_FACET = Design(("answer", "judge"))
@@ -25,9 +28,8 @@ def judgements(bases=6, models=3, bins=("S", "M"), repeats=2, judges=3, times=1,
     """A study with every source of variance, in the columns of ``Study.judgements()``."""
     rng = np.random.default_rng(seed)
     shape = (bases, models, len(bins), repeats, judges, times)
-    parts = [(0,), (1,), (4,), (0, 1), (0, 4), (0, 1, 2), (0, 1, 2, 3), (0, 1, 2, 3, 4, 5)]
     values = np.full(shape, 3.0)
-    for axes in parts:
+    for axes in CASES["parts"]:
         values = values + 0.4 * rng.normal(size=[n if axis in axes else 1 for axis, n in enumerate(shape)])
     values = values + 0.5 * np.arange(len(bins))[None, None, :, None, None, None]
     frame = crossed(
@@ -154,14 +156,7 @@ def test_a_target_out_of_reach_says_what_is_reached_and_without_a_price_there_is
     assert "AUD" not in unpriced.sentence()
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"models": 1}, "one model only"),
-        ({"bases": 1}, "two of them"),
-        ({"judges": 1, "repeats": 1, "bases": 1}, "two of them"),
-    ],
-)
+@pytest.mark.parametrize(("change", "words"), CASES["reasons"])
 def test_what_cannot_be_told_says_why(change, words):
     found = study_generalizability(judgements(**change), of="model")
     assert found.result.phi.estimate is None

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -13,7 +14,7 @@ from toolkit.stats.human.calibration import (
 )
 from toolkit.stats.inference.means import clustered_mean, clustered_slope
 
-TRIPLE = ([4, 3, 5, 2, 4, 3, 5, 4], [4.5, 3.5, 4.5, 3, 4, 3.5, 5, 4.5], [4, 4.5, 3.5, 5, 3, 4, 4.5, 3.5])
+TRIPLE = cases(__file__)["triple"]
 
 
 def simulated(rng, bases, rated, top, answers=300):

@@ -3,11 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from cases import cases
 from score_tables import ends, width
 
 from toolkit.stats.agreement.drift import CONTROL, HARM, probe_shifts
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import holm
+
+CASES = cases(__file__)
 
 
 def pairs(kind, shifts, *, judge="primary", each=1, original=3.0):
@@ -51,7 +54,7 @@ def test_a_move_of_the_threshold_counts_though_means_of_scores_round():
 
 def test_pairs_of_one_base_are_one_cluster():
     """The interval is that of the clustered mean, wider than that of independent pairs."""
-    shifts = [0.5, 0.5, 0.5, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.5, 0.0, 0.5]
+    shifts = CASES["clustered"]
     (clustered,) = probe_shifts(pairs("attacked", shifts, each=3)).shifts
     (alone,) = probe_shifts(pairs("attacked", shifts)).shifts
     expected = clustered_mean(shifts, [n // 3 for n in range(12)])
@@ -71,14 +74,7 @@ def test_a_missing_score_is_counted_with_its_reason_and_is_no_shift_of_zero():
     assert (found.lost.estimate, found.lost.n["pairs"]) == (pytest.approx(1 / 3), 3)
 
 
-@pytest.mark.parametrize(
-    ("shifts", "estimate", "note"),
-    [
-        ([None, None], None, "not estimable: no pair has both scores"),
-        ([0.5], 0.5, "no interval or p value: 1 cluster, and two are needed"),
-        ([0.5, 0.5, 0.5], 0.5, "no interval: 3 are too few: their signs allow no P value below 0.25"),
-    ],
-)
+@pytest.mark.parametrize(("shifts", "estimate", "note"), CASES["not_estimable"])
 def test_what_cannot_be_estimated_says_why(shifts, estimate, note):
     """No pair, one pair, pairs that do not vary: shares have their interval all the same."""
     (found,) = probe_shifts(pairs("padded", shifts)).shifts

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pingouin as pg
 import pytest
+from cases import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from logit_jackknife import jackknife
@@ -23,6 +24,8 @@ from toolkit.stats.agreement.icc import (
 )
 from toolkit.stats.agreement.reliability import ROW_ORDER, reliability
 from toolkit.words import DIMENSIONS
+
+CASES = cases(__file__)
 
 GOLDEN = golden("shrout_fleiss_1979")
 tables = st.integers(2, 6).flatmap(
@@ -180,10 +183,10 @@ def test_agreement_consistency_and_their_opposite_at_the_ends_of_the_scale():
     assert {*values(exact).values()} == {1.0}
     assert all("agree exactly" in one.remarks for one in exact.icc["score"])
     assert values(shifted)["ICC(A,1)"] < values(shifted)["ICC(C,1)"] == 1.0
-    flat = values(reliability(long([[1, 2], [2, 1], [1, 2], [2, 1]])))
+    flat = values(reliability(long(CASES["flat"])))
     assert flat["ICC(1,1)"] == flat["ICC(C,1)"] == -1.0
     assert flat["ICC(1,k)"] is flat["ICC(C,k)"] is None
-    below = reliability(long([[1, 3, 2], [2, 1, 3], [3, 2, 1.5]]))
+    below = reliability(long(CASES["below"]))
     assert values(below)["ICC(1,1)"] < 0
     milder = np.array(GOLDEN["ratings"]) + np.array([20, 0, 0, 0])
     before, after = (values(reliability(long(table))) for table in (GOLDEN["ratings"], milder))
@@ -194,7 +197,7 @@ def test_agreement_consistency_and_their_opposite_at_the_ends_of_the_scale():
 
 
 def test_one_constant_judge_is_said_and_has_no_correlation():
-    result = reliability(long([[1, 3, 1], [2, 3, 3], [4, 3, 4], [2, 3, 1]]))
+    result = reliability(long(CASES["constant"]))
     assert_never_made_up(result)
     assert "judge j1 gave the same score to every answer" in result.notes
     by_pair = by_name(result.pearson)

@@ -5,6 +5,7 @@ from datetime import date
 
 import pandas as pd
 import pytest
+from cases import cases
 from stub_study import REASONED, is_judge, stub_study
 
 from toolkit import Study, stats
@@ -138,8 +139,7 @@ def test_the_budget_caps_it_and_a_larger_one_goes_on(server, tmp_path):
 
 def test_shift_agreement_and_changed_scores_by_hand():
     """Four replies, two of which rose by one point: shift .5, half of the scores changed; a missing pair is counted."""
-    rows = [("t1", "b1", 3.0), ("t2", "b2", 2.0), ("t3", "b3", 4.0), ("t4", "b4", 1.0), ("t5", "b5", 2.0)]
-    then = pd.DataFrame(rows, columns=["target", "base", "score"]).assign(
+    then = pd.DataFrame(cases(__file__)["then"], columns=["target", "base", "score"]).assign(
         judge="j", dimension="composite_strict"
     )
     now = then.assign(score=[4.0, 2.0, 4.0, 2.0, None])

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from cases import cases
 from scipy.stats import pearsonr
 from small_study import CTI_ONLY, STUDY, served_study
 from stub_study import fours
@@ -110,10 +111,7 @@ def test_what_is_not_a_verdict_for_each_is_unreadable(said, reason):
     assert parse_elements(neither, "stop", ELEMENTS[:1] * 2, "It is host A.").scores == {"share": 0.0}
 
 
-@pytest.mark.parametrize(("quotation", "is_there"), [
-    ("It is host A", True), ("it is  HOST a.", True), ("\u201cis host\u201d", True), ("host B", False), ("", False),
-    ("...", False), (None, False),
-])  # fmt: skip
+@pytest.mark.parametrize(("quotation", "is_there"), cases(__file__)["quotations"])
 def test_a_quotation_that_is_not_in_the_reply_is_named_and_the_verdict_counts(quotation, is_there):
     """Blanks, capitals and marks are no difference; nothing quoted is nothing there."""
     said = json.dumps(json.loads(BOTH) | {"e1_quote": quotation})

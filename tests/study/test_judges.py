@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from cases import cases
 
 from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.judges.ensemble import ensemble_evaluation
@@ -18,6 +19,8 @@ from toolkit.judges.request import FSP_DISABLED, JudgeSpec, Manner, judge_reques
 from toolkit.judges.rubric import load_rubric
 from toolkit.models.base import Answer, Message, ModelReply, ModelRequest, Usage
 from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS
+
+CASES = cases(__file__)
 
 DEFAULT, SEED_V1 = load_rubric("default"), load_rubric("seed-v1")
 SPEC = JudgeSpec("primary", "judge-a", "scripted", "judge-a-2025", seed=7)
@@ -301,9 +304,7 @@ def test_a_reply_without_a_segment_is_scored_on_the_whole_alone(reply):
     assert kept == [0, {}, {}, []]
 
 
-@pytest.mark.parametrize(
-    ("number", "asked", "place"), [(0, 1, "whole reply"), (1, 2, "segment 1 of 9"), (9, 10, "segment 9 of 9")]
-)
+@pytest.mark.parametrize(("number", "asked", "place"), CASES["broken_part"])
 def test_a_judgement_that_rests_on_a_part_is_none(number, asked, place):
     """What cannot be used is known after the first two requests at the earliest; all that was paid for is kept."""
     ask = seeing(lambda n, request: "It is fine." if n == number else None)
@@ -387,9 +388,7 @@ def test_one_judge_that_a_study_names_alone_is_enough():
     assert aggregated["leave_one_out"] == {"primary": None}
 
 
-@pytest.mark.parametrize(
-    ("scores", "judges"), [((4, None, None), 3), ((None, None, None), 3), ((None,), 1), ((4,), 2), ((), 1)]
-)
+@pytest.mark.parametrize(("scores", "judges"), CASES["too_few"])
 def test_fewer_than_two_of_several_judges_leave_the_run_unjudged(scores, judges):
     """Whether the others failed, or were not asked yet."""
     evaluation = ensemble(*scores, judges=judges)
@@ -420,10 +419,7 @@ def test_a_judge_that_judges_again_counts_once_with_its_mean_over_what_can_be_re
             ensemble_evaluation(twice, judges=[SPEC] * 2)
 
 
-@pytest.mark.parametrize(("given", "mean", "strict"), [
-    ((None, 2, 5), 3.5, (4 + 26 / 7 + 29 / 7) / 3), ((None, None, 1), None, (4 + 4 + 25 / 7) / 3),
-    ((None, None, None), None, 4), ((2, 2, 2), 2, 26 / 7), ((None, 0, 0), 0, (4 + 24 / 7 + 24 / 7) / 3),
-])  # fmt: skip
+@pytest.mark.parametrize(("given", "mean", "strict"), CASES["may_differ"])
 def test_judges_may_differ_about_what_applies(given, mean, strict):
     """Each judge's composite is of what it scored; the dimension itself needs two who scored it, as any score."""
     judgements = [
@@ -433,7 +429,7 @@ def test_judges_may_differ_about_what_applies(given, mean, strict):
     means = evaluation["aggregated"]["mean_scores"]
     assert (evaluation["aggregated"]["judged"], evaluation["aggregated"]["judge_count"]) == (True, 3)
     assert means["compliance_alignment"] == mean
-    assert means["composite_strict"] == pytest.approx(strict)
+    assert means["composite_strict"] == pytest.approx(strict / 21)
     assert {means[name] for name in DIMENSIONS if name != "compliance_alignment"} == {4}
     # A judge that judges again has the mean of the times at which it scored the dimension.
     again = replace(said("primary", 4, compliance_alignment=3), judge_repeat=1)
@@ -452,8 +448,8 @@ def test_all_requests_of_a_reply_begin_alike_whatever_the_length_of_its_prompt()
         assert len({request.messages[:3] for request in requests}) == 1
         assert len({request.identity() for request in requests}) == 1 + 7
         for request in requests:
-            turns = [(message.role, message.cached) for message in request.messages]
-            assert turns == [("system", False), ("user", True), ("assistant", False), ("user", False)]
+            turns = [[message.role, message.cached] for message in request.messages]
+            assert turns == CASES["turns"]
             assert all(text in request.messages[1].content for text in (reply, task))
         questions.append([re.sub(r"[0-9a-f]{16}", "-", request.messages[3].content) for request in requests])
     assert questions[0] == questions[1] == questions[2]

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from cases import cases
 from places import TEMPLATES
 
 from toolkit.analyses import QUESTIONS
@@ -15,6 +16,8 @@ from toolkit.errors import InputError, StudyError
 from toolkit.prompt_test import PromptWithContext, TestItem, find_test
 from toolkit.store.documents import Prompt, Run
 from toolkit.study import Study
+
+CASES = cases(__file__)
 
 OWN = '''
 """Does the model know its ports?"""
@@ -161,17 +164,7 @@ def test_a_test_that_cannot_be_used_is_one_line(server, begin, name, file, says)
     assert "own.toml" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (('{self.language}.", name', '{self.language}.", "same"'), "prompt 'same' is there twice"),
-        (("self.language = language", "raise ValueError('no')"), "ValueError: no"),
-        (("for name, port in PORTS.items()", "for name, port in ()"), "returned no prompt"),
-        (("return tuple(", "return 1 / 0, tuple("), "make_test_items failed: ZeroDivisionError"),
-        # A misspelt option is no default in silence.
-        (("language=", "langage="), r"options\.language.*its options are langage"),
-    ],
-)
+@pytest.mark.parametrize(("change", "says"), CASES["nonsense"])
 def test_a_test_that_plans_nonsense_is_one_line(begin, change, says):
     """Names that are there twice, no prompt at all, an error of the user's own code, an option it has not."""
     more = '[options]\nlanguage = "x"\n' if "options" in says else ""
@@ -179,18 +172,7 @@ def test_a_test_that_plans_nonsense_is_one_line(begin, change, says):
         repr(begin(OWN.replace(*change), more=more))
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (('"right", float(', '"right", 1 / 0 * float('), "measure_quality failed on item"),
-        (
-            ('"right", float(', '"right", exit(3) or float('),
-            "measure_quality failed on item .*: SystemExit: 3",
-        ),
-        (('mean_result("share right"', 'mean_result("other"'), "do not agree"),
-        (("return [mean_result", "return 1 / 0, [mean_result"), "aggregate_measurements failed"),
-    ],
-)
+@pytest.mark.parametrize(("change", "says"), CASES["errors"])
 def test_errors_of_the_users_code_name_the_test_and_lose_no_reply(server, begin, change, says):
     """The replies are paid for and stay; mended, the test measures them without another call."""
     with pytest.raises(InputError, match=f"test ports: .*{says}"):

@@ -137,9 +137,8 @@ def test_bases_with_fewer_prompts_take_part_as_long_as_they_have_some():
     slots = [Slot(f"{base}-{k}", 0, f"b{base}", "s", "S") for base in range(5) for k in range(base + 1)]
     order = [pair.prompt_id for pair in draw_pairs(slots, ["a", "b"], None, 3)]
     assert sorted(order) == sorted(slot.prompt_id for slot in slots)
-    assert [{name[0] for name in order[start:end]} for start, end in ((0, 5), (5, 9), (9, 12), (12, 14))] == [
-        set("01234"), set("1234"), set("234"), set("34")
-    ]  # fmt: skip
+    for start, end, bases in CASES["spread"]:
+        assert {name[0] for name in order[start:end]} == {*bases}
 
 
 # --- what a judge is shown, and what of its reply is a vote ----------------------------------------------------------
@@ -165,21 +164,13 @@ def test_replies_are_fenced_and_a_reply_cannot_end_its_fence():
     assert again.identity() != request.identity()
 
 
-@pytest.mark.parametrize(
-    "told", [
-    " -> empty", "A -> prose", "Reply A is better. -> prose", '{"better": "A"} B is better. -> trailing text',
-    '{"better": "A"}{"better": "B"} -> two objects', '{"better": "A", "better": "B"} -> duplicate key',
-    '{"better": ["A"]} -> not a vote', '{"better": "first"} -> not a vote', '{"better": "A or B"} -> not a vote',
-    '{"better": null} -> not a vote', '{"better": 1} -> not a vote', '{"reason": "A"} -> missing key',
-    '{"better": "A", "winner": "B"} -> extra key', '{"reason": "A is -> truncated',
-])  # fmt: skip
-def test_what_is_no_vote_is_missing_with_its_reason(told):
-    for text, vote in (
+@pytest.mark.parametrize(("text", "word"), CASES["no_vote"])
+def test_what_is_no_vote_is_missing_with_its_reason(text, word):
+    for other, vote in (
         ('```json\n{"better": "B"}\n```', "second"),
         ('{"better": "tie", "reason": ""}', "tie"),
     ):
-        assert parse_vote(text, "stop").detail == {"vote": vote}
-    text, word = told.split(" -> ")
+        assert parse_vote(other, "stop").detail == {"vote": vote}
     with pytest.raises(Unreadable, match=f"^{word}"):
         parse_vote(text, "length" if word == "truncated" else "stop")
     with pytest.raises(Unreadable, match="refusal"):

@@ -20,6 +20,8 @@ from toolkit.store.frames import history_frame, human_frame, ratings_with_people
 from toolkit.store.ratings import Rating, keep_order, keep_ratings, stored_order
 from toolkit.words import DIMENSIONS
 
+CASES = cases(__file__)
+
 FULL = dict.fromkeys(DIMENSIONS, 4.0)
 LONG = "run_id,rater,dimension,score"
 WIDE = "run_id,rater,clarity"
@@ -196,15 +198,7 @@ def test_a_rating_of_an_earlier_text_of_the_run_does_not_count(own_study):
     assert not history["counts"].any()
 
 
-@pytest.mark.parametrize(
-    ("scores", "message"),
-    [
-        ({"clarity": 5.5}, "clarity: 5.5 is outside the scale"),
-        ({"clarity": "4"}, "clarity: '4' is not a number"),
-        ({"charm": 4.0}, "dimension 'charm' is unknown"),
-        ({"clarity": None}, "nothing is scored yet"),
-    ],
-)
+@pytest.mark.parametrize(("scores", "message"), CASES["no_rating"])
 def test_a_rating_that_cannot_be_is_refused_and_not_kept(study, scores, message):
     refusal(message, rated, study, opened(study), scores)
     assert counts(study) == (0, 0)
@@ -292,7 +286,7 @@ def test_an_import_that_was_killed_half_way_is_completed_by_the_same_command(stu
     assert counts(study) == (2, 2)
 
 
-@pytest.mark.parametrize(("header", "line", "message"), cases(__file__))
+@pytest.mark.parametrize(("header", "line", "message"), CASES["wrong_lines"])
 def test_a_wrong_line_is_named_and_nothing_is_kept(study, tmp_path, header, line, message):
     run_ids = study.runs()["run_id"].tolist()
     good = {LONG: f"{run_ids[1]},anna,clarity,4", WIDE: f"{run_ids[1]},anna,4"}
@@ -320,13 +314,7 @@ def test_a_file_that_cannot_be_taken_is_one_line(study, tmp_path):
     assert counts(study) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"status": "failed", "failure": "auth: no key"}, r"has no reply \(auth: no key\)"),
-        ({"defect": "truncated", "reply_policy": "exclude"}, r"is excluded from judging \(truncated reply\)"),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), CASES["not_for_judges"])
 def test_a_run_that_no_judge_may_see_cannot_be_rated(own_study, tmp_path, change, message):
     run_id = own_study.runs()["run_id"][0]
     own_study.store.database["runs"].update_one({"run_id": run_id}, {"$set": change})

@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from cases import cases
 from click.testing import CliRunner
 from pydantic import ValidationError
 from refusals import refusal
@@ -117,9 +118,7 @@ def test_an_answer_with_one_judge_of_several_is_missing():
 
 def test_the_composite_needs_all_dimensions_and_counts_zeros():
     """The mean of a part of them would be another composite."""
-    rows = [("a", "j1", "x", 0), ("a", "j1", "y", 4), ("a", "j2", "x", 2), ("a", "j2", "y", None)]
-    rows += [("b", "j1", "x", 1)]
-    frame = pd.DataFrame(rows, columns=["item", "judge", "dimension", "score"])
+    frame = pd.DataFrame(cases(__file__), columns=["item", "judge", "dimension", "score"])
     said = Scores(frame).judgements().set_index(["base", "judge"])["composite"]
     assert said["a", "j1"] == 2.0
     assert said[["a", "b"]].isna().sum() == 2

@@ -43,7 +43,7 @@ def test_missing_measurements_leave_the_mean_and_are_counted(values, mean, says)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (0, 5), (-1, 1)])
-@pytest.mark.parametrize("shares", [(0.0, 0.0, 1.0), (0.0, 0.0, 0.0), (1.0, 1.0), (0.5, 1.0, 1.0, 0.9)])
+@pytest.mark.parametrize("shares", CASES["shares"])
 def test_a_mean_with_bounds_is_a_share_of_them_and_has_an_interval_at_their_ends(shares, low, high):
     """That of `rate_mean` of items, on any scale; Student's t, cut off at the bounds, has none where all are equal."""
     values = [low + (high - low) * share for share in shares]

@@ -199,12 +199,11 @@ def save_drawn(parts: Sequence[Part], folder: Path | str, context: About, *, par
     path, drawn = Path(folder) / "figures" / LEFT_OUT, [one for one in parts if not one.left_out]
     files = save_all(drawn, folder, context.study)
     files.left_out = {one.name: one.left_out for one in parts if one.left_out}
-    stale = [
-        ("figures", "one_shot_methods_*"),
-        ("figures", "conditions"),
-        *(("tables", name) for name in TABLES),
-    ]
-    for kind, pattern in [*(("figures", name) for name in files.left_out), *([] if part else stale)]:
+    stale = [("figures", name) for name in files.left_out]
+    if not part:
+        stale += [("figures", "one_shot_methods_*"), ("figures", "conditions")]
+        stale += [("tables", name) for name in TABLES]
+    for kind, pattern in stale:
         take_away_others(Path(folder) / kind, pattern, [one.name for one in drawn if one.folder == kind])
     if files.left_out and not part:
         lines = [*context.about(), "Figures that this study cannot give:"]
