@@ -29,6 +29,7 @@ from toolkit.models.base import Ask, ModelRequest
 from toolkit.pipeline import ask_study
 from toolkit.plan import Plan
 from toolkit.report.manifest import claim_folder
+from toolkit.report.show import Files
 from toolkit.runs.execution import each
 from toolkit.runs.ledger import Ledger
 from toolkit.stats.detection.rates import (
@@ -242,20 +243,21 @@ class HallucinationComparison:
         """Return one row a verdict: the texts, what was decided and whether that is right, votes and reasons."""
         return pd.DataFrame(verdict_row(item, verdict) for (item, *_), verdict in self.verdicts.items())
 
-    def figures(self, folder: Path | str) -> list[Path]:
+    def figures(self, folder: Path | str) -> Files:
         """Write the figure and the table of labelled answers, and all verdicts, into a folder; return the paths."""
         from toolkit.hallucination.figures import hallucination_figure, hallucination_table
         from toolkit.report.figure import About, save_all
 
         claim_folder(self.study, Path(folder) / "figures", Path(folder) / "tables")
         context = About(f"Study {self.study}", self.warning, note=self.note)
-        files: list[Path] = []
+        files = Files()
         if self.deciders:
             figure = hallucination_figure(self.deciders, self.baselines, k=self.k, context=context)
             table = hallucination_table(self.deciders, self.baselines, k=self.k, context=context)
             files = save_all([figure, table], folder)
         verdicts = Path(folder) / "tables" / "hallucination_verdicts.csv"
-        return [*files, write_atomically(verdicts, csv_bytes(self.verdicts_frame()))]
+        files.append(write_atomically(verdicts, csv_bytes(self.verdicts_frame())))
+        return files
 
     @property
     def failures(self) -> dict[str, int]:
