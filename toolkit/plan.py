@@ -388,24 +388,24 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
     return Plan(study, folder, dataset, models, judge_models, judges, manner, rubric, test, runs)
 
 
-def _scripted(kind: str, specs: Mapping[str, ModelSpec], every: str) -> str:
+def _scripted(kind: str, specs: Mapping[str, ModelSpec], sentence: str) -> str:
     """Return a sentence on what scripts gave of one kind; nothing where models gave all of it."""
     names = [spec.name for spec in specs.values() if spec.provider == SCRIPTED]
     if not names:
         return ""
-    return every if len(names) == len(specs) else f"{kind} of {joined(names)} are scripted."
+    return sentence if len(names) == len(specs) else f"{kind} of {joined(names)} are scripted."
 
 
 def _at_levels(dataset: Dataset, study: StudyFile, folder: Path) -> Dataset:
     """Return a dataset at the levels of the study's factor, with the texts of its files."""
     factor = study.factor
     assert factor is not None
-    kept = [prompt for prompt in dataset.prompts if prompt.level in ("", *study.length_bins)]
+    prompts = [prompt for prompt in dataset.prompts if prompt.level in ("", *study.length_bins)]
     templates = {name: level.prompt for name, level in factor.levels.items()}
     texts = {
         name: read_text(folder / path, f"factor.files.{name}").strip() for name, path in factor.files.items()
     }
-    return with_levels(replace(dataset, prompts=tuple(kept)), factor.name, templates, texts, factor.from_)
+    return with_levels(replace(dataset, prompts=tuple(prompts)), factor.name, templates, texts, factor.from_)
 
 
 def _manner(study: StudyFile, rubric: Rubric) -> Manner:

@@ -112,11 +112,11 @@ class Reported(Analysable):
         with sized(width, font):
             return self._draw(self.frames(), target, only, progress=progress)
 
-    def _parts(self, frames: Analyses, *, every: bool, progress: bool) -> list[Part]:
+    def _parts(self, frames: Analyses, *, complete: bool, progress: bool) -> list[Part]:
         """Draw the figures of a report, or every one, and make the tables."""
         from toolkit.report.registry import draw_report
 
-        return draw_report(frames.read(), self._figure_context(frames), every=every, progress=progress)
+        return draw_report(frames.read(), self._figure_context(frames), complete=complete, progress=progress)
 
     def _draw(
         self, frames: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False
@@ -213,10 +213,12 @@ class Reported(Analysable):
 
         check_format(format)
         frames, manifest = self.frames(), self.manifest()
-        done = int((frames.runs["status"] == "succeeded").sum())
-        target = bundle_place(Path(self.output / "bundle" if folder is None else folder), self.name, done)
+        succeeded = int((frames.runs["status"] == "succeeded").sum())
+        target = bundle_place(
+            Path(self.output / "bundle" if folder is None else folder), self.name, succeeded
+        )
         with names_kept(frames.names, frames.titles):
-            parts = self._shown(frames, supplement=supplement, progress=progress)
+            parts = self._report_parts(frames, supplement=supplement, progress=progress)
             files = save_drawn(parts, target, self._figure_context(frames))
             if supplement and frames.has_results:
                 statistics = self._write_statistics(frames, target)
@@ -254,7 +256,7 @@ class Reported(Analysable):
 
         frames = self.frames()
         with names_kept(frames.names, frames.titles):
-            parts = self._shown(frames, supplement=supplement)
+            parts = self._report_parts(frames, supplement=supplement)
             if supplement and frames.has_results:
                 with TemporaryDirectory() as folder:  # their tables are shown, their files are of the bundle
                     parts += self._write_statistics(frames, Path(folder)).shown
@@ -262,18 +264,18 @@ class Reported(Analysable):
             note = self._figure_context(frames).note
             return write_page(self.output / "report.html", repr(self), note, contents)
 
-    def _shown(self, frames: Analyses, *, supplement: bool, progress: bool = False) -> list[Part]:
+    def _report_parts(self, frames: Analyses, *, supplement: bool, progress: bool = False) -> list[Part]:
         """Return figures and tables of a report, with all others where there is a supplement."""
         from toolkit.thesis.contents import main_parts
 
-        parts = self._parts(frames, every=supplement, progress=progress)
+        parts = self._parts(frames, complete=supplement, progress=progress)
         return parts if supplement else main_parts(parts)
 
     def _contents(
         self,
         frames: Analyses,
         manifest: dict[str, Any],
-        shown: Sequence[Part],
+        parts: Sequence[Part],
         *,
         supplement: bool,
     ) -> Contents:
@@ -282,10 +284,10 @@ class Reported(Analysable):
         from toolkit.thesis.methods import evidence_of
 
         findings = Findings(self.name, tuple(self._statements(frames)))
-        main, whole = (evidence_of(parts, findings.estimates, frames) for parts in (main_parts(shown), shown))
+        main, full = (evidence_of(group, findings.estimates, frames) for group in (main_parts(parts), parts))
         methods, appendix, files = self._text(frames, manifest, main)
-        further = self._text(frames, manifest, whole, full=True)[0] if supplement else ()
-        return Contents(self.name, findings, methods, shown, tuple(appendix), further, files)
+        further = self._text(frames, manifest, full, full=True)[0] if supplement else ()
+        return Contents(self.name, findings, methods, parts, tuple(appendix), further, files)
 
     def _text(
         self, frames: Analyses, manifest: dict[str, Any], evidence: Evidence, *, full: bool = False

@@ -688,10 +688,10 @@ class Study(Reported):
             return prompt.text
         raise InputError(f"prompt {prompt_id!r}: not in dataset {self.plan.dataset.version}")
 
-    def _parts(self, frames: Analyses, *, every: bool, progress: bool) -> list[Part]:
+    def _parts(self, frames: Analyses, *, complete: bool, progress: bool) -> list[Part]:
         self._need_results(frames)
         if self._is_scored:
-            return super()._parts(frames, every=every, progress=progress)
+            return super()._parts(frames, complete=complete, progress=progress)
         if self.plan.test.name == "one_shot":
             from toolkit.traffic.figures import draw_one_shot
 
@@ -709,7 +709,7 @@ class Study(Reported):
             return super()._draw(frames, folder, only, progress=progress)
         from toolkit.report.registry import save_drawn
 
-        parts = self._parts(frames, every=True, progress=progress)
+        parts = self._parts(frames, complete=True, progress=progress)
         return save_drawn(parts, folder, self._figure_context(frames))
 
     def _need_results(self, frames: Analyses) -> None:

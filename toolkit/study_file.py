@@ -38,7 +38,7 @@ from toolkit.models.entries import (
 )
 from toolkit.models.prices import table_exchange
 from toolkit.models.registry import address_of, read_environment
-from toolkit.words import JUDGE_ROLES, LENGTH_BINS, PLACE, choices
+from toolkit.words import JUDGE_ROLES, LENGTH_BINS, PLACEHOLDER, choices
 
 LengthBin = Literal["S", "M", "L"]
 Entry = TypeVar("Entry", bound=ModelEntry)
@@ -283,12 +283,12 @@ class Level(Reasoning):
         return self.model_dump(include={*Reasoning.model_fields}, exclude_none=True)
 
     @cached_property
-    def _own(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, Any]:
         return self.model_dump(include={"temperature", "top_p", "max_tokens"}, exclude_none=True)
 
     def sampling(self, common: Sampling) -> Sampling:
         """Return the sampling of its requests."""
-        return common.model_copy(update=self._own) if self._own else common
+        return common.model_copy(update=self._settings) if self._settings else common
 
 
 _AS_EVERYWHERE = Level()
@@ -503,9 +503,9 @@ class StudyFile(Table):
         if not factor:
             return ()
         templates = " ".join(level.prompt for level in factor.levels.values())
-        places = dict.fromkeys(PLACE.findall(templates))
-        own = [name for name in places if name != "prompt" and name not in factor.files]
-        return (*own, *([factor.from_] if factor.from_ else ()))
+        names = dict.fromkeys(PLACEHOLDER.findall(templates))
+        columns = [name for name in names if name != "prompt" and name not in factor.files]
+        return (*columns, *([factor.from_] if factor.from_ else ()))
 
     def level_of(self, name: str) -> Level:
         """Return how the prompts of a level are asked."""

@@ -34,7 +34,7 @@ LENGTH_BINS = {"S": (150, 250), "M": (450, 550), "L": (800, 1000)}
 """Inclusive token ranges of the three prompt lengths (seed 002, section 1.2)."""
 LENGTH_ARMS = {"neutral_m": "M", "neutral_l": "L", "short_l": "M"}
 """Control prompts that separate length from information, with their bin: S's facts in background, L's in short."""
-PLACE = re.compile(r"\{(\w+)\}")
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
 """Where the text around the prompts of a level has the prompt, a column of the dataset or a file."""
 JUDGE_ROLES = ("primary", "secondary", "tertiary")
 

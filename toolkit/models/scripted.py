@@ -129,8 +129,8 @@ def planted_answer(
     opening = next((line for line in lines if line.strip()), "")
     # What is drawn depends on who is asked, the repeat, and the opening and length of the prompt: a fact that is worded
     # otherwise changes no truth.
-    asked = "\n".join(message.content for message in request.messages)
-    levels = [mark for mark in marks if mark in asked]
+    sent = "\n".join(message.content for message in request.messages)
+    levels = [mark for mark in marks if mark in sent]
     case, rng = _drawn(truth, request, f"{opening} {length_bin}{''.join(levels)}")
     if question:
         return _planted_choice(truth["accuracy"], question, request)

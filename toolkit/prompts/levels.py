@@ -8,7 +8,7 @@ from toolkit.errors import InputError
 from toolkit.models.tokens import count_all
 from toolkit.prompt_test import Prompt
 from toolkit.prompts.dataset import Dataset, digest_of
-from toolkit.words import PLACE, choices
+from toolkit.words import PLACEHOLDER, choices
 
 
 def with_levels(
@@ -62,7 +62,7 @@ def _at_level(
     base = prompt.base.removesuffix(f"_{level}") if is_named else prompt.base
     return replace(
         prompt,
-        text=PLACE.sub(lambda place: str(values[place[1]]), template),
+        text=PLACEHOLDER.sub(lambda match: str(values[match[1]]), template),
         prompt_id=prompt.prompt_id if is_named else f"{prompt.prompt_id}_{level}",
         level=level,
         base=base,

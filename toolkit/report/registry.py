@@ -116,16 +116,16 @@ def draw_study(
     return figures
 
 
-def draw_report(analyses: Analyses, context: About, *, every: bool, progress: bool = False) -> list[Part]:
-    """Draw what a report shows, or ``every`` figure of a study, and make its tables."""
-    known = {row.name for row in _figures()}
-    main = [name for name in report_order("figures") if name in known]
+def draw_report(analyses: Analyses, context: About, *, complete: bool, progress: bool = False) -> list[Part]:
+    """Draw what a report shows, or every figure where ``complete`` of a study, and make its tables."""
+    names = {row.name for row in _figures()}
+    main = [name for name in report_order("figures") if name in names]
     figures = [
         figure for figure in draw_study(analyses, context, main, progress=progress) if not figure.left_out
     ]
-    if every:
-        drawn = [figure.name for figure in figures]
-        figures += [figure for figure in draw_study(analyses, context) if figure.name not in drawn]
+    if complete:
+        main = [figure.name for figure in figures]
+        figures += [figure for figure in draw_study(analyses, context) if figure.name not in main]
     return [*figures, *study_tables(analyses, context)]
 
 
@@ -196,15 +196,15 @@ def _tables(analyses: Analyses, context: About) -> list[Table]:
 
 def save_drawn(parts: Sequence[Part], folder: Path | str, context: About, *, part: bool = False) -> Files:
     """Write tables and figures that hold something; of a whole study also why others are not there, and no old ones."""
-    path, drawn = Path(folder) / "figures" / LEFT_OUT, [one for one in parts if not one.left_out]
-    files = save_all(drawn, folder, context.study)
-    files.left_out = {one.name: one.left_out for one in parts if one.left_out}
+    path, written = Path(folder) / "figures" / LEFT_OUT, [part for part in parts if not part.left_out]
+    files = save_all(written, folder, context.study)
+    files.left_out = {part.name: part.left_out for part in parts if part.left_out}
     stale = [("figures", name) for name in files.left_out]
     if not part:
         stale += [("figures", "one_shot_methods_*"), ("figures", "conditions")]
         stale += [("tables", name) for name in TABLES]
     for kind, pattern in stale:
-        take_away_others(Path(folder) / kind, pattern, [one.name for one in drawn if one.folder == kind])
+        take_away_others(Path(folder) / kind, pattern, [part.name for part in written if part.folder == kind])
     if files.left_out and not part:
         lines = [*context.about(), "Figures that this study cannot give:"]
         lines += [f"{name}: {reason}" for name, reason in files.left_out.items()]

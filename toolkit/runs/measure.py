@@ -93,8 +93,8 @@ class Outcome:
             "rounded": rounded_apart,
             "duration": duration,
         }
-        shown = {"means": means, "findings": findings, "warning": warning, "report": report}
-        text = template("runs", "outcome.jinja").render(words, outcome=self, **shown)
+        values = {"means": means, "findings": findings, "warning": warning, "report": report}
+        text = template("runs", "outcome.jinja").render(words, outcome=self, **values)
         fields = self.to_dict() | ({"report": report} if report else {})
         return Summary(fields, text, self.exit_code)
 

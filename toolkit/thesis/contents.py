@@ -18,12 +18,12 @@ Numbered = tuple[str, str]
 
 def main_parts(parts: Iterable[Part]) -> list[Part]:
     """Return the figures and tables that a report shows, of those that there are; all others are the supplement's."""
-    by_place = {part.place: part for part in parts if not part.left_out}
+    by_label = {part.place: part for part in parts if not part.left_out}
     main = []
     most: Mapping[str, Any] = REPORT["most"]
     for kind, number in most.items():
-        places = (f"{kind}/{name}" for name in report_order(kind))
-        main += [by_place[place] for place in places if place in by_place][:number]
+        labels = (f"{kind}/{name}" for name in report_order(kind))
+        main += [by_label[label] for label in labels if label in by_label][:number]
     return main
 
 
@@ -43,12 +43,15 @@ class Contents:
     def _referred(self) -> list[tuple[Paragraph, list[tuple[Part, Numbered]]]]:
         """Each paragraph of the results with what shows it; what no paragraph names stands with the first one."""
         names = {words.get("heading", words.get("title")): words.get("shown", ()) for words in WORDS.values()}
-        rest = {part.place: part for part in main_parts(self.shown)}
+        unnamed = {part.place: part for part in main_parts(self.shown)}
         pairs = [
-            (paragraph, [rest.pop(place) for place in names.get(paragraph.heading, ()) if place in rest])
+            (
+                paragraph,
+                [unnamed.pop(label) for label in names.get(paragraph.heading, ()) if label in unnamed],
+            )
             for paragraph in self.findings.section() or (Paragraph(()),)
         ]
-        pairs[0][1].extend(rest.values())
+        pairs[0][1].extend(unnamed.values())
         return [(paragraph, [*self._numbered(parts)]) for paragraph, parts in pairs]
 
     @property
@@ -59,9 +62,9 @@ class Contents:
     @cached_property
     def further(self) -> list[tuple[Part, Numbered]]:
         """Those of the supplement; their numbers go on."""
-        places = {part.place for part, _ in self.parts}
+        labels = {part.place for part, _ in self.parts}
         return [
-            *self._numbered(part for part in self.shown if part.place not in places and not part.left_out)
+            *self._numbered(part for part in self.shown if part.place not in labels and not part.left_out)
         ]
 
     @property

@@ -147,14 +147,14 @@ def compare_conditions(
     >>> [(contrast.name, round(contrast.estimate, 2)) for contrast in comparison.contrasts]
     [('one - zero', 0.4), ('five - one', 0.3), ('five - zero', 0.7)]
     """
-    is_of_study = factor == "level"
-    if not is_of_study and "level" not in table:
+    is_level = factor == "level"
+    if not is_level and "level" not in table:
         table = table.assign(level=run_table.WHOLE)
     labels = [name for name in (*within, factor) if name not in ("model", "level")]
     rows, column = run_table.checked_runs(table, score, labels=labels), factor
     if factor == "model":  # a model is not paired with itself
         rows, column = rows.assign(compared=rows["model"], model=run_table.WHOLE), "compared"
-    levels = levels or list(run_table.levels_of(table) if is_of_study else run_table.in_order(rows[column]))
+    levels = levels or list(run_table.levels_of(table) if is_level else run_table.in_order(rows[column]))
     pairs = contrasts or successive(levels)
     if unknown := {*chain(*pairs)} - {*levels}:
         raise InputError(f"{factor}: no level {min(unknown, key=str)!r} to compare among {[*levels]}")
@@ -164,7 +164,7 @@ def compare_conditions(
         raise InputError(f"contrasts of {factor}: none is {primary!r}; {choices(primary, by_name)}")
     bases, unit, scale = rows["unit"].nunique(), run_table.score_unit(score, table), largest(cells)
     title = WORDS["conditions"]["factors"].get(factor, {}).get("title", factor)
-    title = table.attrs.get("factor", title) if is_of_study else title
+    title = table.attrs.get("factor", title) if is_level else title
     notes = _notes(rows, cells, score, column, title, within)
     if primary:
         notes.append(
