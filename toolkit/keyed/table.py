@@ -74,17 +74,18 @@ def load_keyed(path: Path, columns: Row | None = None) -> KeyedTable:
     """
     rows = _rows(path)
     roles = _roles(path, [row for _, row in rows], columns or {})
-    numbered = enumerate(rows, 1)
-    items = [_item(f"{path}, row {line}", number, line, row, roles) for number, (line, row) in numbered]
+    items = [
+        _item(f"{path}, row {line}", number, line, row, roles) for number, (line, row) in enumerate(rows, 1)
+    ]
     if isinstance(roles.get("answer"), list):
         items = _collected(path, items)
     lines = defaultdict(list)
     for item in items:
         lines[item.item_id].append(str(item.row))
     if twice := [name for name in lines if len(lines[name]) > 1]:
-        name = one_line(twice[0], _CUT)
         raise InputError(
-            f"{path}, rows {', '.join(lines[twice[0]][:3])}: have one id, {name!r}; an id names one question"
+            f"{path}, rows {', '.join(lines[twice[0]][:3])}: have one id, {one_line(twice[0], _CUT)!r}; an id names "
+            "one question"
         )
     bare = [_without_marks(item) for item in items]
     stripped = sum(item.options != plain.options for item, plain in zip(items, bare, strict=True))
@@ -156,11 +157,13 @@ def _roles(path: Path, rows: Sequence[Row], columns: Row) -> dict[str, Any]:
             parts = _FIELD.findall(str(column)) or parts
         for part in parts:
             if not isinstance(part, str):
-                fault = "is no name of a column; write a text"
-                raise InputError(f"columns.{role}: {one_line(repr(part), _CUT)} {fault}")
+                raise InputError(
+                    f"columns.{role}: {one_line(repr(part), _CUT)} is no name of a column; write a text"
+                )
             if part and all(_cell(row, part) is None for row in rows):
-                hint = f"{suggestion(part, names)}{listed}"
-                raise InputError(f"{path}: has no column {part!r} (columns.{role}); {hint}")
+                raise InputError(
+                    f"{path}: has no column {part!r} (columns.{role}); {suggestion(part, names)}{listed}"
+                )
         claimed.update(parts)
     free = [name for name in names if name not in claimed]
     usual: dict[str, list[Any]] = {
@@ -284,9 +287,9 @@ def _collected(path: Path, items: Items) -> list[KeyedItem]:
     for item in items:
         earlier = first.setdefault(item.item_id, item)
         if replace(item, answer=None, row=0) != replace(earlier, answer=None, row=0):
-            row_before = f"row {earlier.row} of the same id"
             raise InputError(
-                f"{path}, row {item.row}: differs from {row_before} in more than the answer; make them alike"
+                f"{path}, row {item.row}: differs from row {earlier.row} of the same id in more than the answer; "
+                "make them alike"
             )
         answers.setdefault(item.item_id, {}).update(dict.fromkeys(item.answer or ()))
     return [replace(item, answer=list(answers[name]) or None) for name, item in first.items()]
