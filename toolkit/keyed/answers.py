@@ -54,7 +54,7 @@ class Mention(NamedTuple):
 
 def read_answer(text: str, reading: "Reading") -> Read:
     """Return the value of the one answer that a reply states or, where it states none, chooses."""
-    reply = split_thoughts(text)[0]
+    reply = rewritten(split_thoughts(text)[0], f"{reading.scorer.name}_lines")
     if not reply.strip():
         return Read(None, "empty")
     if reading.scorer.several and pattern("cut").search(reply):
@@ -76,9 +76,9 @@ def _final(reply: str, reading: "Reading") -> Any:
         return _chosen(reply[-_LONGEST:], reading)
     value = _last(statements, reply, reading.stated)
     start = statements[-1][0]
-    sentences = pattern("sentence").findall(reading.marked(reply[start : start + _LONGEST]))
-    rivals = "".join(_own(sentence) for sentence in sentences if pattern("again").search(sentence))
-    if not reading.scorer.several and any(reading.join([rival]) != value for rival in reading.named(rivals)):
+    if not reading.scorer.several and pattern("rival").search(
+        reading.marked(reply[start : start + _LONGEST])
+    ):
         raise Unread("two answers", reply[start:])
     return value
 
@@ -108,7 +108,7 @@ def _last(answers: Sequence[tuple[int, Any]], text: str, read: Callable[[Any], A
         with suppress(Unread):
             values.append(read(answer))
         if values[-1] != values[0] and not pattern("taken_back").search(text, before, last):
-            raise Unread(f"two answers: {quoted(answer)} and {quoted(final)}")
+            raise Unread(f"two answers: {quoted(values[-1])} and {quoted(values[0])}")
     return values[0]
 
 
@@ -132,7 +132,8 @@ def _chosen(reply: str, reading: "Reading") -> Any:
         elif not pattern("asks_not").search(reading.item.prompt):
             verdicts += [(start, _own(match[0])) for match in pattern("verdict").finditer(text)]
     lines = pattern("list_of_lines" if scorer.several else "lone").finditer(marked)
-    alone = [(line.start(), _own(line[line.lastindex or 0])) for line in lines]
+    read = reading.affirmed if scorer.has_units else _own
+    alone = [(line.start(), read(line[line.lastindex or 0])) for line in lines]
     if not scorer.several:
         choices += verdicts + alone
     elif not choices:
@@ -146,13 +147,10 @@ def _chosen(reply: str, reading: "Reading") -> Any:
             signs = "".join(sign for sign in all_signs if sign not in given)
         if not choices and (scorer.has_units or {*signs} == {*all_signs} or pattern("claims").search(text)):
             choices = [(0, signs)]
-    # Options that are all listed are not chosen.
-    listed = len(reading.displayed) if scorer.several and "\n" in reply.strip() else 0
-    choices = [choice for choice in choices if choice[1] and len({*choice[1]}) != listed]
     # What a reply takes back in the same sentence is no choice.
     if not choices or pattern("takes_back").search(marked):
         raise Unread(_NOTHING)
-    return _last([(start, reading.named(signs)) for start, signs in sorted(choices)], marked, reading.join)
+    return _last(sorted(choices), marked, reading.joined)
 
 
 def _own(text: str) -> str:
@@ -277,14 +275,10 @@ class Reading:
         words, asked = ({*pattern("stem").findall(part.casefold())} for part in (text, self.item.prompt))
         return len(words & asked) / max(len(asked), 3)
 
-    def join(self, values: list[Any]) -> Any:
-        """Return answers that a text names as one value."""
-        return self.scorer.join(values, self.item)
-
-    def named(self, signs: str) -> list[Any]:
-        """Return the answers that signs stand for."""
+    def joined(self, signs: str) -> Any:
+        """Return the answers that signs stand for as one value."""
         values = list(self.signs)
-        return [values[ord(sign) - FIRST] for sign in dict.fromkeys(signs)]
+        return self.scorer.join([values[ord(sign) - FIRST] for sign in dict.fromkeys(signs)], self.item)
 
     def stated(self, answer: Any) -> Any:
         """Return the value of a stated answer: of its whole text, else of what it names and affirms."""
@@ -298,7 +292,7 @@ class Reading:
         if (value := self.scorer.exact(text, self)) is not None:
             return value
         try:
-            return self.join(self.named(self.affirmed(self.marked(text))))
+            return self.joined(self.affirmed(self.marked(text)))
         except Unread as fault:
             raise fault if ":" in str(fault) else Unread(str(fault), answer) from None
 
@@ -313,7 +307,8 @@ class Reading:
         if self.scorer.several:
             name = "lines_of_list" if self.scorer.distinct else "lines_of_options"
             marked = pattern(name).sub(", ", marked)
-        for name in ("denied_after", "denied_before"):
+        asked_not = pattern("asks_not").search(self.item.prompt) and pattern("denials").search(marked)
+        for name in ("not_denied",) if asked_not else ("denied_after", "denied_before"):
             marked = pattern(name).sub(lambda match: match[0].translate(ASIDE), marked)
         brackets, words = pattern("brackets"), pattern("words")
         bare_marked = brackets.sub(lambda match: words.sub("", match[0].translate(ASIDE)), marked)
@@ -323,21 +318,12 @@ class Reading:
         """Return the signs of the answers that stand before the explanation begins."""
         scorer = self.scorer
         name = "first" if scorer.several else "amount" if scorer.has_units else "result"
-        starts = [match.end() - 1 for match in pattern(name).finditer(text)]
-        if not starts:
-            return ""
-        start = starts[-1]
+        start = max((match.end() for match in pattern(name).finditer(text)), default=1) - 1
         name = "end_of_list" if scorer.several else "end_of_word" if scorer.leads else "end"
-        match = pattern(name).search(text, start + 1)
-        end = match.start() if match else len(text)
+        end = next(pattern(name).finditer(text, start + 1)).start()
         signs = _own(text[start:end])
-        more = pattern("open_list").search(text) if not match else scorer.distinct and _own(text[end:])
-        if scorer.several and more:
+        if scorer.several and (pattern("open_list").search(text) or (scorer.distinct and _own(text[end:]))):
             raise Unread("no clear end of the answers")
-        if (
-            not scorer.has_units
-            and len({*signs}) > 1
-            and pattern("either").search(text, 0, text.rindex(signs[-1], 0, end))
-        ):
+        if pattern("undecided").search(text, 0, end):
             raise Unread("several answers")
         return signs

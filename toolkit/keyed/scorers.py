@@ -42,13 +42,15 @@ class ChoiceScorer(Scorer):
         alone = {
             name: letters[option]
             for option in letters
-            for name in pattern("identifier").findall(option)
+            for name in pattern("own_name").findall(option)
             if text.count(name) == 1
         }
         return letters | alone
 
     def mentions(self, text: str, reading: Reading) -> Iterator[Mention]:
         """Yield options by letter or by text; a letter that no option has is one that is none of the options."""
+        if not pattern("misnumbered").search(listed(reading.displayed)):
+            text = pattern("by_number").sub(lambda match: match[0].translate(_LETTERED), text)
         mentions = list(super().mentions(text, reading))
         taken = {offset for start, end, _ in mentions for offset in range(start, end)}
         letters = dict(zip(LETTERS, map(self.names(reading).get, reading.displayed), strict=False))
@@ -56,6 +58,10 @@ class ChoiceScorer(Scorer):
             letter = match[match.lastindex or 0].upper()
             if (letter in letters or letter in LETTERS[:8]) and taken.isdisjoint(range(*match.span())):
                 mentions.append(Mention(*match.span(), letters.get(letter, match[0])))
+        if every := self.several and pattern("everything").search(text):
+            but = {part.value for part in mentions if part.start in range(*every.span("but"))}
+            if but or not every["but"]:
+                mentions = [Mention(*every.span(), letter) for letter in {*letters.values()} - but]
         yield from sorted(mentions)
 
     def join(self, values: list[str], item: KeyedItem) -> str:
@@ -82,6 +88,9 @@ class ChoiceScorer(Scorer):
         """Return the share of options that are right."""
         right = item.options[LETTERS.index(self.key(item))]
         return item.options.count(right) / len(item.options)
+
+
+_LETTERED = str.maketrans("12345678", LETTERS[:8])
 
 
 class SetScorer(ChoiceScorer):
@@ -164,9 +173,9 @@ class YesNoScorer(LabelScorer):
         """Yield the words for yes and no, unless they are part of a sentence, as in "no reason"."""
         matches = [*pattern("yes_or_no").finditer(text)]
         for match in matches:
-            yield Mention(*match.span(), self.labels[match[0].casefold()])
+            yield Mention(*match.span(), self.labels.get(match[0].casefold(), "no"))
         claim = None if matches else pattern("claim").match(text)
-        if claim and reading.repeated(pattern("negation").sub("", claim[0])) >= 0.7:
+        if claim and reading.repeated(claim[0]) >= 0.7:
             yield Mention(0, 0, "no" if pattern("negation").search(claim[0]) else "yes")
 
 
@@ -187,7 +196,7 @@ class NumberScorer(Scorer):
 
     def __init__(self, items: Items = (), tolerance: Mapping[str, float] | None = None) -> None:
         ((self.kind, self.size), *more) = (tolerance or {"absolute": 0.0}).items()
-        is_size = isinstance(self.size, int | float) and not isinstance(self.size, bool)
+        is_size = type(self.size) in (int, float)
         if more or self.kind not in ("absolute", "relative") or not (is_size and 0 <= self.size < math.inf):
             raise StudyError(
                 f"options.tolerance: {tolerance} is not usable; "
@@ -222,6 +231,7 @@ class NumberScorer(Scorer):
         A number in the name of a standard or step is one only where the question asks for the name.
         """
         text = "".join(str(decimal(sign, sign)) for sign in text)
+        asked = " ".join(pattern("asked_noun").findall(reading.item.prompt)).split()
         for match in pattern("number").finditer(text):
             name, number, counts, power, _, word = (part or "" for part in match.groups())
             unit = _unit(word)
@@ -238,16 +248,15 @@ class NumberScorer(Scorer):
                 amount **= int(power or 1)
             if not math.isfinite(amount):
                 raise Unread("no finite number", number)
-            yield Mention(
-                match.start(), end, (amount, unit or _FOREIGN * bool(pattern("following").match(text, end)))
-            )
+            counted = bool(pattern("following").match(text, end)) * (1 + (word in asked))
+            yield Mention(match.start(), end, (amount, unit or _FOREIGN * counted))
 
     def join(self, values: list[tuple[float, str]], item: KeyedItem) -> float:
         """Return the one number, or the only one that has a unit of the kind that was asked."""
         key, required, scale = self._required(item)
         words = " ".join(pattern("asked_unit").findall(item.prompt)).split()
         asked, factor = required or next(filter(None, map(_unit, words)), ""), WORDS["scales"].get(scale, 1)
-        sizes = {asked: 1.0} | ({"%": 0.01} if not asked and 0 < key < 1 else {})
+        sizes = {asked: 1.0, "??": 1.0} | ({"%": 0.01} if not asked and 0 < key < 1 else {})
         for kind in WORDS["sizes"].values():
             if asked in kind:
                 sizes |= {unit: size / kind[asked] for unit, size in kind.items()}
@@ -269,7 +278,7 @@ class NumberScorer(Scorer):
 
 
 _FOREIGN = "?"
-"""Unit of a number that has none and counts something."""
+"""Unit of a number that has none and counts something; it stands there twice where that is what the question asks."""
 _UNITS = {text: unit for unit, texts in WORDS["units"].items() for text in (unit, *texts)}
 _SWAPPED = str.maketrans(",.", ".,")
 
@@ -307,8 +316,8 @@ class IdentifierScorer(Scorer):
     def __init__(self, items: Items = ()) -> None:
         keys = (pattern("identifier").findall(str(item.answer).upper()) for item in items)
         self.several = not items or any(len(key) > 1 for key in keys)
-        names = ("exact", "parent", "jaccard") if self.several else ("exact", "parent")
-        self.measures = tuple((name, SHARE) for name in names)
+        names = ("exact", "parent", "jaccard")
+        self.measures = tuple((name, SHARE) for name in names[: 2 + self.several])
 
     def wording_of(self, item: KeyedItem) -> str:
         """Name the kinds that the key has."""

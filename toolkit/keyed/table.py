@@ -77,8 +77,9 @@ def load_keyed(path: str | Path, columns: Row | None = None) -> KeyedTable:
     if not rows:
         raise InputError(f"{path}: has no rows; give a table with a question in each row")
     roles = _roles(path, [row for _, row in rows], columns or {})
-    numbered = enumerate(rows, 1)
-    items = [_item(f"{path}, row {line}", number, line, row, roles) for number, (line, row) in numbered]
+    items = [
+        _item(f"{path}, row {line}", number, line, row, roles) for number, (line, row) in enumerate(rows, 1)
+    ]
     if isinstance(roles.get("answer"), list):
         items = _collected(path, items)
     lines = defaultdict(list)
@@ -131,11 +132,13 @@ def _roles(path: str | Path, rows: Sequence[Row], columns: Row) -> dict[str, Any
             parts = _FIELD.findall(str(column)) or parts
         for part in parts:
             if not isinstance(part, str):
-                fault = "is no name of a column; write a text"
-                raise InputError(f"columns.{role}: {one_line(repr(part), _CUT)} {fault}")
+                raise InputError(
+                    f"columns.{role}: {one_line(repr(part), _CUT)} is no name of a column; write a text"
+                )
             if part and all(_cell(row, part) is None for row in rows):
-                hint = f"{suggestion(part, names)}{listed}"
-                raise InputError(f"{path}: has no column {part!r} (columns.{role}); {hint}")
+                raise InputError(
+                    f"{path}: has no column {part!r} (columns.{role}); {suggestion(part, names)}{listed}"
+                )
         claimed.update(parts)
     free = [name for name in names if name not in claimed]
     usual: dict[str, list[Any]] = {
@@ -259,9 +262,9 @@ def _collected(path: str | Path, items: Items) -> list[KeyedItem]:
     for item in items:
         earlier = first.setdefault(item.item_id, item)
         if replace(item, answer=None, row=0) != replace(earlier, answer=None, row=0):
-            row_before = f"row {earlier.row} of the same id"
             raise InputError(
-                f"{path}, row {item.row}: differs from {row_before} in more than the answer; make them alike"
+                f"{path}, row {item.row}: differs from row {earlier.row} of the same id in more than the answer; "
+                "make them alike"
             )
         answers.setdefault(item.item_id, {}).update(dict.fromkeys(item.answer or ()))
     return [replace(item, answer=list(answers[name]) or None) for name, item in first.items()]
