@@ -121,25 +121,22 @@ def _command(group: click.Group = cli, **options: Any) -> Callable[..., Any]:
     return register
 
 
-def _paid(group: click.Group) -> Callable[..., Any]:
-    """Make a command of a function that returns what gives the requests of a job, and what does the job.
+def _paid(function: Callable[..., PaidJob]) -> Any:
+    """Make a command of judges from a function that returns what gives the requests of a job, and what does the job.
 
     It stops before requests that cost more than the study spends unasked, unless the user said ``--yes``.
     """
 
-    def register(function: Callable[..., PaidJob]) -> click.Command:
-        @functools.wraps(function)
-        def run(study: Study, yes: bool, **arguments: Any) -> Summary:
-            from toolkit.pipeline import confirm_asking
+    @functools.wraps(function)
+    def run(study: Study, yes: bool, **arguments: Any) -> Summary:
+        from toolkit.pipeline import confirm_asking
 
-            requests, execute = function(study=study, **arguments)
-            if not yes:
-                confirm_asking(study.plan, study.store, requests())
-            return execute()
+        requests, execute = function(study=study, **arguments)
+        if not yes:
+            confirm_asking(study.plan, study.store, requests())
+        return execute()
 
-        return _command(group)(_YES(run))
-
-    return register
+    return _command(judges)(_YES(run))
 
 
 class _ManyValues(click.Command):
@@ -464,7 +461,7 @@ def batch(template: Path, grid: Path, **options: Any) -> Summary:
     return run_batch(template, grid, **options).summary()
 
 
-@_paid(judges)
+@_paid
 @_STUDY
 @click.option("--replies", default=12, show_default=True, type=_COUNT, help="Stored replies to alter.")
 @click.option(
@@ -481,7 +478,7 @@ def probe(study: Study, **sizes: Any) -> PaidJob:
     )
 
 
-@_paid(judges)
+@_paid
 @_STUDY
 def elements(study: Study) -> PaidJob:
     """Look for the required elements of a good answer. The judges of STUDY do in each reply: a second instrument."""
@@ -494,7 +491,7 @@ def elements(study: Study) -> PaidJob:
     )
 
 
-@_paid(judges)
+@_paid
 @click.argument("file", metavar="[FILE]", required=False)
 @_STUDY_OPTION(help="Whose judges are asked.")
 @click.option(
@@ -539,7 +536,7 @@ def hallucination(
     return lambda: comparison.comparison_requests(tasks, k), execute
 
 
-@_paid(judges)
+@_paid
 @_STUDY
 @click.option("--size", default=30, show_default=True, type=_COUNT, help="Judged replies, drawn once.")
 def drift(study: Study, size: int) -> PaidJob:

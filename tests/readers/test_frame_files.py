@@ -82,13 +82,15 @@ def test_hostile_texts_are_in_a_csv_file_character_by_character(tmp_path):
 
 def test_a_frame_that_is_not_of_its_kind_is_one_clear_line():
     """Another kind, another column, and a value of no category or dtype are told apart."""
-    frame = typed([{"test_item": "i", "prompt_id": "p", "text": "t"}], types_of("prompts"))
+    frame = typed([{"test_item": "i", "prompt_id": "p", "text": "t"}] * 2, types_of("prompts"))
     refusal("there is no frame 'run'", as_kind, frame, "run")
     odd = {
         "does not have the column 'more'": {"more": 1},
         "'level' cannot hold 'XL'; it is one of S, M, L": {"level": pd.Series(["S", "XL"], dtype="str")},
         "frame prompts: a value is not of its column's dtype": {"tokens": "many"},
-        "frame prompts: a value is not of its column.s dtype": {"tokens": pd.Series([2**70], dtype="object")},
+        "frame prompts: a value is not of its column.s dtype": {
+            "tokens": pd.Series([2**70] * 2, dtype="object")
+        },
     }
     for line, change in odd.items():
         refusal(line, as_kind, frame.assign(**change), "prompts")

@@ -216,7 +216,7 @@ def test_no_name_of_the_code_is_printed():
     """Effect sizes are mathematics, columns are words; what only looks alike stays as it is."""
     assert escape("d_z(M-S), g_av") == "$d_{z}$(M$-$S), $g_{av}$"
     assert escape("missing, level S; points per aud") == "missing, level S; points per AUD"
-    assert escape("difference over level of composite_strict") == "difference over prompt length of composite"
+    assert escape("difference over level of composite_strict") == "difference over level of composite"
     assert escape("SOC_INCIDENT, risk_awareness, Phi") == r"SOC incident, risk awareness, $\Phi$"
     assert escape("model d_zoo of my_d_z") == r"model d\_zoo of my\_d\_z"
 

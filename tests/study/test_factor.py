@@ -68,7 +68,9 @@ def test_nothing_on_the_way_speaks_of_length(finished, tmp_path):
     with without_pictures():
         finished.bundle(tmp_path / "bundle")
     texts = {path.name: path.read_text("utf-8") for path in tmp_path.rglob("*.t[ex]*[xt]")}
-    texts["plan"] = register(finished, out=tmp_path / "plan.md") and (tmp_path / "plan.md").read_text("utf-8")
+    texts["plan"] = register(finished, None, tmp_path / "plan.md") and (tmp_path / "plan.md").read_text(
+        "utf-8"
+    )
     texts |= {"findings": str(finished.findings()), "status": str(finished.status()), "repr": repr(finished)}
     texts["first"] = " ".join(finished.first_findings())
     speaking = {

@@ -46,7 +46,7 @@ def test_it_holds_all_that_its_readme_names(thesis):
 def test_the_schema_of_an_editor_takes_the_studies_that_ship_and_no_misspelled_key(thesis):
     """The first line of each names it, from where the file is."""
     studies = [path for path in thesis.rglob("*.toml") if path.parent in (thesis, thesis / "templates")]
-    assert len(studies) == 10
+    assert len(studies) == 11
     for path in studies:
         text = path.read_text(encoding="utf-8")
         (name,) = re.findall(r"\A#:schema (.+)\n", text)

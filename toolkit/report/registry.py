@@ -118,7 +118,9 @@ def draw_study(
 
 def draw_report(analyses: Analyses, context: About, *, complete: bool, progress: bool = False) -> list[Part]:
     """Draw what a report shows, or every figure where ``complete`` of a study, and make its tables."""
-    names = {row.name for row in _figures()}
+    # The mean of one model stands in the figure of its levels already.
+    alone = analyses.answers("length") and "compare_models" in analyses.lacking
+    names = {row.name for row in _figures()} - {"model_means"} if alone else {row.name for row in _figures()}
     main = [name for name in report_order("figures") if name in names]
     figures = [
         figure for figure in draw_study(analyses, context, main, progress=progress) if not figure.left_out
