@@ -197,7 +197,7 @@ def test_the_bundle_of_a_judged_study_compiles_with_a_page_of_methods_and_one_of
     methods, findings, *pages = text.split("\f")
     assert "Software." in methods
     assert findings.index("Results") < findings.index("Missing scores and cost.")
-    figures, tables = (set(re.findall(rf"{word} (\d+):", "".join(pages))) for word in ("Figure", "Table"))
+    figures, tables = (set(re.findall(rf"{word} (\d+):", text)) for word in ("Figure", "Table"))
     assert (len(figures), len(tables), "Supplement" in text) == (4, 2, False)
     assert len(pages) <= 11
     log, text = compiled(whole_bundle, tmp_path / "with")

@@ -227,8 +227,7 @@ def test_every_command_that_is_named_can_be_called_so():
 def test_every_line_of_configuration_is_toml_that_a_study_takes(tmp_path):
     """Blocks of pages, and the lines of templates that wait behind a `#`."""
     shutil.copy(TEMPLATES / "rubrics" / "example.toml", tmp_path / "incident.toml")
-    for place in (tmp_path / "my_prompts", tmp_path):
-        shutil.copytree(TEMPLATES / "my_prompts", place, dirs_exist_ok=True)
+    shutil.copytree(TEMPLATES / "my_prompts", tmp_path / "my_prompts")
     for name, text in written_texts().items():
         for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL):
             table = tomllib.loads(block)

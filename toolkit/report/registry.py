@@ -93,16 +93,15 @@ def draw_study(
     progress: bool = False,
 ) -> list[FigureWithCaption]:
     """Draw the figures of a study; one that it cannot give has its reason in ``left_out``."""
-    names = [row.name for row in _figures()]
-    if unknown := sorted(set(only) - set(names)):
-        raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], names)}")
+    by_name = {row.name: row for row in _figures()}
+    if unknown := sorted(set(only) - by_name.keys()):
+        raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], by_name)}")
     # What a study does not set out to measure is no loss to be named.
     foreign = QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else set()
     unasked = {"judge_drift": analyses.drift, "hallucination": analyses.hallucination_verdicts}
     unasked |= dict.fromkeys(PAIRWISE, analyses.pairs)
     foreign |= {name for name, frame in unasked.items() if frame.empty}
     foreign |= {"length"} if analyses.factor else set()
-    by_name = {row.name: row for row in _figures()}
     rows = [by_name[name] for name in only]
     for row in () if only else _figures():
         stood_in = row.stands_in_for and analyses.answers(row.stands_in_for)
@@ -120,7 +119,7 @@ def draw_report(analyses: Analyses, context: About, *, complete: bool, progress:
     """Draw what a report shows, or every figure where ``complete`` of a study, and make its tables."""
     # The mean of one model stands in the figure of its levels already.
     alone = analyses.answers("length") and "compare_models" in analyses.lacking
-    names = {row.name for row in _figures()} - {"model_means"} if alone else {row.name for row in _figures()}
+    names = {row.name for row in _figures() if not (alone and row.stands_in_for)}
     main = [name for name in report_order("figures") if name in names]
     figures = [
         figure for figure in draw_study(analyses, context, main, progress=progress) if not figure.left_out
