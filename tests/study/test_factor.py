@@ -72,7 +72,7 @@ def test_nothing_on_the_way_speaks_of_length(finished, tmp_path):
         "utf-8"
     )
     texts |= {"findings": str(finished.findings()), "status": str(finished.status())}
-    texts["first"] = " ".join(finished.first_findings())
+    texts["end"] = finished.ending(finished.execute(progress=False)).text
     speaking = {name: match[0] for name, text in texts.items() if (match := SPEAKS.search(text))}
     assert not speaking
     assert "examples in the prompt" in texts["methods.txt"] + texts["conditions.txt"]
