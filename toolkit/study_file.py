@@ -310,7 +310,7 @@ class Factor(Table):
     files: Mapping[str, Path] = Field(default_factory=dict)
     """Texts beside the study file that levels put into prompts, by the name that stands in braces."""
 
-    @field_validator("levels", mode="before")
+    @field_validator("levels", mode="before", json_schema_input_type=list[str] | dict[str, str | Level])
     @classmethod
     def _accept_texts(cls, value: Any) -> Any:
         if isinstance(value, list | tuple):
@@ -415,11 +415,9 @@ class StudyFile(Table):
         """Return what does not fit together: the keys of the file that it is about, and a sentence."""
         judges, primary, adaptive = self.judges, self.analysis.primary, self.selection == "adaptive"
         names = [entry.label for entry in self.under_test]
-        joint, levels = (
-            (" - ", self.factor.levels) if self.factor else ("-", LENGTH_BINS.keys() & {*self.length_bins})
-        )
-        order = [*(self.factor.levels if self.factor else LENGTH_BINS)]
-        pairs = [f"{b}{joint}{a}" for a, b in combinations([name for name in order if name in levels], 2)]
+        bins = [name for name in LENGTH_BINS if name in self.length_bins]
+        levels, joint = (self.factor.levels, " - ") if self.factor else (bins, "-")
+        pairs = [f"{b}{joint}{a}" for a, b in combinations(levels, 2)]
         of_scores = {
             "judges.repeats": judges.repeats > 1,
             "judges.expected_scores": judges.expected_scores,
