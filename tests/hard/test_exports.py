@@ -279,7 +279,7 @@ def test_a_dataset_beside_the_study_file_goes_with_it(study_file, tmp_path):
     """The folder is enough to plan the study anew."""
     path = study_file()
     rows = [{"prompt_id": f"p_{n}_s", "text": "Say what to do. " * 50, "scenario": "CTI_ANALYSIS", "category": "c",
-             "level": "S", "base": f"b{n}"} for n in range(2)]  # fmt: skip
+             "length_bin": "S", "base": f"b{n}"} for n in range(2)]  # fmt: skip
     (path.parent / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     head = 'dataset = "mine.jsonl"\naccept_flaws = ["range"]\nlength_bins = ["S"]\n'
     path.write_text(head + path.read_text())

@@ -84,7 +84,7 @@ def hostile_ratings():
 def test_no_table_of_somebody_s_scores_is_a_formula(tmp_path):
     """Every CSV of a bundle: the data of figures, tables and statistics."""
     scores = Scores(hostile_ratings(), name="hostile")
-    tables = [path for path in scores.bundle(tmp_path / "bundle") if path.suffix == ".csv"]
+    tables = [path for path in scores.bundle(tmp_path / "bundle", supplement=True) if path.suffix == ".csv"]
     assert len(tables) > 15
     assert {path.name: formulas(path)[:2] for path in tables if formulas(path)} == {}
     assert any("'=HYPERLINK" in path.read_text(encoding="utf-8") for path in tables)

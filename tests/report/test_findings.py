@@ -296,7 +296,7 @@ def test_a_study_tells_them_at_the_end_of_a_run_and_says_so_where_it_has_none(tm
             study.findings("lenght")
         assert list(study.findings("accuracy").frame()["verdict"]) == ["", NOT_ANSWERED]
         text = study.ending(study.execute(progress=False)).text.splitlines()
-        assert text[-4:-1] == [f"result  {sentence}" for sentence in study.findings().sentences()[1:4]]
+        assert text[-5:-2] == [f"result  {sentence}" for sentence in study.findings().sentences()[1:4]]
         assert text[-1].startswith("next")
     other = tmp_path / "other.toml"
     other.write_text((tmp_path / "small.toml").read_text().replace('"small"', '"other"', 1))

@@ -103,7 +103,9 @@ def test_nobody_is_asked_and_the_store_of_the_study_stays_as_it_is(server, open_
 ALLOWED = {
     "adaptive": {LOCAL},
     "demo": {LOCAL, "Models, compared in pairs within prompts: one model"},
-    "ollama": {LOCAL, "one judge (gemma3-12b): not estimable"},
+    "compare": {LOCAL, "one model"},
+    "choose_models.md": {LOCAL},
+    "ollama": {LOCAL, "one judge (ollama/gemma3:12b): not estimable"},
     "vllm": {LOCAL, "one judge (gemma3-12b): not estimable"},
     # With the one base that shows how bases are written; the file says that three are needed.
     "local": {

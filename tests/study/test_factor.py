@@ -110,7 +110,6 @@ def test_a_plain_list_without_a_factor_is_a_study(tmp_path):
     with executed(written(tmp_path, "")) as study:
         assert len(study.runs()) == 2 * BASES
         assert study.runs()["judged"].all()
-        assert "Models" in str(study.findings())
         assert not SPEAKS.search(str(study.findings()))
 
 

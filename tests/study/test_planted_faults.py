@@ -189,7 +189,7 @@ def test_faults_in_files_are_named(place):
     """
     study = place.study
     study.figures()
-    study.bundle()
+    study.bundle(supplement=True)
     assert verify_study(study).fields["differences"] == []
     runs = study.store.database["runs"]
     runs.update_one({"_id": place.kept["runs"][0]["_id"]}, {"$set": {"dataset_version": "2099.1"}})

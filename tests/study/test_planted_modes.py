@@ -38,9 +38,12 @@ MODES = {
 def begin(tmp_path_factory):
     """Open the planted study, cut down to two bases and without planted failures, in one store for all."""
     folder = tmp_path_factory.mktemp("modes")
-    names = ("prompt_id", "text", "base", "scenario", "category", "level")
+    names = ("prompt_id", "text", "base", "scenario", "category")
     prompts = [vars(prompt) for prompt in load_dataset("rq1_controlled").prompts[:6]]
-    rows = ({name: prompt[name] for name in names} | {"reference": "So."} for prompt in prompts)
+    rows = (
+        {name: prompt[name] for name in names} | {"reference": "So.", "length_bin": prompt["level"]}
+        for prompt in prompts
+    )
     (folder / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))
     opened = []
 

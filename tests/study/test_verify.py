@@ -70,21 +70,23 @@ def test_a_replay_restores_a_text_that_was_changed_and_one_that_was_deleted(fini
     assert [text["content"] for text in texts.find().sort("blob_id")] == [text["content"] for text in before]
 
 
-def test_figures_and_bundle_that_are_not_of_this_study_are_named(finished):
+def test_figures_and_bundle_that_are_not_of_this_study_are_named(study_file):
     """An edited figure, a leftover, an edited bundle, and a study file that was changed since."""
+    finished = Study.load(study_file())
+    finished.execute(progress=False)
     finished.figures()
     finished.bundle()
     assert verify_study(finished).fields["differences"] == []
     output = finished.output
-    (output / "figures" / "scores.csv").write_text("5,5,5")
+    (output / "figures" / "cost_quality.csv").write_text("5,5,5")
     (output / "figures" / "old.pdf").write_bytes(b"")
     (output / "bundle" / "methods.txt").write_text("We asked everybody.")
     finished.path.write_text(finished.path.read_text() + "\n# a thought\n")
     summary = verify_study(finished)
     assert summary.exit_code == 1
     assert summary.fields["differences"] == [
+        "figures/cost_quality.csv: differs from what the study gives now",
         "figures/old.pdf: the study does not give it now",
-        "figures/scores.csv: differs from what the study gives now",
         "bundle/methods.txt: was changed after the bundle was written",
         "bundle/manifest.json: made from another study file",
     ]
