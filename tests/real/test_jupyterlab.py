@@ -194,7 +194,10 @@ def _rate_two_replies(page):
     for row, score in zip(page.find_elements(By.CSS_SELECTOR, ".dk-row"), SCORES, strict=True):
         row.find_element(By.XPATH, f".//button[.='{score}']").click()
     page.find_element(By.CSS_SELECTOR, ".dk textarea").send_keys("short <b>but</b> right")
-    page.find_element(By.XPATH, "//button[.='Save and next']").click()
+    # The driver scrolls the page, not the notebook's own panel.
+    save = page.find_element(By.XPATH, "//button[.='Save and next']")
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", save)
+    save.click()
     reached("Reply 2 of 5")
     page.switch_to.active_element.send_keys(
         "1 1 1 1 1 1 1n"

@@ -61,7 +61,7 @@ def test_a_template_runs_by_papermill_with_its_parameters(tmp_path, demo_like_st
     code = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
     assert all(cell.execution_count for cell in code)
     printed = "".join(str(output.get("text", "")) for cell in code for output in cell.outputs)
-    assert "36 of 36 runs succeeded; 108 of 108 judgements have a score" in printed
+    assert "36 of 36 runs succeeded; 108 of 108 judgements have a score" in " ".join(printed.split())
     made_from = printed.rsplit('"inputs"', 1)[1]
     assert '"rubric"' in made_from
     assert str(demo_like_study.parent) not in made_from
