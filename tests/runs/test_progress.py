@@ -231,9 +231,12 @@ def test_a_wish_to_wait_too_long_is_told_and_holds_up_no_other_provider(
     told = re.compile(rf"answerer asks for {words} and is not asked again in this run")
     until = time.monotonic() + 60
     refusal = Fault(status=status, retry_after=retry_after)
+    # The other is held from then on only: either may have the one place first.
     with (
         StubServer(faults=[refusal]) as first,
-        StubServer(holds=lambda: not told.search(log.getvalue()) and time.monotonic() < until) as second,
+        StubServer(
+            holds=lambda: first.count and not told.search(log.getvalue()) and time.monotonic() < until
+        ) as second,
     ):
         study = unjudged_study(tmp_path, first.openai_url, second.openai_url, concurrency=1)
         outcome = study.execute()
