@@ -33,7 +33,7 @@ _FROM = {
     "getting_started.demo": "planted_and_found",
     "hallucination.comparison": "compare_hallucination comparison_requests hallucination_tasks",
     "pipeline": "at_worst",
-    "stats": ("bases_needed compare_two_methods compare_with_people equivalence_bases reliability whole"),
+    "stats": ("bases_needed compare_with_people equivalence_bases reliability whole"),
 }
 """Where the names that notebooks import stand; a name is looked up once."""
 _MODULES = {name: module for module, names in _FROM.items() for name in names.split()}

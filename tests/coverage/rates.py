@@ -17,7 +17,6 @@ from toolkit.stats.inference.proportions import rate_mean, share
 from toolkit.stats.one_shot.methods import (
     WEIGHTS,
     MethodScore,
-    compare_two_methods,
     overall,
 )
 from toolkit.stats.result import Estimate
@@ -125,43 +124,6 @@ def _one_shot(rng, made):
     shares = _outcomes(made)
     found = _score(*map(int, rng.multinomial(made["experiments"], shares)))
     return {"raw score": bool(found.low <= float(shares @ WEIGHTS) <= found.high)}
-
-
-@lru_cache(maxsize=4096)
-def _pair(first, second):
-    return compare_two_methods(first, second)
-
-
-def _two_methods(rng, made, shares):
-    n = made["experiments"]
-    first, second = (tuple(map(int, rng.multinomial(n, each))) for each in (_outcomes(made), shares))
-    return _pair(first, second)
-
-
-_BETTER = np.array([0.8, 0.1, 0.1])
-
-
-@check(
-    "two methods of the one-shot test",
-    "compare_two_methods",
-    _TEN[:1],
-    note="Made from two exact intervals, and as conservative.",
-)
-def _pair_interval(rng, made):
-    """The second method expected .8, unexpected .1, hallucinated .1."""
-    truth = float((_BETTER - _outcomes(made)) @ WEIGHTS)
-    return {"difference": (_two_methods(rng, made, _BETTER), truth)}
-
-
-@check_test(
-    "two methods of the one-shot test, equally good",
-    "compare_two_methods",
-    _TEN[:2],
-    note="The exact test never rejects too often and, with few outcomes, too seldom.",
-)
-def _pair_test(rng, made):
-    """Both methods alike."""
-    return {"difference": _two_methods(rng, made, _outcomes(made))}
 
 
 def _answered(rng, questions, better):

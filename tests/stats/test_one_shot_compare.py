@@ -6,16 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from score_tables import check_shown, ends, of_methods, three_outcomes
+from score_tables import check_shown, ends, of_methods
 
-from toolkit.scoring import one_shot_score
 from toolkit.stats import compare_conditions
 from toolkit.stats.inference.p_values import holm
 from toolkit.stats.inference.run_table import Points
 from toolkit.stats.one_shot.methods import (
     KEYS,
     UNIT,
-    compare_two_methods,
     method_estimates,
     methods_frame,
     overall,
@@ -24,22 +22,6 @@ from toolkit.stats.one_shot.methods import (
 )
 
 W = (1.0, 0.0, -0.5)
-
-
-def test_the_interval_of_two_methods_covers_so_that_the_test_keeps_its_level():
-    """Every pair of outcomes of N = 10 with its probability, for 21 x 21 pairs of shares."""
-    outcomes, shares, chance = three_outcomes(10, 5)
-    scores = [one_shot_score(*row) for row in outcomes.tolist()]
-    raw, low, high = np.transpose([(one.raw, *ends(one)) for one in scores])
-    difference = raw[None, :] - raw[:, None]
-    below = difference - np.hypot((raw - low)[None, :], (high - raw)[:, None])
-    above = difference + np.hypot((high - raw)[None, :], (raw - low)[:, None])
-    for p, q in product(range(len(shares)), repeat=2):
-        truth = float((shares[q] - shares[p]) @ W)
-        missed = (truth < below - 1e-9) | (truth > above + 1e-9)
-        assert chance[p] @ missed @ chance[q] <= 0.05
-    one = compare_two_methods(outcomes[5].tolist(), outcomes[40].tolist())
-    assert ends(one) == pytest.approx((below[5, 40], above[5, 40]))
 
 
 def experiments(**shares):

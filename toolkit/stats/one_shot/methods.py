@@ -1,4 +1,4 @@
-"""Methods of the one-shot test: their counts and scores from single experiments, and what tells two of them apart."""
+"""Methods of the one-shot test: their counts and scores from single experiments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -9,10 +9,8 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.scoring import OneShotScore, one_shot_score
 from toolkit.stats.inference.means import mean_interval
-from toolkit.stats.inference.p_values import with_inversion
-from toolkit.stats.inference.proportions import mover
 from toolkit.stats.inference.run_table import Points, need_columns
-from toolkit.stats.result import CONFIDENCE, Estimate
+from toolkit.stats.result import Estimate
 
 VERDICTS = ("expected", "unexpected", "hallucinated")  # I1, I0 and H, in the order of the weights
 WEIGHTS = (1.0, 0.0, -0.5)  # weights of seed 000
@@ -22,7 +20,6 @@ FACTORS = ("variant", "document", "model", "sample")
 """What methods may differ in besides their question."""
 OVERALL_METHOD = "Student t over methods"
 KEYS = ("method", "variant", "document", "question", "sample", "model")
-PAIR_METHOD = "from the intervals of both (MOVER, Zou & Donner 2008)"
 
 
 @dataclass(frozen=True)
@@ -176,42 +173,3 @@ def score_groups(scores: Sequence[MethodScore]) -> tuple[GroupScore, ...]:
         raw, score = (overall(f"mean {which}, {label}", members, which) for which in ("raw", "score"))
         totals.append(GroupScore(**counts, label=label, raw=raw, score=score))
     return tuple(totals)
-
-
-def compare_two_methods(
-    first: Sequence[int],
-    second: Sequence[int],
-    weights: Sequence[float] = WEIGHTS,
-    name: str = "second - first",
-) -> Estimate:
-    r"""Return the difference of two raw scores with its interval, and the p value by inversion of that.
-
-    The interval puts together the exact intervals of the two scores, :math:`d - \sqrt{(r_2 - l_2)^2 + (u_1 - r_1)^2}`
-    and likewise above.
-
-    ``first`` and ``second`` are counts of the three outcomes, of any N; the difference is second minus first.
-
-    References
-    ----------
-    Zou & Donner (2008), Stat. Med. 27, 1693-1702.
-
-    Examples
-    --------
-    >>> found = compare_two_methods((1, 3, 0), (3, 1, 0))
-    >>> found.estimate, round(found.p_value, 4)
-    (0.5, 0.531)
-    """
-    if wrong := [counts for counts in (first, second) if len(counts) != 3]:
-        three = "must be three: expected, unexpected, hallucinated"
-        raise InputError(f"counts of a method: {wrong[0]!r} {three}")
-
-    def scores(confidence: float) -> list[OneShotScore]:
-        return [one_shot_score(i1, i0, h, weights, confidence) for i1, i0, h in (first, second)]
-
-    def limits(confidence: float) -> tuple[float, float]:
-        first_ends, second_ends = ((score.low, score.high) for score in scores(confidence))
-        return mover(b.raw, second_ends, a.raw, first_ends)
-
-    a, b = scores(CONFIDENCE)
-    n = {"experiments of the first": a.n, "experiments of the second": b.n}
-    return with_inversion(Estimate(name, b.raw - a.raw, method=PAIR_METHOD, unit=UNIT, n=n), limits)
