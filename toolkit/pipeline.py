@@ -53,7 +53,7 @@ from toolkit.store.records import (
     with_earlier,
 )
 from toolkit.store.writer import TOUCH, Fields, Record
-from toolkit.words import money, reason_key, total_aud
+from toolkit.words import LENGTH_BINS, money, reason_key, total_aud
 
 R = TypeVar("R")
 _Texts = asyncio.Future[dict[str, str]]
@@ -333,7 +333,6 @@ class _Execution:
         return replace(answer, reply=replace(reply, text=text, usage=usage))
 
     def _key_and_facts(self, run: PlannedRun) -> tuple[dict[str, Any], dict[str, Any]]:
-        spec = self.plan.models[run.model]
         key = {
             "study": self.plan.study.name,
             "test": self.plan.test.name,
@@ -343,11 +342,11 @@ class _Execution:
             "call_id": run.call_id,
         }
         return key, {
-            "prompt_length_bin": getattr(run.item.context, "level", None) or None,
+            "prompt_length_bin" if run.level in LENGTH_BINS else "level": run.level or None,
             "test_item": run.item.item_id,
             "dataset_version": self.plan.dataset.version,
             "bias_controls": self.controls,
-            "reasoning_effort": spec.reasoning_effort or spec.thinking_level,
+            "reasoning_effort": run.spec.reasoning_effort or run.spec.thinking_level,
         }
 
     def _save(

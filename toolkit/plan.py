@@ -54,6 +54,9 @@ class PlannedRun:
     model: str
     repeat: int
     request: ModelRequest
+    spec: ModelSpec
+    """The model as the level of its prompt has it asked."""
+    level: str
 
     @property
     def key(self) -> RunKey:
@@ -129,8 +132,9 @@ class PlannedRuns(Sequence[PlannedRun]):
             return replace(self, part=self.run_keys[index])
         prompt_id, name, repeat = self.run_keys[index]
         spec, (item, prompt) = self.models[name], self.prompts[self._prompt_numbers[prompt_id]]
-        level = self.study.level_of(getattr(item.context, "level", ""))
-        spec = replace(spec, **level.reasoning) if level.reasoning else spec
+        name_of_level = item.context.level if isinstance(item.context, Prompt) else ""
+        level = self.study.level_of(name_of_level)
+        spec = level.model(spec)
         sampling, steered = level.sampling(self.study.sampling), spec.takes_sampling
         system = (Message("system", level.system),) if level.system else ()
         request = ModelRequest(
@@ -145,7 +149,7 @@ class PlannedRuns(Sequence[PlannedRun]):
             repeat=repeat,
             options=spec.options,
         )
-        return PlannedRun(item, prompt, name, repeat, request)
+        return PlannedRun(item, prompt, name, repeat, request, spec, name_of_level)
 
     @cached_property
     def call_ids(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from itertools import combinations
@@ -21,7 +22,7 @@ from toolkit.errors import MOST_FAULTS, InputError, StudyError, remember, secret
 from toolkit.files.hub import is_hub
 from toolkit.files.reading import read_toml, similar_file
 from toolkit.files.strict import fault_sentence, plain_name
-from toolkit.models.catalogue import Exchange
+from toolkit.models.catalogue import Exchange, ModelSpec, options_fault
 from toolkit.models.entries import (
     AtOnce,
     Count,
@@ -286,6 +287,10 @@ class Level(Reasoning):
     def _settings(self) -> dict[str, Any]:
         return self.model_dump(include={"temperature", "top_p", "max_tokens"}, exclude_none=True)
 
+    def model(self, spec: ModelSpec) -> ModelSpec:
+        """Return a model as its requests ask it."""
+        return replace(spec, **self.reasoning) if self.reasoning else spec
+
     def sampling(self, common: Sampling) -> Sampling:
         """Return the sampling of its requests."""
         return common.model_copy(update=self._settings) if self._settings else common
@@ -505,9 +510,14 @@ class StudyFile(Table):
         columns = [name for name in names if name != "prompt" and name not in factor.files]
         return (*columns, *([factor.from_] if factor.from_ else ()))
 
+    @property
+    def levels(self) -> Mapping[str, Level]:
+        """Levels of the factor, if there is one."""
+        return self.factor.levels if self.factor else {}
+
     def level_of(self, name: str) -> Level:
         """Return how the prompts of a level are asked."""
-        return self.factor.levels.get(name, _AS_EVERYWHERE) if self.factor else _AS_EVERYWHERE
+        return self.levels.get(name, _AS_EVERYWHERE)
 
     def limit(self, provider: str) -> Limit:
         """Return what the study says a provider may be sent; nothing where it says nothing."""
@@ -642,9 +652,19 @@ def _name_faults(study: StudyFile) -> Iterator[tuple[str, str]]:
         except InputError as error:
             yield key, str(error)
             continue
-        twin = labels.setdefault(model_address(spec), entry.label)
-        if key.startswith("models") and twin != entry.label:
-            yield key, f"{entry.label!r} is the same model as {twin!r}; their runs would be the same calls"
+        if key.startswith("judges"):
+            continue
+        levels = {name: level.model(spec) for name, level in study.levels.items() if level.reasoning}
+        for name, model in {"": spec, **levels}.items():
+            path = f"factor.levels.{name}" if name else key
+            if fault := options_fault(model):
+                yield path, f"model {entry.label!r}: {fault}"
+            twin = labels.setdefault((name, model_address(model)), entry.label)
+            if twin != entry.label:
+                yield (
+                    path,
+                    f"{entry.label!r} is the same model as {twin!r}; their runs would be the same calls",
+                )
     try:
         rubric = load_rubric(study.judges.rubric)
     except InputError as error:

@@ -174,16 +174,17 @@ def reason_key(reason: str) -> str:
     return reason.split(":")[0]
 
 
+def pages(package: str, filters: Mapping[str, Any], **options: Any) -> Any:
+    """Return the Jinja templates of a subpackage of toolkit; a name that they lack is an error."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(loader=PackageLoader("toolkit", package), undefined=StrictUndefined, **options)
+    environment.filters |= filters
+    return environment
+
+
 @lru_cache
 def template(package: str, name: str) -> Any:
     """Return a Jinja template of a subpackage of toolkit, with the filters `counted`, `money` and `one_line`."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    pages = Environment(
-        loader=PackageLoader("toolkit", package),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    pages.filters |= {"counted": counted, "money": money, "one_line": one_line}
-    return pages.get_template(name)
+    filters = {"counted": counted, "money": money, "one_line": one_line}
+    return pages(package, filters, trim_blocks=True, lstrip_blocks=True).get_template(name)

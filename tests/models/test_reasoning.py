@@ -1,5 +1,6 @@
 """Reasoning models: efforts are methods of their own, thoughts are no answer, and reasoning is paid for once."""
 
+import contextlib
 import json
 
 import pytest
@@ -14,6 +15,7 @@ from toolkit.models.entries import ModelEntry
 from toolkit.models.prices import price_of
 from toolkit.models.registry import open_model
 from toolkit.runs.estimate import experience_of
+from toolkit.store.documents import Run
 from toolkit.study import Study
 from toolkit.viewer.model import open_runs, with_people
 
@@ -31,9 +33,9 @@ def entries(server):
     return f"models = [{', '.join(rows)}]"
 
 
-@pytest.fixture(scope="module")
-def reasoned(tmp_path_factory):
-    """A study of one reasoning server at three efforts, asked and judged."""
+@contextlib.contextmanager
+def executed_at_efforts(folder, factor=""):
+    """A study of one reasoning server at three efforts, of a model each or the levels of a factor; asked and judged."""
 
     def answer(body):
         if is_judge(body):
@@ -51,14 +53,28 @@ def reasoned(tmp_path_factory):
         }
         return reply
 
-    folder = tmp_path_factory.mktemp("reasoned")
     with StubServer(answer=answer, change=change) as server:
-        path = stub_study(folder, server.openai_url, bins='["S"]', runs="concurrency = 1\nrepeats = 3")
-        lines = path.read_text().splitlines()
-        path.write_text("\n".join(entries(server) if line.startswith("models") else line for line in lines))
+        runs = "concurrency = 1\nrepeats = 3"
+        path = stub_study(folder, server.openai_url, bins='["S"]', runs=runs, more=factor)
+        if not factor:
+            lines = path.read_text().splitlines()
+            path.write_text(
+                "\n".join(entries(server) if line.startswith("models") else line for line in lines)
+            )
         with Study.load(path) as study:
             study.execute(progress=False)
             yield study, server
+
+
+def efforts_of(server):
+    """Return the effort of each request to a model under test."""
+    return [call.body.get("reasoning_effort") for call in server.seen if not is_judge(call.body)]
+
+
+@pytest.fixture(scope="module")
+def reasoned(tmp_path_factory):
+    with executed_at_efforts(tmp_path_factory.mktemp("reasoned")) as study_and_server:
+        yield study_and_server
 
 
 def test_one_model_at_three_efforts_is_three_methods(reasoned):
@@ -70,12 +86,25 @@ def test_one_model_at_three_efforts_is_three_methods(reasoned):
     assert set(runs["reasoning_effort"]) == set(EFFORTS)
     assert names <= set(study.estimate().reset_index()["model"])
     assert len(study.compare_models().frame()) == 6  # three means and three differences
-    sent = [call.body.get("reasoning_effort") for call in server.seen if not is_judge(call.body)]
+    sent = efforts_of(server)
     assert {effort: sent.count(effort) for effort in EFFORTS} == {
         effort: len(runs) // 3 for effort in EFFORTS
     }
     decided = study.deviations()
     assert decided.empty
+
+
+def test_efforts_may_be_the_levels_of_a_factor(tmp_path):
+    """Each is on the wire, in the record of its runs, and in what the next reply is expected to have."""
+    with executed_at_efforts(tmp_path, CASES["factor"]) as (study, server):
+        runs = study.runs()
+        assert sorted(efforts_of(server)) == sorted(runs["reasoning_effort"])
+        assert [*runs["level"]] == [*runs["reasoning_effort"]]
+        assert {(run.level, run.prompt_length_bin) for run in study.store.objects(Run)} == {
+            (effort, None) for effort in EFFORTS
+        }
+        experience = experience_of(study.plan, study.store, study.plan.models["answerer"], "run")
+        assert (experience.mean, experience.measured) == (pytest.approx(50 + 440 / 3), True)
 
 
 def test_reasoning_is_paid_for_once_and_shown(reasoned):
@@ -158,3 +187,11 @@ def test_an_effort_for_all_models_is_that_of_each(tmp_path):
     assert [*Study.load(path).plan.models] == ["gpt-6-luna (low)", "gpt-6-sol (max)"]
     path.write_text(f'name = "all"\n{models}, "smollm2-135m"]\n[sampling]\nreasoning_effort = "low"\n')
     refusal("local takes no reasoning_effort; leave it out", Study.load, path, error=StudyError)
+
+
+@pytest.mark.parametrize(("models", "line"), CASES["levels_refused"])
+def test_an_effort_of_a_level_is_checked_for_each_model(tmp_path, models, line):
+    """What a model does not take is no level of it, and two efforts of a model may not become one."""
+    path = tmp_path / "study.toml"
+    path.write_text(CASES["own_effort"] + models)
+    refusal(line, Study.load, path, error=StudyError)

@@ -186,11 +186,7 @@ def test_labels_are_those_of_the_keys(tmp_path):
 
 def test_yes_and_no():
     yes_no = SCORERS["yes_no"]
-    for text, expected in [
-        ("Answer: YES!", "yes"), ("Answer: **Yes.**", "yes"), ('{"answer": false}', "no"), ("Answer: nein", "no"),
-        ("Answer: true", "yes"),
-        ("Answer: yes and no", ["several answers: 'yes and no'"]), ("Answer: it depends", ["no label: 'it depends'"]),
-    ]:  # fmt: skip
+    for text, expected in CASES["yes_no"]:
         assert value(yes_no, text, item("True")) == expected
     assert yes_no.score("yes", item("True")) == {"correct": 1.0}
     assert yes_no.check(item("maybe")) is not None
@@ -269,13 +265,7 @@ def test_identifiers_are_scored_with_and_without_sub_technique(tmp_path):
 
 # Published base scores: examples of FIRST for 3.0 and 3.1 (CVE-2015-8252, CVE-2013-1937, CVE-2013-0375, CVE-2014-3566)
 # and for 4.0 (CVE-2014-0160).
-VECTORS = [
-    ("CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H", 9.8),
-    ("CVSS:3.1/AV:N/AC:L/PR:N/UI:R/S:C/C:L/I:L/A:N", 6.1),
-    ("CVSS:3.0/AV:N/AC:L/PR:L/UI:N/S:C/C:L/I:L/A:N", 6.4),
-    ("CVSS:3.0/AV:N/AC:H/PR:N/UI:R/S:U/C:L/I:N/A:N", 3.1),
-    ("CVSS:4.0/AV:N/AC:L/AT:N/PR:N/UI:N/VC:H/VI:N/VA:N/SC:N/SI:N/SA:N", 8.7),
-]
+VECTORS = CASES["vectors"]
 
 
 def test_cvss_scores_are_those_of_first():

@@ -196,6 +196,10 @@ def test_the_stereotypes_of_the_seed_are_measured(server, begin):
     assert (medical.name, medical.estimate) == ("medical_profession_stereotype", 0.5)
     assert 0 < overall.low < medical.low < overall.high < medical.high < 1
     assert server.count == 18
+    # The guide shows this file: a test of one's own is a page at most, docstrings apart.
+    text = (TEMPLATES / "stereotypes.py").read_text("utf-8")
+    bare = re.sub(r'^ +""".*?"""\n', "", text, flags=re.MULTILINE | re.DOTALL)
+    assert len(re.findall(r"\S.*", bare)) <= 50
 
 
 @pytest.mark.parametrize("module", ["toolkit", "toolkit.prompt_test"])

@@ -184,7 +184,7 @@ def _checked(spec: ModelSpec) -> ModelSpec:
             f"model {spec.name!r} has the public tokenizer {spec.encoding}, which counts exactly: take out "
             "tokens_per_o200k"
         )
-    if fault := _options_fault(spec):
+    if fault := options_fault(spec):
         raise StudyError(f"model {spec.name!r}: {fault}")
     # The address itself is not printed: a key may stand in it, and a line ends up in a log.
     if spec.base_url is not None and (fault := address_fault(spec.base_url)):
@@ -195,7 +195,7 @@ def _checked(spec: ModelSpec) -> ModelSpec:
     return spec
 
 
-def _options_fault(spec: ModelSpec) -> str | None:
+def options_fault(spec: ModelSpec) -> str | None:
     """Return why a model cannot be asked with its options: what its provider or its table of efforts refuses."""
     options = PROVIDERS[spec.provider].get("options", ())
     for name in _OPTIONS:

@@ -9,11 +9,11 @@ from functools import cache
 from importlib.resources import files
 from typing import cast
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
 from toolkit.files.reading import read_toml
 from toolkit.report.visible import visible
-from toolkit.words import DIMENSIONS, SCENARIOS, joined, visible_name
+from toolkit.words import DIMENSIONS, SCENARIOS, joined, pages, visible_name
 
 
 def data_file(name: str) -> dict[str, dict[str, str]]:
@@ -143,8 +143,13 @@ def _plain(text: object) -> str:
 @cache
 def latex_templates() -> Environment:
     """Return the templates of LaTeX; their tags are none that TeX knows."""
-    environment = Environment(
-        loader=PackageLoader("toolkit", ""),
+    filters = {
+        "breaking": escape_breaking, "caption": caption_latex, "joined": joined, "latex": escape,
+        "verbatim": escape_verbatim,
+    }  # fmt: skip
+    return pages(
+        "",
+        filters,
         block_start_string="<%",
         block_end_string="%>",
         variable_start_string="<<",
@@ -154,13 +159,7 @@ def latex_templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        undefined=StrictUndefined,
     )
-    environment.filters |= {
-        "breaking": escape_breaking, "caption": caption_latex, "joined": joined, "latex": escape,
-        "verbatim": escape_verbatim,
-    }  # fmt: skip
-    return environment
 
 
 @cache

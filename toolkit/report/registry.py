@@ -96,16 +96,40 @@ def draw_study(
     by_name = {row.name: row for row in _figures()}
     if unknown := sorted(set(only) - by_name.keys()):
         raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], by_name)}")
-    # What a study does not set out to measure is no loss to be named.
+    rows = [by_name[name] for name in only] or [
+        row
+        for row in _applicable(analyses)
+        if not (row.stands_in_for and analyses.answers(row.stands_in_for))
+    ]
+    return _draw_rows(rows, analyses, context, progress=progress)
+
+
+def draw_report(analyses: Analyses, context: About, *, complete: bool, progress: bool = False) -> list[Part]:
+    """Draw what a report shows, or every figure where ``complete`` of a study, and make its tables."""
+    # The mean of one model stands in the figure of its levels already.
+    alone = analyses.answers("length") and "compare_models" in analyses.lacking
+    names = report_order("figures")
+    rows = [
+        row
+        for row in _applicable(analyses)
+        if (complete or row.name in names) and not (alone and row.stands_in_for)
+    ]
+    return [*_draw_rows(rows, analyses, context, progress=progress), *study_tables(analyses, context)]
+
+
+def _applicable(analyses: Analyses) -> list[Row]:
+    """Return the figures of what a study sets out to measure: all else is no loss to be named."""
     foreign = QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else set()
     unasked = {"judge_drift": analyses.drift, "hallucination": analyses.hallucination_verdicts}
     unasked |= dict.fromkeys(PAIRWISE, analyses.pairs)
     foreign |= {name for name, frame in unasked.items() if frame.empty}
     foreign |= {"length"} if analyses.factor else set()
-    rows = [by_name[name] for name in only]
-    for row in () if only else _figures():
-        stood_in = row.stands_in_for and analyses.answers(row.stands_in_for)
-        rows += [row] if row.asks not in foreign and not stood_in else []
+    return [row for row in _figures() if row.asks not in foreign]
+
+
+def _draw_rows(
+    rows: Sequence[Row], analyses: Analyses, context: About, *, progress: bool
+) -> list[FigureWithCaption]:
     bar = Progress("figures", len(rows), shown=progress, money=False)
     figures = []
     for row in rows:
@@ -113,21 +137,6 @@ def draw_study(
         bar.step()
     bar.close()
     return figures
-
-
-def draw_report(analyses: Analyses, context: About, *, complete: bool, progress: bool = False) -> list[Part]:
-    """Draw what a report shows, or every figure where ``complete`` of a study, and make its tables."""
-    # The mean of one model stands in the figure of its levels already.
-    alone = analyses.answers("length") and "compare_models" in analyses.lacking
-    names = {row.name for row in _figures() if not (alone and row.stands_in_for)}
-    main = [name for name in report_order("figures") if name in names]
-    figures = [
-        figure for figure in draw_study(analyses, context, main, progress=progress) if not figure.left_out
-    ]
-    if complete:
-        main = [figure.name for figure in figures]
-        figures += [figure for figure in draw_study(analyses, context) if figure.name not in main]
-    return [*figures, *study_tables(analyses, context)]
 
 
 def report_order(kind: str) -> list[str]:
@@ -162,7 +171,7 @@ def write_figures(
     folder = Path(folder)
     figures = draw_study(analyses, context, only, progress=progress)
     tables = [] if only else study_tables(analyses, context)
-    return save_drawn([*figures, *tables], folder, context, part=bool(only))
+    return save_drawn([*figures, *tables], folder, context, whole=not only)
 
 
 def study_tables(analyses: Analyses, context: About) -> list[Table]:
@@ -195,22 +204,22 @@ def _tables(analyses: Analyses, context: About) -> list[Table]:
     return tables
 
 
-def save_drawn(parts: Sequence[Part], folder: Path | str, context: About, *, part: bool = False) -> Files:
+def save_drawn(parts: Sequence[Part], folder: Path | str, context: About, *, whole: bool = True) -> Files:
     """Write tables and figures that hold something; of a whole study also why others are not there, and no old ones."""
     path, written = Path(folder) / "figures" / LEFT_OUT, [part for part in parts if not part.left_out]
     files = save_all(written, folder, context.study)
     files.left_out = {part.name: part.left_out for part in parts if part.left_out}
     stale = [("figures", name) for name in files.left_out]
-    if not part:
+    if whole:
         stale += [("figures", "one_shot_methods_*"), ("figures", "conditions")]
         stale += [("tables", name) for name in TABLES]
     for kind, pattern in stale:
         take_away_others(Path(folder) / kind, pattern, [part.name for part in written if part.folder == kind])
-    if files.left_out and not part:
+    if files.left_out and whole:
         lines = [*context.about(), "Figures that this study cannot give:"]
         lines += [f"{name}: {reason}" for name, reason in files.left_out.items()]
         files.append(write_atomically(path, ("\n".join(lines) + "\n").encode()))
-    elif not part:
+    elif whole:
         path.unlink(missing_ok=True)
     return files
 

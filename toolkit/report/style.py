@@ -268,12 +268,12 @@ def stacked(sizes: Sequence[float], row: float, more: float, **shared: Any) -> t
 
 
 def panels_of(
-    data: pd.DataFrame, by: str, row: float, head: float, more: float = 0.0, **shared: Any
+    data: pd.DataFrame, by: str, row: float, head: float, **shared: Any
 ) -> tuple[Figure, list[tuple[Any, pd.DataFrame, Axes]]]:
     """Return a figure with a panel for each group of rows: its name, its rows and its axes, with a head of ``head``."""
     groups = list(data.groupby(by, sort=False))
     sizes = [len(rows) for _, rows in groups]
-    figure, panels = stacked(sizes, row, head * len(groups) + more, **shared)
+    figure, panels = stacked(sizes, row, head * len(groups), **shared)
     return figure, [(*group, axes) for group, axes in zip(groups, panels, strict=True)]
 
 

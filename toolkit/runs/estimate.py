@@ -98,7 +98,8 @@ def estimate_frame(plan: Plan, store: Store, *, only_judge: bool = False) -> pd.
         to_ask = [state for state in by_call.values() if state.request]
         experience = experiences[name] if to_ask else None
         tokens = list(run_tokens(to_ask, spec, experience, count)) if experience else []
-        needs |= _too_long(name, spec, tokens, plan.study.sampling.max_tokens)
+        most = max((state.request.max_tokens for state in to_ask if state.request), default=0)
+        needs |= _too_long(name, spec, tokens, most)
         rows.append(_row(plan, "model", name, spec, tokens, len(by_call) - len(to_ask), experience))
     stages = [
         (stage, *unpaid_by_role(stage, plan, store, ahead)) for stage in (JUDGEMENTS, *automatic_stages())
@@ -274,6 +275,8 @@ def _too_long(
 
 def experience_of(plan: Plan, store: Store, spec: ModelSpec, purpose: str) -> Experience:
     """Return what the study's own done calls of a model were like, or what is assumed of it."""
+    levels = plan.study.levels.values() if purpose == "run" else ()
+    models = [level.model(spec) for level in levels] or [spec]
     done_calls = {
         "study": plan.study.name,
         "state": "done",
@@ -281,7 +284,9 @@ def experience_of(plan: Plan, store: Store, spec: ModelSpec, purpose: str) -> Ex
         "provider": spec.provider,
         "model": spec.model,
         "request.endpoint": spec.endpoint,
-        "request.options": spec.options,  # at another effort replies are of another length
+        "request.options": {
+            "$in": [model.options for model in models]
+        },  # at another effort replies are of another length
     }
     documents = store.each_where(Call, done_calls, only=("output_tokens", "latency_ms"), limit=SAMPLE)
     replies = [(call["output_tokens"], call["latency_ms"]) for call in documents]
@@ -368,7 +373,7 @@ def _reply_tokens(plan: Plan, state: RunState, replies: Mapping[str, Experience]
     low = expected = float(state.tokens or 0)
     if state.request is not None:
         low, expected = replies[state.run.model].limited(state.request.max_tokens)
-    answerer = plan.models[state.run.model]
+    answerer = state.run.spec
     share = judge.counted_by[1] / answerer.counted_by[1]
     doubt = OTHER_TOKENIZER if judge.encoding and judge.encoding != answerer.encoding else 1.0
     # At worst no fewer than of the model's own.

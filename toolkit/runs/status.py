@@ -106,7 +106,7 @@ def waiting_work(plan: Plan, store: Store, most: int | None = None) -> list[Docu
     for index, state in each_state(plan, store):
         if most is not None and index >= most:
             continue
-        if state.stored is None and (reason := away.get(plan.models[state.run.model].room)):
+        if state.stored is None and (reason := away.get(state.run.spec.room)):
             waiting[reason]["runs"] += 1
         if plan.scored and state.stored and not (state.stored.failure or state.excluded):
             for role in plan.judges_of(state.run.model):

@@ -40,7 +40,7 @@ from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.store import embedded
 from toolkit.store.documents import DOCUMENTS, Kind, Prompt, Rubric
 from toolkit.store.writer import BulkWriter, Document, Duplicate, Fields, reason_of, what_to_do
-from toolkit.words import one_line
+from toolkit.words import LENGTH_BINS, one_line
 
 T = TypeVar("T")
 DATABASE = "toolkit"  # where the address names none
@@ -225,7 +225,8 @@ def prompt_document(prompt: DatasetPrompt) -> Prompt:
     """Return a prompt of a dataset as it is stored."""
     fields = asdict(prompt)
     fields.pop("base")  # it is metadata.base_scenario, as the seed has it
-    fields["length_bin"] = fields.pop("level")  # as the seed has it, whatever the factor is
+    if prompt.level in LENGTH_BINS:
+        fields["length_bin"] = fields.pop("level")  # as the seed has it
     return Prompt(**{name: value for name, value in fields.items() if value != ""})
 
 

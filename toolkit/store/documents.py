@@ -30,6 +30,7 @@ from toolkit.files.reading import read_toml
 from toolkit.models.base import DEFECTS
 from toolkit.scoring import number_or_missing
 from toolkit.store.writer import utc_now
+from toolkit.words import LENGTH_BINS
 
 JUDGEMENT = "judgement"
 """Kind of the annotations that score a reply by the rubric of the study, whether a judge or a person gave them."""
@@ -122,7 +123,8 @@ class Prompt(_Changing):
     # the next three are there for every prompt of the rubric study; other tests know no such thing
     scenario = StringField()
     category = StringField()
-    length_bin = StringField()  # or the level of another factor
+    length_bin = StringField(choices=tuple(LENGTH_BINS))
+    level = StringField()  # added: of another factor than prompt length
     token_count = _count()
     dataset_version = _text()
     metadata = DictField()
@@ -180,7 +182,8 @@ class Run(_Changing):
     prompt_id = _text()
     model = _text()
     status = _text(choices=("succeeded", "failed"))
-    prompt_length_bin = StringField()  # or the level of another factor
+    prompt_length_bin = StringField(choices=tuple(LENGTH_BINS))
+    level = StringField()  # added: of another factor than prompt length
     tokens = EmbeddedDocumentField(Tokens)
     economics = EmbeddedDocumentField(Economics)
     scores = DictField()

@@ -67,8 +67,7 @@ def _planned_rows(plan: Plan) -> list[Document]:
     for run in plan.runs:
         prompt = prompts[run.prompt.prompt_id]
         row = {name: getattr(prompt, name) for name in ("prompt_id", "scenario", "category", "base")}
-        row["level"] = getattr(run.item.context, "level", None)
-        rows.append({**row, "model": run.model, "repeat": run.repeat})
+        rows.append({**row, "level": run.level, "model": run.model, "repeat": run.repeat})
     return rows
 
 

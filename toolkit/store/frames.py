@@ -112,7 +112,6 @@ def _run_columns(
     sources: Mapping[str, _Documents] = {
         "prompts": asked_with,
         "metadata": _parts(asked_with, "metadata"),
-        "runs": runs,
         "tokens": _parts(runs, "tokens"),
         "economics": _parts(runs, "economics"),
         "ensembles": ensembles,
@@ -125,6 +124,7 @@ def _run_columns(
     }
     return {
         **columns,
+        "level": [run.get("level") or run.get("prompt_length_bin") for run in runs],
         "cluster": [clusters.get(base, base) for base in columns["base"]],
         "excluded": excluded,
         "judge_aud_cost": [costs.get(run["run_id"]) for run in runs],

@@ -46,8 +46,6 @@ def write_bundle(
         if isinstance(shown.block, Picture)
     ]
     results, section, parts, further = contents.results, contents.methods, contents.parts, contents.further
-    paragraphs = [*section, *contents.supplement]
-    cited = {key for paragraph in paragraphs for sentence in paragraph.sentences for key in sentence.cite}
     texts = {
         "preamble.tex": (files("toolkit.thesis") / "preamble.tex").read_text(encoding="utf-8"),
         "figures.tex": _inputs(parts),
@@ -56,7 +54,7 @@ def write_bundle(
         "findings.tex": methods_latex(results),
         "findings.txt": readable("\n".join(findings_lines(results))) + "\n",
         "appendix.tex": "\n".join(map(block_latex, contents.appendix)),
-        "references.bib": bibliography(cited),
+        "references.bib": bibliography(contents.cited),
         "all_references.bib": bibliography(known_references()),
         f"{DOCUMENT}.tex": templates()
         .get_template("thesis/bundle.jinja")

@@ -76,6 +76,12 @@ class Contents:
         ]
 
     @property
+    def cited(self) -> list[str]:
+        """Keys of the references that the methods cite, in their order."""
+        paragraphs = [*self.methods, *self.supplement]
+        return sorted({key for part in paragraphs for sentence in part.sentences for key in sentence.cite})
+
+    @property
     def absent(self) -> Bullets | None:
         """Figures that the study cannot give, for the supplement."""
         reasons = tuple(f"{part.name}: {part.left_out}" for part in self.shown if part.left_out)

@@ -1,12 +1,10 @@
 """The report as one HTML file that loads nothing: text of models is text, and figures have their data beside them."""
 
 from base64 import b64encode
-from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from toolkit.files.tables import csv_bytes
@@ -17,15 +15,19 @@ from toolkit.report.show import Link
 from toolkit.report.visible import visible
 from toolkit.thesis.contents import Contents
 from toolkit.thesis.methods import data_file, short_reference
+from toolkit.words import pages
 
 
 def write_page(path: Path, title: str, note: str, contents: Contents) -> Link:
     """Write the page in the place of nothing but an earlier one of the same study, and return its path."""
-    paragraphs = [*contents.methods, *contents.supplement]
-    cited = sorted({key for part in paragraphs for sentence in part.sentences for key in sentence.cite})
     mark = f"llm-security-toolkit, report of {contents.study}"
-    words = {"title": title, "note": note, "contents": contents, "mark": mark, "cited": cited}
-    text = _pages().get_template("report.jinja").render(words)
+    filters = {
+        "csv": _csv, "inline": _inline, "told": lambda text: visible(readable(str(text))), "verbatim": visible,
+        "short": short_reference,
+    }  # fmt: skip
+    words = {"title": title, "note": note, "contents": contents, "mark": mark}
+    page = pages("thesis", filters, autoescape=True).get_template("report.jinja")
+    text = page.render(words, reference=data_file("references.toml").get)
     return Link(write_own(path, text.encode(), mark.encode()))
 
 
@@ -46,19 +48,3 @@ def _local(name: str) -> str:
 
 def _csv(data: pd.DataFrame) -> str:
     return f"data:text/csv;base64,{b64encode(csv_bytes(data)).decode()}"
-
-
-@cache
-def _pages() -> Environment:
-    """Return the template of the page, in which every value is text."""
-    pages = Environment(
-        loader=PackageLoader("toolkit", "thesis"),
-        autoescape=True,
-        undefined=StrictUndefined,
-    )
-    pages.filters |= {
-        "csv": _csv, "inline": _inline, "told": lambda text: visible(readable(str(text))), "verbatim": visible,
-        "short": short_reference,
-    }  # fmt: skip
-    pages.globals["reference"] = data_file("references.toml").get
-    return pages

@@ -15,7 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from toolkit.errors import InputError
@@ -27,7 +26,7 @@ from toolkit.report.visible import escaped, marked_text, visible
 from toolkit.store.filters import planned_runs
 from toolkit.viewer.markdown import markdown_html
 from toolkit.viewer.model import HIDDEN, OpenRun, open_runs, rows_of, with_people
-from toolkit.words import DIMENSIONS, LENGTH_BINS, scale_words
+from toolkit.words import DIMENSIONS, LENGTH_BINS, pages, scale_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,13 +68,7 @@ def score(judgement: Judgement, name: str) -> float | None:
 @cache
 def _macros() -> Any:
     """Return the macros of ``page.jinja``: whatever they are given is shown as text, unless it is HTML of ours."""
-    pages = Environment(
-        loader=PackageLoader("toolkit.viewer", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: value if isinstance(value, Markup) else Markup(escaped(value)),
-    )
-    pages.filters |= {
+    filters = {
         "number": number,
         "score": score,
         "scale": scale_words,
@@ -85,7 +78,13 @@ def _macros() -> Any:
     # JupyterLab would use arrow keys and letters as its shortcuts; MathJax would take a dollar sign for a formula.
     keyboard = Markup("data-lm-suppress-shortcuts='true'")
     ignored = "tex2jax_ignore mathjax_ignore"
-    return pages.get_template("page.jinja").make_module({"keyboard": keyboard, "ignored": ignored})
+    words = pages(
+        "viewer",
+        filters,
+        autoescape=True,
+        finalize=lambda value: value if isinstance(value, Markup) else Markup(escaped(value)),
+    )
+    return words.get_template("page.jinja").make_module({"keyboard": keyboard, "ignored": ignored})
 
 
 def run_html(run: OpenRun) -> str:

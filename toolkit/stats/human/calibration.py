@@ -298,8 +298,6 @@ def prediction_powered_mean(
     unrated: ArrayLike,
     bases: Sequence[Hashable] | None = None,
     unrated_bases: Sequence[Hashable] | None = None,
-    *,
-    unit: str | None = None,
 ) -> Result:
     """Return the mean that people would give to all answers, where they rated a few and the judges scored all.
 
@@ -314,9 +312,7 @@ def prediction_powered_mean(
     """
     y, f, u = (np.asarray(values, dtype=float) for values in (human, judged, unrated))
     groups = ["all"] * len(y), ["all"] * len(u)
-    return prediction_powered_contrasts(
-        [(name, "all", None)], y, f, u, *groups, bases, unrated_bases, unit=unit
-    )[0]
+    return prediction_powered_contrasts([(name, "all", None)], y, f, u, *groups, bases, unrated_bases)[0]
 
 
 def prediction_powered_contrasts(
