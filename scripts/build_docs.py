@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 GENERATED = ROOT / "docs" / "generated"
 STUDY = ROOT / "build" / "docs_study"
 SITE = ROOT / "build" / "docs"
-ANALYSES = ("cost_quality", "judge_reliability", "prompt_length")
+ANALYSES = ("conditions", "cost_quality", "judge_reliability")
 """Templates that are shown beside the notebooks, with the planted study as their parameter."""
 WITH_KERNEL = ("02_read_answers", "03_rate_answers")
 """Notebooks whose viewer and desk talk to a kernel, which a page has not."""

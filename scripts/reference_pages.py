@@ -30,7 +30,7 @@ from toolkit.study_file import (
     BiasControls,
     Budget,
     ExchangeRate,
-    Factor,
+    FirstFactor,
     Gate,
     Judges,
     Level,
@@ -56,7 +56,7 @@ SECTIONS: Mapping[str, tuple[str, str, type[BaseModel], str]] = {
         Planted,
         "The truth that a scripted model or judge has, with which a study can be tried at no cost.",
     ),
-    "factor": ("`[factor]`", FACTOR, Factor, "Without it a study varies prompt length, or nothing."),
+    "factor": ("`[factor]`", FACTOR, FirstFactor, "Without it a study varies prompt length, or nothing."),
     "level": (
         "A level of the factor",
         f'{FACTOR}files = {{ examples = "my_prompts/examples.txt" }}\n[factor.levels]\nzero_shot = "{{prompt}}"\n',
@@ -155,7 +155,10 @@ def tables_of(kind: Any) -> set[type[BaseModel]]:
 def key_faults() -> list[str]:
     """Return every table of the model without a section, and every key without a sentence or an example."""
     shown, given = {model for _, _, model, _ in SECTIONS.values()}, examples()
-    faults = [f"{model.__name__} has no section" for model in tables_of(StudyFile) - shown]
+    faults = [
+        f"{model.__name__} has no section"
+        for model in tables_of(StudyFile).difference(*(model.__mro__ for model in shown))
+    ]
     for name, (*_, model, _) in SECTIONS.items():
         keys = keys_of(model)
         faults += [

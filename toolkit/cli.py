@@ -558,7 +558,7 @@ def drift(study: Study, size: int) -> PaidJob:
 @click.argument("dataset", metavar="DATASET")
 @click.option("--all", "show_all", is_flag=True, help="Show every problem, not three of each kind.")
 def check(dataset: str, show_all: bool) -> Summary:
-    """Name every flaw that would confound prompt lengths.
+    """Name every flaw of a dataset of prompts.
 
     Check DATASET (a name, a folder of bases, a CSV, JSON or JSONL) for all that would confound prompt lengths.
 

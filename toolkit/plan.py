@@ -35,8 +35,8 @@ from toolkit.prompt_test import (
 from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
 from toolkit.prompts.levels import with_levels
-from toolkit.study_file import StudyFile
-from toolkit.words import LENGTH_BINS, SCENARIOS, SCORE, choices, counted, joined, scenario_key
+from toolkit.study_file import Factor, Level, StudyFile
+from toolkit.words import CROSSED, LENGTH_BINS, SCENARIOS, SCORE, choices, counted, joined, scenario_key
 
 STORE = ".store"  # folder of the embedded store in a results folder
 
@@ -132,8 +132,8 @@ class PlannedRuns(Sequence[PlannedRun]):
             return replace(self, part=self.run_keys[index])
         prompt_id, name, repeat = self.run_keys[index]
         spec, (item, prompt) = self.models[name], self.prompts[self._prompt_numbers[prompt_id]]
-        name_of_level = item.context.level if isinstance(item.context, Prompt) else ""
-        level = self.study.level_of(name_of_level)
+        asked = item.context if isinstance(item.context, Prompt) else Prompt("")
+        level = self.study.level_of(asked.level, asked.metadata.get(CROSSED, ""))
         spec = level.model(spec)
         sampling, steered = level.sampling(self.study.sampling), spec.takes_sampling
         system = (Message("system", level.system),) if level.system else ()
@@ -149,7 +149,7 @@ class PlannedRuns(Sequence[PlannedRun]):
             repeat=repeat,
             options=spec.options,
         )
-        return PlannedRun(item, prompt, name, repeat, request, spec, name_of_level)
+        return PlannedRun(item, prompt, name, repeat, request, spec, asked.level)
 
     @cached_property
     def call_ids(self) -> tuple[str, ...]:
@@ -322,6 +322,16 @@ class Plan:
         """The prompts of the dataset, by id."""
         return {prompt.prompt_id: prompt for prompt in self.dataset.prompts}
 
+    @cached_property
+    def crossed(self) -> Factor | None:
+        """The second factor: that of the study file, or prompt length where the dataset has several."""
+        given = self.study.factors[1:]
+        levels = {prompt.metadata[CROSSED] for prompt in self.dataset.prompts if CROSSED in prompt.metadata}
+        if given or not levels:
+            return given[0] if given else None
+        bins = {name: Level() for name in LENGTH_BINS if name in levels}
+        return Factor.model_construct(name="length", title="prompt length", levels=bins)
+
     def judges_of(self, model: str) -> dict[str, JudgeSpec]:
         """Return the judges that judge a model, by role: those of its own family do not where they are excluded."""
         excluded = self.manner.related == "exclude"
@@ -401,15 +411,18 @@ def _scripted(kind: str, specs: Mapping[str, ModelSpec], sentence: str) -> str:
 
 
 def _at_levels(dataset: Dataset, study: StudyFile, folder: Path) -> Dataset:
-    """Return a dataset at the levels of the study's factor, with the texts of its files."""
-    factor = study.factor
-    assert factor is not None
+    """Return a dataset at the levels of the study's factors, with the texts of their files."""
     prompts = [prompt for prompt in dataset.prompts if prompt.level in ("", *study.length_bins)]
-    templates = {name: level.prompt for name, level in factor.levels.items()}
-    texts = {
-        name: read_text(folder / path, f"factor.files.{name}").strip() for name, path in factor.files.items()
-    }
-    return with_levels(replace(dataset, prompts=tuple(prompts)), factor.name, templates, texts, factor.from_)
+    dataset = replace(dataset, prompts=tuple(prompts))
+    for factor in study.factors:
+        templates = {name: level.prompt for name, level in factor.levels.items()}
+        texts = {
+            name: read_text(folder / path, f"factor.files.{name}").strip()
+            for name, path in factor.files.items()
+        }
+        second = factor is not study.factor
+        dataset = with_levels(dataset, factor.name, templates, texts, factor.from_, crossed=second)
+    return dataset
 
 
 def _manner(study: StudyFile, rubric: Rubric) -> Manner:

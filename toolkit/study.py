@@ -366,6 +366,7 @@ class Study(Reported):
             drift=lambda: drift_frame(store, self.name, runs(), rubric.names),
             name=self.name,
             factor=self.file.factor.name if self.file.factor else "",
+            crossed=plan.crossed.name if plan.crossed else "",
             seed=self.file.seed,
             margin=settings.equivalence_margin,
             primary=settings.primary,
@@ -415,7 +416,7 @@ class Study(Reported):
     def unanswerable(self) -> dict[str, str]:
         """Questions that this study cannot answer as it stands, by the name of the analysis, with the reason."""
         frames = self.frames()
-        reasons = frames.absent | self._without_judges
+        reasons = frames.lacking | self._without_judges
         if self._is_scored and not frames.is_judged:
             reason = NO_SCORES if self.plan.compared and not self.plan.scored else "no run has a score"
             reasons |= dict.fromkeys(QUESTIONS.keys() - ON_VOTES, reason)

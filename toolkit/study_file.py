@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -39,7 +39,7 @@ from toolkit.models.entries import (
 )
 from toolkit.models.prices import table_exchange
 from toolkit.models.registry import address_of, read_environment
-from toolkit.words import JUDGE_ROLES, LENGTH_BINS, PLACEHOLDER, choices
+from toolkit.words import JUDGE_ROLES, LENGTH_BINS, PLACEHOLDER, choices, joined
 
 LengthBin = Literal["S", "M", "L"]
 Entry = TypeVar("Entry", bound=ModelEntry)
@@ -278,6 +278,12 @@ class Level(Reasoning):
     max_tokens: Count | None = None
     """Most tokens of its replies."""
 
+    def combined(self, other: Level) -> Level:
+        """Return how prompts of this level and of one of another factor are asked, with both system messages."""
+        fields = self.model_dump(exclude_unset=True) | other.model_dump(exclude_unset=True)
+        texts = [level.system for level in (self, other) if level.system]
+        return Level(**fields | {"system": "\n\n".join(texts) or None})
+
     @cached_property
     def reasoning(self) -> dict[str, Any]:
         """What its requests carry beside their sampling, where the level says so."""
@@ -332,6 +338,13 @@ class Factor(Table):
         return self.title or self.name.replace("_", " ")
 
 
+class FirstFactor(Factor):
+    """What a study varies on purpose, alone or crossed with a second factor."""
+
+    crossed: Factor | None = None
+    """A second factor: each of its levels is asked at each level of this one; its texts stand around those of this."""
+
+
 class StudyFile(Table):
     """Everything a researcher decides before the first call."""
 
@@ -349,8 +362,8 @@ class StudyFile(Table):
     """Lengths of prompts that are asked."""
     length_arms: bool = False
     """Whether the length arms that bases have are asked too; they tell length from information."""
-    factor: Factor | None = None
-    """What is varied in place of prompt length."""
+    factor: FirstFactor | None = None
+    """What is varied in place of prompt length, or besides it where the dataset has several lengths."""
     bases: Count | None = None
     """Number of bases that are asked, drawn by the seed; all where it is left out."""
     test: str = "rubric_study"
@@ -422,6 +435,13 @@ class StudyFile(Table):
         names = [entry.label for entry in self.under_test]
         bins = [name for name in LENGTH_BINS if name in self.length_bins]
         levels, joint = (self.factor.levels, " - ") if self.factor else (bins, "-")
+        settings = [
+            {name for level in one.levels.values() for name in level.model_fields_set} for one in self.factors
+        ]
+        shared = set[str]()
+        if len(self.factors) > 1:
+            shared = {*self.factors[0].levels} & {*self.factors[1].levels}
+            shared |= settings[0] & settings[1] - {"prompt", "system"}
         pairs = [f"{b}{joint}{a}" for a, b in combinations(levels, 2)]
         of_scores = {
             "judges.repeats": judges.repeats > 1,
@@ -448,6 +468,11 @@ class StudyFile(Table):
                 self.factor and self.length_arms,
                 "factor length_arms",
                 "length_arms is about prompt length, and the factor takes its place; leave one of them out",
+            ),
+            (
+                shared,
+                "factor.crossed",
+                f"factor.crossed: {joined(sorted(shared))} stands in both factors; name it in one of them",
             ),
             (
                 primary and primary not in pairs,
@@ -502,22 +527,32 @@ class StudyFile(Table):
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the dataset that the factor uses."""
-        factor = self.factor
-        if not factor:
-            return ()
-        templates = " ".join(level.prompt for level in factor.levels.values())
-        names = dict.fromkeys(PLACEHOLDER.findall(templates))
-        columns = [name for name in names if name != "prompt" and name not in factor.files]
-        return (*columns, *([factor.from_] if factor.from_ else ()))
+        columns: list[str] = []
+        for factor in self.factors:
+            templates = " ".join(level.prompt for level in factor.levels.values())
+            columns += [
+                name
+                for name in PLACEHOLDER.findall(templates)
+                if name != "prompt" and name not in factor.files
+            ]
+            columns += [factor.from_] if factor.from_ else []
+        return tuple(dict.fromkeys(columns))
+
+    @property
+    def factors(self) -> Sequence[Factor]:
+        """The factors that the file names, at most two."""
+        first = self.factor
+        return [factor for factor in (first, first and first.crossed) if factor]
 
     @property
     def levels(self) -> Mapping[str, Level]:
-        """Levels of the factor, if there is one."""
-        return self.factor.levels if self.factor else {}
+        """Levels of the factors, by their names, of which each stands in one of them."""
+        return {name: level for factor in self.factors for name, level in factor.levels.items()}
 
-    def level_of(self, name: str) -> Level:
-        """Return how the prompts of a level are asked."""
-        return self.levels.get(name, _AS_EVERYWHERE)
+    def level_of(self, *names: str) -> Level:
+        """Return how prompts are asked that have a level of each factor."""
+        levels = self.levels
+        return reduce(Level.combined, [levels[name] for name in names if name in levels] or [_AS_EVERYWHERE])
 
     def limit(self, provider: str) -> Limit:
         """Return what the study says a provider may be sent; nothing where it says nothing."""
@@ -645,6 +680,7 @@ def _name_faults(study: StudyFile) -> Iterator[tuple[str, str]]:
 
     entries: dict[str, ModelEntry] = {f"models[{n}]": entry for n, entry in enumerate(study.under_test)}
     entries |= {f"judges.{role}": judge for role, judge in study.judges.by_role().items()}
+    places = dict(zip(("factor.levels", "factor.crossed.levels"), study.factors, strict=False))
     labels: dict[Any, str] = {}
     for key, entry in entries.items():
         try:
@@ -656,7 +692,7 @@ def _name_faults(study: StudyFile) -> Iterator[tuple[str, str]]:
             continue
         levels = {name: level.model(spec) for name, level in study.levels.items() if level.reasoning}
         for name, model in {"": spec, **levels}.items():
-            path = f"factor.levels.{name}" if name else key
+            path = next((f"{place}.{name}" for place, factor in places.items() if name in factor.levels), key)
             if fault := options_fault(model):
                 yield path, f"model {entry.label!r}: {fault}"
             twin = labels.setdefault((name, model_address(model)), entry.label)

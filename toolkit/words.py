@@ -36,6 +36,8 @@ LENGTH_ARMS = {"neutral_m": "M", "neutral_l": "L", "short_l": "M"}
 """Control prompts that separate length from information, with their bin: S's facts in background, L's in short."""
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 """Where the text around the prompts of a level has the prompt, a column of the dataset or a file."""
+CROSSED = "crossed"
+"""Where the level of the second factor stands in the metadata of a prompt, and its column in a frame."""
 JUDGE_ROLES = ("primary", "secondary", "tertiary")
 
 _SINGULAR = {"categories": "category", "people": "person", "replies": "reply", "studies": "study"}

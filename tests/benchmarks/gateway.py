@@ -1,85 +1,106 @@
-"""A bare client and the toolkit asking the same prompts of the loopback server, for the table beside inspect_ai."""
+"""A bare client and the toolkit in turns, asking the same prompts of a server on loopback: what keeping a reply costs.
 
+python tests/benchmarks/gateway.py [--runs 1000] [--connections 100] [--rounds 3]
+"""
+
+import argparse
 import asyncio
-import importlib
-import os
-import platform
+import json
+import multiprocessing
+import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 
-from server import JUDGE
+from aiohttp import web
+from openai import AsyncOpenAI
 
-WARM_UP = 24
+from toolkit.models.entries import ModelEntry
+from toolkit.pipeline import run_plan
+from toolkit.study import Study
+from toolkit.study_file import Judges, StudyFile
 
-
-def bench_study(url, folder, *, runs, connections, client="openai", judge=False):
-    """Return a study of at least ``runs`` runs: the 12 S prompts of the demo, as often as it takes."""
-    from toolkit.models.entries import Judge, ModelEntry
-    from toolkit.study import Study
-    from toolkit.study_file import Judges, StudyFile
-
-    price = {"usd_per_million_input": 1.0, "usd_per_million_output": 1.0}
-    served = {"provider": "compatible", "base_url": f"{url}/v1", **price}
-    asked = served if client == "openai" else {"provider": "anthropic", "base_url": url, **price}
-    primary = Judge(name=JUDGE, **served) if judge else None
-    prompts = 12
-    file = StudyFile(
-        name="bench",
-        models=(ModelEntry(name="bench", **asked),),
-        length_bins=("S",),
-        repeats=-(-runs // prompts),
-        concurrency=connections,
-        judges=Judges(primary=primary, secondary=None, tertiary=None),
-        output=folder / "results" / "bench",
-    )
-    return Study(file, folder / "bench.toml")
+LATENCY = 0.05
+PROMPTS = 12  # the S prompts of the demo, as often as it takes
 
 
-def texts(runs):
-    """Return the prompts that the study sends, in its order, for whoever is compared with it."""
-    study = bench_study("http://127.0.0.1", Path(), runs=runs, connections=1)
-    return [run.request.messages[0].content for run in study.plan.runs[:runs]]
+def serve(ready):
+    """Answer every request after 50 ms; models seldom say the same twice, and equal replies are kept once."""
+    usage = {"prompt_tokens": 200, "completion_tokens": 80, "total_tokens": 280}
+    count = 0
+
+    async def answer(request):
+        nonlocal count
+        count = number = count + 1
+        await request.read()
+        await asyncio.sleep(LATENCY)
+        message = {"role": "assistant", "content": f"Reply {number}: isolate the host. " * 20}
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        reply = {"id": "x", "object": "chat.completion", "created": 0, "model": "bench", "usage": usage}
+        return web.Response(body=json.dumps({**reply, "choices": [choice]}), content_type="application/json")
+
+    async def main():
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", answer)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        ready.put(runner.addresses[0][1])
+        await asyncio.Event().wait()
+
+    asyncio.run(main())
 
 
-async def bare(url, client, prompts, connections, *, aiohttp=False):
-    """Ask with a provider's client alone: nothing is kept."""
-    module = importlib.import_module(client)
-    transport = module.DefaultAioHttpClient() if aiohttp else None
-    how = {"api_key": "none", "max_retries": 0, "http_client": transport}
-    if client == "openai":
-        asking = module.AsyncOpenAI(base_url=f"{url}/v1", **how)
-        create = asking.chat.completions.create
-    else:
-        asking = module.AsyncAnthropic(base_url=url, **how)
-        create = asking.messages.create
-    room = asyncio.Semaphore(connections)
+async def bare(url, prompts, connections):
+    """Ask with the provider's client alone: nothing is kept."""
+    client, room = AsyncOpenAI(base_url=url, api_key="none", max_retries=0), asyncio.Semaphore(connections)
 
     async def ask(prompt):
         async with room:
-            await create(model="bench", messages=[{"role": "user", "content": prompt}], max_tokens=2000)
+            messages = [{"role": "user", "content": prompt}]
+            await client.chat.completions.create(model="bench", messages=messages, max_tokens=2000)
 
     await asyncio.gather(*map(ask, prompts))
-    await asking.close()
+    await client.close()
 
 
-def ours(study, runs):
-    """Ask through plan, gateway, ledger and store, all durable at the end; return the seconds of the asking alone."""
-    from toolkit.pipeline import run_plan
+def seconds(url, runs, connections, folder):
+    """Return what a bare client took, and what plan, gateway, ledger and store took, all durable at the end."""
+    price = {"usd_per_million_input": 1.0, "usd_per_million_output": 1.0}
+    file = StudyFile(
+        name="bench",
+        models=(ModelEntry(name="bench", provider="compatible", base_url=url, **price),),
+        length_bins=("S",),
+        repeats=-(-runs // PROMPTS),
+        concurrency=connections,
+        judges=Judges(primary=None, secondary=None, tertiary=None),
+        output=folder / "results",
+    )
+    with Study(file, folder / "bench.toml") as study:
+        plan, store = study.plan, study.store
+        prompts = [run.request.messages[0].content for run in plan.runs[:runs]]
+        times = [time.perf_counter()]
+        asyncio.run(bare(url, prompts, connections))
+        times.append(time.perf_counter())
+        outcome = run_plan(plan, store, progress=False, limit=runs)
+        times.append(time.perf_counter())
+    assert outcome.succeeded == runs, outcome.failures
+    return times[1] - times[0], times[2] - times[1]
 
-    plan, store = study.plan, study.store  # both are made when they are first asked for
-    started = time.perf_counter()
-    outcome = run_plan(plan, store, progress=False, limit=runs)
-    asking = time.perf_counter() - started
-    store.close()
-    if outcome.succeeded != runs:
-        raise SystemExit(
-            f"toolkit: {outcome.succeeded} of {runs} runs succeeded; failures {outcome.failures}"
-        )
-    return asking
 
-
-def surroundings():
-    """Return what the numbers depend on: cores, Python and clients."""
-    packages = {name: version(name) for name in ("openai", "anthropic", "aiohttp")}
-    return {"cores": os.cpu_count(), "python": platform.python_version(), **packages}
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    for name, default in (("--runs", 1000), ("--connections", 100), ("--rounds", 3)):
+        parser.add_argument(name, type=int, default=default)
+    asked = parser.parse_args()
+    context = multiprocessing.get_context("spawn")
+    port = context.Queue()
+    server = context.Process(target=serve, args=(port,), daemon=True)
+    server.start()
+    address = f"http://127.0.0.1:{port.get(timeout=60)}/v1"
+    rounds = []
+    for _ in range(asked.rounds):
+        with tempfile.TemporaryDirectory() as place:
+            rounds.append(seconds(address, asked.runs, asked.connections, Path(place)))
+    client, toolkit = (median(side) for side in zip(*rounds, strict=True))
+    print(f"bare client {client:.2f} s, toolkit {toolkit:.2f} s: {toolkit / client:.2f} times as long")

@@ -106,6 +106,9 @@ def test_a_table_gives_the_same_texts_as_the_bases(tmp_path, rows, demo, kind):
     assert ({p.base for p in table.prompts}, table.version) == ({"academic_soc_001"}, "bare")
     empty = load_dataset(write_table(tmp_path / f"empty.{kind}", [row | {"base": ""} for row in rows]))
     assert {p.base for p in empty.prompts} == {"academic_soc_001"}
+    own = load_dataset(write_table(tmp_path / f"own.{kind}", [row | {"topic": "x"} for row in bare]))
+    # A column of somebody's own is not read.
+    assert [p.metadata for p in own.prompts] == [p.metadata for p in table.prompts]
     # Line breaks, a line separator inside a text, and a byte order mark that is part of no name.
     text = rows[0]["text"].replace("\n", "\r\n") + "\u2028Go on."
     path = write_table(tmp_path / f"mine.{kind}", [rows[0] | {"text": text}])

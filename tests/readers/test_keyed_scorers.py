@@ -42,33 +42,24 @@ def test_answers_that_are_stated_or_chosen(text, expected):
 
 @pytest.mark.parametrize("name", sorted(SCORERS))
 def test_hostile_replies_are_read_in_time(name):
+    """Four times the reply takes about four times as long, and not sixteen times."""
     options = OPTIONS if name in ("choice", "set") else ()
     keys = {"number": "5", "identifier": "T1059", "cvss": VECTORS[0][0], "label": "x", "yes_no": "yes"}
     keyed = item(keys.get(name, "A"), options)
     named = scorer(name, Path(), [keyed])
-    n = 200_000
-    start = time.process_time()
-    for text in (
-        "Answer: " + "A" * n,
-        "Answer: " + "A, " * n,
-        "Answer: T1059: " + "( " * n,
-        "*" * n + "answer" + " *" * n,
-        "{" * n,
-        '{"answer": ' * n,
-        '{"answer": ' + "[" * n,
-        "Answer: " + "1," * n,
-        "Answer: " + " " * n + "y",
-        "Answer: CVSS:3.1/" + "AV:N/" * n,
-        "\n" * n + "Answer:",
-        "Answer: \ud800",
-    ):
-        # A request is answered or refused by whatever the reply is.
-        assert named.read(text, keyed, options).value in ((None, "no") if name == "refusal" else (None,))
-    assert time.process_time() - start < 4
-    start = time.process_time()
-    for part in CASES["hostile"]:  # what the patterns of the reader are made of
-        named.read(part * (20_000 // len(part)), keyed, options)
-    assert time.process_time() - start < 4
+
+    def seconds(n):
+        start = time.process_time()
+        for before, part, after in CASES["long"]:
+            # A request is answered or refused by whatever the reply is.
+            value = named.read(before + part * n + after, keyed, options).value
+            assert value in ((None, "no") if name == "refusal" else (None,))
+        for part in CASES["hostile"]:  # what the patterns of the reader are made of
+            named.read(part * (n // 10 // len(part)), keyed, options)
+        return time.process_time() - start
+
+    assert named.read("Answer: \ud800", keyed, options).value in (None, "no")
+    assert seconds(200_000) < 10 * max(seconds(50_000), 0.05)
 
 
 # --- options ----------------------------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ from toolkit.stats.result import Estimate
 from toolkit.words import DIMENSIONS
 
 NAMES = (
-    "conditions", "quality_by_length", "score_distribution", "dimension_profile", "cost_quality", "length_slope",
-    "judge_agreement", "icc_forest", "variance_components", "decision_study", "judges", "missing_data",
+    "conditions", "quality_by_length", "dimension_profile", "cost_quality", "length_slope",
+    "judge_agreement", "icc_forest", "variance_components", "decision_study", "judges",
 )  # fmt: skip
 NINE = tuple(f"vendor_{'x' * 26}_100%_R&D_{letter}" for letter in "abcdefghi")
 BINS = {"S": 0.0, "M": 1.0, "L": 2.0}
@@ -283,13 +283,11 @@ def test_the_composite_that_leaves_zeros_out_never_stands_alone():
         assert "composite_strict" not in figure.caption
 
 
-def test_a_study_without_any_score_draws_what_is_missing_and_nothing_else():
-    """Every judgement failed: no figure of scores, and the one of missing scores says that all are."""
+def test_a_study_without_any_score_draws_nothing():
+    """Every judgement failed: each figure says why it is not there."""
     figures = drawn(*make_study(("gpt-4o",), bases=2, missing=1.0))
-    assert [name for name, one in figures.items() if not one.left_out] == ["missing_data"]
+    assert all(one.left_out for one in figures.values())
     assert texts(figures["quality_by_length"]) == ["no judged runs"]
-    data = figures["missing_data"].data
-    assert data.query("group == 'all' and name == 'runs'")["share"].tolist() == [1.0]
 
 
 @pytest.mark.parametrize(

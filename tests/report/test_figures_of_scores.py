@@ -17,17 +17,12 @@ from toolkit.scores.scores import Scores
 def small():
     """The analyses of a study with missing scores, and its new figures by name."""
     held, plan = make_study(bases=6, repeats=1)
-    return held, drawn(held, plan, "score_distribution", "model_means")
+    return held, drawn(held, plan, "judges", "model_means")
 
 
-def test_spreads_and_ties_are_those_of_the_scores_and_results(small):
-    """Every score that there is; a tie is told as what was not shown."""
-    held, figures = small
-    scored = held.judgements[~held.judgements["failed"]]
-    runs = held.runs[held.runs["composite_strict"].notna()]
-    spread = figures["score_distribution"].data
-    assert spread.groupby("part").size().to_dict() == {"Judge": len(scored), "Prompt length": len(runs)}
-    assert "each mark is one score" in figures["score_distribution"].caption
+def test_ties_are_those_of_the_results(small):
+    """A tie is told as what was not shown."""
+    _, figures = small
     data = figures["model_means"].data
     p = data.loc[data["part"] == "difference", ["p_value", "tie"]]
     assert (p["tie"] == (p["p_value"] >= 0.05)).all()
@@ -36,7 +31,7 @@ def test_spreads_and_ties_are_those_of_the_scores_and_results(small):
 
 def test_judges_have_the_names_of_their_models_and_the_role_where_two_are_one(small):
     """A reader of the thesis does not know who was primary."""
-    assert any("model of" in text for text in texts(small[1]["score_distribution"]))
+    assert any("model of" in text for text in texts(small[1]["judges"]))
     held, plan = make_study(("m",), bases=2, missing=0.0)
     held.judgements["judge_model"] = "same"
     assert about_study(held, plan).judge("tertiary") == "same (tertiary)"

@@ -65,8 +65,10 @@ def test_every_number_is_that_of_its_result_and_every_question_has_its_sentences
         assert found["n"] == number.counts
         assert f"scored {abs(number.estimate or 0):.2f} points" in found["statement"]
     icc = {one.name: one for one in analyses.reliability().icc[analyses.score]}
-    assert length.loc[4, "estimate"] == icc["ICC(A,k)"].estimate
-    *_, of_models, of_judges = length["statement"]
+    assert length.loc[5, "estimate"] == icc["ICC(A,k)"].estimate
+    *_, of_models, of_scenarios, of_judges = length["statement"]
+    assert "that differs by scenario is shown in" in of_scenarios
+    assert length.loc[4, "estimate"] in [number.estimate for number in analyses.length().by_scenario]
     assert length.loc[3, "estimate"] in [number.estimate for number in analyses.length().by_model]
     for number in analyses.length().of_models:
         is_told = f"{number.estimate:.2f} ({number.facets['model']})" in of_models
@@ -79,7 +81,7 @@ def test_every_number_is_that_of_its_result_and_every_question_has_its_sentences
         assert f"{model[0]} {words}, {model[1].estimate:.2f}" in models.loc[0, "statement"]
     sizes = findings.frame().groupby("question").size()
     assert sizes["Cost and quality"] == 1
-    assert sizes.drop("Cost and quality").between(2, 6).all()
+    assert sizes.drop("Cost and quality").between(2, 7).all()
     assert findings.sentences() == tuple(findings.frame()["statement"])
     assert "Prompt length (RQ1)\n  Exploratory: within bases" in repr(findings)
 
@@ -107,7 +109,7 @@ def test_a_question_that_is_not_answered_is_named_with_its_reason():
         of(findings, "Models").loc[2, "statement"].startswith("2 of 3 pairs are told apart; undecided, which")
     )
     assert "The reliability of the mean of all judges" in of(findings, "Judges").loc[1, "statement"]
-    assert len(of(findings_of(three, pareto="no cost"), "Prompt length (RQ1)")) == 5  # and no price
+    assert len(of(findings_of(three, pareto="no cost"), "Prompt length (RQ1)")) == 6  # and no price
     unjudged = Analyses(three.runs.assign(judged=False), three.judgements, unanswerable=RATED)
     assert "Missing scores and cost" not in set(findings_of(unjudged).frame()["question"])
     forced = Analyses(three.runs, three.judgements, unanswerable={"length": "a lack"})

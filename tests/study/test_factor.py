@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases import cases
+from scipy import stats
 from small_study import executed, without_pictures
 
 from toolkit.audit.registration import register
@@ -51,6 +52,68 @@ def test_planted_effects_and_their_interaction_are_found(finished):
     assert abs(differs.estimate) > 0.4
     assert differs.p_value < 0.05
     assert "examples in the prompt that differs by model" in str(finished.findings())
+
+
+def test_two_factors_are_crossed_and_each_is_compared_within_the_other(tmp_path):
+    """Planted: examples help one model only, the role helps everywhere, and neither works through the other."""
+    factor = STUDY["factor"].replace("[analysis]", STUDY["crossed"] + "[analysis]")
+    path = written(tmp_path, factor)
+    path.write_text(path.read_text().replace('"policy" = 0.4', '"policy" = 0.4, "analyst" = 0.5'))
+    with executed(path) as study:
+        runs, sent = study.runs(), {run.prompt.prompt_id: run.request for run in study.plan.runs}
+        assert runs.groupby(["level", "crossed"], observed=True).size().tolist() == [2 * BASES] * 6
+        both = sent["q0_policy_analyst"]
+        assert both.messages[0].content == "Follow the policy.\n\nYou are an analyst."
+        assert (both.temperature, sent["q0_few_shot_analyst"].temperature) == (0.7, 0.2)
+        shots, role = study.conditions(), study.conditions("role")
+        assert [(contrast.name, contrast.role) for contrast in role.contrasts] == [
+            ("analyst - no_role", "exploratory")
+        ]
+        assert role.contrasts[0].low <= 0.5 <= role.contrasts[0].high
+        few = next(e for e in shots.contrasts if e.name == "few_shot - zero_shot")
+        assert few.low <= 0.4 <= few.high
+        # The second factor is averaged inside the first: that is the difference of the means of all runs here.
+        means = runs.groupby("level", observed=True)["composite_strict"].mean()
+        assert few.estimate == pytest.approx(means["few_shot"] - means["zero_shot"])
+        for found, count in ((shots, 3), (role, 3)):
+            assert len(found.by_crossed) == count
+            assert all(e.low <= 0.0 <= e.high for e in found.by_crossed)
+        cells = (
+            runs.groupby(["base", "level", "crossed"], observed=True)["composite_strict"]
+            .mean()
+            .unstack([1, 2])
+        )
+        gains = [cells["few_shot"][side] - cells["zero_shot"][side] for side in ("analyst", "no_role")]
+        test = stats.ttest_rel(*gains)
+        interaction = next(e for e in shots.by_crossed if e.facets["contrast"] == "few_shot - zero_shot")
+        assert interaction.estimate == pytest.approx((gains[0] - gains[1]).mean())
+        assert interaction.low == pytest.approx(test.confidence_interval().low)
+        text = str(study.findings())
+        assert (
+            "An effect of examples in the prompt that differs by role of the model is shown in 0 of 3 tests"
+            in text
+        )
+        assert not SPEAKS.search(text)
+        with without_pictures():
+            study.bundle(tmp_path / "bundle", supplement=True)
+        assert "role of the model" in (tmp_path / "bundle" / "methods.txt").read_text("utf-8")
+        assert verify_study(study).exit_code == 0
+
+
+def test_prompt_length_may_be_the_second_factor(tmp_path):
+    """Of a dataset in several lengths each is asked at each level."""
+    factor = '[factor]\nname = "shots"\n[factor.levels]\nzero = "{prompt}"\nfew = "Example: x.\\n\\n{prompt}"'
+    path = written(tmp_path, factor)
+    path.write_text(path.read_text().replace("prompts.csv", "demo"))
+    with executed(path) as study:
+        cells = study.runs().groupby(["level", "crossed"], observed=True).size()
+        assert cells.index.tolist() == [(level, size) for level in ("zero", "few") for size in "SML"]
+        assert [contrast.name for contrast in study.conditions("length").contrasts] == ["M-S", "L-M", "L-S"]
+        assert study.conditions().contrasts[0].name == "few - zero"
+        assert "prompt length" in str(study.findings())
+    path.write_text(path.read_text() + STUDY["crossed"])
+    with pytest.raises(InputError, match="differ in length, which is a factor too; choose a length"):
+        _ = Study.load(path).plan
 
 
 def test_what_is_sent_has_the_text_the_system_message_and_the_settings_of_its_level(finished):

@@ -27,7 +27,7 @@ def arguments(study, tmp_path):
         "answers": ("length",),
         "conditions": ("length",),
         "bundle": (tmp_path / "bundle",),
-        "figures": (tmp_path / "figures", ["missing_data"]),
+        "figures": (tmp_path / "figures", ["judge_agreement"]),
         "load": (study.path,),
         "prompt": (runs["prompt_id"].iloc[0],),
         "rate": ("anna",),

@@ -163,7 +163,7 @@ def bank_of(plan: Plan) -> pd.DataFrame:
 def _need_judges(plan: Plan) -> None:
     if not plan.test.judged:
         raise InputError(
-            f"study {plan.study.name}: test {plan.test.name} has no judges, and so no scores of bases at every length; "
+            f"study {plan.study.name}: test {plan.test.name} has no judges, and so no scores to choose bases by; "
             "study.results() and study.compare_models() have its numbers"
         )
 

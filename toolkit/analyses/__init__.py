@@ -38,6 +38,7 @@ ON_VOTES = frozenset({"compare_pairs", "hallucination"})
 """Analyses that need no score of a reply."""
 NO_SCORES = 'judges compare replies in pairs here ([judges] mode = "pairs") and give no scores'
 NO_VOTES = 'no judge compared replies in pairs: set [judges] mode = "pairs" or "both", and run the study'
+UNVARIED = "nothing is varied"
 FACTORS = {name: row for name, row in WORDS["conditions"]["factors"].items() if "absent" in row}
 """What conditions may differ in besides prompt length."""
 OWN: list[str] = []

@@ -18,10 +18,11 @@ from toolkit.analyses import (
     PAIRWISE,
     QUESTIONS,
     TABLE,
+    UNVARIED,
 )
 from toolkit.analyses.frames import Frames
 from toolkit.errors import InputError, NotAnswerable
-from toolkit.words import choices, joined
+from toolkit.words import CROSSED, LENGTH_BINS, choices, joined
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -186,11 +187,11 @@ class Analysable:
         Parameters
         ----------
         factor
-            That of the study by default, its own or ``length``; or what else was varied: ``focus`` (judged with focus
-            sentences, on and off), ``reference`` (judged with the reference answer and without), ``weights`` (of the
-            judges, specialization and equal) or ``length_arms`` (length at equal information, information at equal
-            length). Of a one-shot test ``variant``, the prompt, which is its default, ``document``, ``model`` or
-            ``sample``, compared within questions.
+            That of the study by default, its own, the one crossed with it, or ``length``; or what else was varied:
+            ``focus`` (judged with focus sentences, on and off), ``reference`` (judged with the reference answer and
+            without), ``weights`` (of the judges, specialization and equal) or ``length_arms`` (length at equal
+            information, information at equal length). Of a one-shot test ``variant``, the prompt, which is its default,
+            ``document``, ``model`` or ``sample``, compared within questions.
         score
             composite_strict, composite, or one of the dimensions, or ``raw`` and ``score`` of a one-shot test; that of
             the study by default.
@@ -212,7 +213,9 @@ class Analysable:
         """
         frames = self.frames()
         factor = factor or frames.factor or ("length" if frames.methods.empty else "variant")
-        if factor == "length":
+        if factor == "length" and frames.absent.get("length") == UNVARIED:
+            raise NotAnswerable(QUESTIONS["conditions"], frames.unanswerable.get("conditions", UNVARIED))
+        if factor == "length" != frames.crossed:
             return self.length(score)
         frames = self._frames_for("conditions")
         row = FACTORS.get(factor, {})
@@ -221,12 +224,18 @@ class Analysable:
             names = [*["length"] * frames.answers("length"), *frames.factors]
             others = f"Factors here: {joined(names) or 'none'}"
             raise NotAnswerable(QUESTIONS["conditions"], f"{reason}. {others}")
-        rows, settings = frames.rows_of(factor), {"score": score or frames.score, "margin": frames.margin}
+        rows = frames.rows_of(factor)
+        settings: dict[str, Any] = {"score": score or frames.score, "margin": frames.margin, "omnibus": True}
         if factor == frames.factor:
-            settings |= {"primary": frames.primary, "omnibus": True}
+            settings |= {"primary": frames.primary, "crossed": CROSSED if frames.crossed else None}
+        elif factor == frames.crossed:
+            levels = [*rows[CROSSED].cat.categories]
+            settings |= {"factor": CROSSED, "levels": levels, "primary": "", "crossed": "level"}
         else:
-            levels = rows[factor].unique() if "spoken" in row else row["levels"]
-            settings |= row["settings"] | {"factor": factor, "levels": [*levels], "primary": ""}
+            levels = [*rows[factor].unique()] if "spoken" in row else [*row["levels"]]
+            settings |= {"factor": factor, "levels": levels, "primary": "", "omnibus": False} | row[
+                "settings"
+            ]
         return frames.once(stats.compare_conditions, rows, **settings)
 
     def compare_models(self, score: str | None = None) -> Result:
@@ -401,7 +410,7 @@ class Analyses(Frames, Analysable):
             "no judge was asked anew on a later day": (self.drift.empty, ("judge_drift",)),
             "one model": (self.runs["model"].nunique() < 2, ("compare_models", "model_power")),
             f"one judge ({''.join(judges)}): not estimable": (len(judges) < 2, BY_JUDGES),
-            "one prompt length" if self.methods.empty else "nothing is varied": (
+            "one prompt length" if self.runs["level"].isin([*LENGTH_BINS]).any() else UNVARIED: (
                 self.runs["level"].nunique() < 2, BY_LENGTH
             ),
         }  # fmt: skip

@@ -108,6 +108,7 @@ class Frames:
         hallucination_verdicts: Frame | None = None,
         name: str = "",
         factor: str = "",
+        crossed: str = "",
         seed: int = 0,
         score: str = SCORE,
         margin: float | None = None,
@@ -128,6 +129,7 @@ class Frames:
         }  # fmt: skip
         self.name = name
         self.factor = factor
+        self.crossed = crossed
         self.seed = seed
         self.score = score
         self.margin = margin
@@ -213,7 +215,7 @@ class Frames:
 
     def rows_of(self, factor: str) -> pd.DataFrame:
         """Return the rows of a factor besides prompt length, with their levels in a column of its name, or none."""
-        if factor == self.factor:
+        if factor in (self.factor, self.crossed):
             return self.runs
         if "spoken" in FACTORS[factor]:
             return self.once(_varied, self.methods, factor=factor)
@@ -228,7 +230,7 @@ class Frames:
     @cached_property
     def factors(self) -> tuple[str, ...]:
         """The factors besides prompt length that these frames have."""
-        own = [self.factor] if self.factor else []
+        own = [name for name in (self.factor, self.crossed) if name]
         return (*own, *(name for name in FACTORS if name not in own and not self.rows_of(name).empty))
 
     @property

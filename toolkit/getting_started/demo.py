@@ -16,7 +16,7 @@ from toolkit.words import LENGTH_BINS, Summary, money
 _STEPS = {"M-S": "m_minus_s", "L-M": "l_minus_m"}
 _BASE = len(LENGTH_BINS)
 """Runs of one base; a part of a base says nothing of prompt length."""
-TEMPLATES = ("run_study", "judge_reliability", "prompt_length")
+TEMPLATES = ("run_study", "judge_reliability", "conditions")
 
 
 def run_demo(*, limit: int | None = None, minutes: float = 5.0, progress: bool = True) -> Summary:
@@ -121,7 +121,7 @@ def planted_and_found(study: Study) -> pd.DataFrame:
     """
     truths = {entry.label: entry.planted for entry in study.file.under_test if entry.planted}
     rows: list[tuple[str, float, Estimate]] = []
-    if len(truths) == len(study.file.models):
+    if len(truths) == len(study.file.models) and study.answers("length"):
         contrasts = {estimate.name: estimate for estimate in study.length().contrasts}
         for name, key in _STEPS.items():
             if name in contrasts:

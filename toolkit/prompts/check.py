@@ -124,7 +124,7 @@ def _problem(name: str, prompt: Prompt, **values: Any) -> Problem:
 def _ranges(prompts: Prompts) -> Problems:
     tokens_by = {encoding: count_all([p.text for p in prompts], encoding) for encoding in ENCODINGS}
     for number, prompt in enumerate(prompts):
-        low, high = LENGTH_BINS[prompt.level]
+        low, high = LENGTH_BINS.get(prompt.level, (0, np.inf))
         outside = {
             encoding: counts[number]
             for encoding, counts in tokens_by.items()
@@ -141,7 +141,7 @@ def _ranges(prompts: Prompts) -> Problems:
 
 
 def _bins(prompts: Prompts) -> Problems:
-    for name, base in _by_base(prompts).items():
+    for name, base in _by_base([prompt for prompt in prompts if prompt.level]).items():
         bins = by_bin(base)
         if missing := ", ".join(level for level in LENGTH_BINS if level not in bins):
             yield _problem("length_missing", base[0], base=name, missing=missing)

@@ -12,6 +12,7 @@ import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -112,10 +113,6 @@ class _Row(Strict):
 
 
 _ARM_SUFFIXES = {"neutral_m": "nm", "neutral_l": "nl", "short_l": "lm"}
-_IGNORED_KEYS = frozenset(
-    ("_id", "source", "prompt_type", "token_count", "tags", "metadata", "created_at", "updated_at")
-)
-"""Keys of a prompt in the layout of seed 002, section 3.1, that are not read."""
 _SourcedRow = tuple[str, _Row, Mapping[str, Any]]
 """The location of a prompt, its row, and the metadata of its base."""
 
@@ -149,7 +146,7 @@ def load_dataset(
         ``hf://OWNER/NAME@COMMIT/CONFIG:SPLIT`` of a dataset of the Hugging Face hub, with the columns prompt_id (or
         id), text, and perhaps scenario, category, length_bin, base, dataset_version, reference and length_arm. Without
         the column base it is the prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has it under
-        ``prompts``; other keys of the layout of seed 002, section 3.1, (token_count, tags, ...) are not read.
+        ``prompts``. Other columns are not read, but one whose name is nearly that of one of these is refused.
     check_ranges
         Whether a prompt outside the token range of its length bin is refused; ``check_dataset`` lists them instead.
     length_arms
@@ -320,8 +317,13 @@ def _table(
     rows: list[_SourcedRow] = []
     optional = {name for name, column in _Row.model_fields.items() if not column.is_required()}
     for location, cells in _rows(path):
-        # An empty cell of an optional column is like a missing key.
-        filled = {name: cells[name] for name in cells if cells[name] or name not in optional}
+        # An empty cell of an optional column is like a missing key; a column of another name is somebody's own.
+        filled = {
+            name: cells[name]
+            for name in cells
+            if (cells[name] or name not in optional)
+            and (name in {*_Row.model_fields, *columns} or get_close_matches(name, _Row.model_fields, 1, 0.8))
+        }
         if lacking := [name for name in columns if name not in cells]:
             raise InputError(f"{location}: key {lacking[0]!r} is missing, which the factor uses; add it")
         further = {name: filled.pop(name) for name in columns if name in filled}
@@ -345,7 +347,7 @@ def _rows(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
     version, rows = table_rows(path)
     unit = "line" if str(path).lower().endswith(ROW_FILES) else "row"
     for number, cells in rows:
-        row = {name: cell for name, cell in cells.items() if name not in _IGNORED_KEYS}
+        row = dict(cells)
         if "id" in row:
             row.setdefault("prompt_id", row.pop("id"))
         metadata = cells.get("metadata")

@@ -20,7 +20,7 @@ from toolkit.report.figure import (
     save_all,
     take_away_others,
 )
-from toolkit.report.plots import conditions, cost_quality, judges, missing
+from toolkit.report.plots import conditions, cost_quality, judges
 from toolkit.report.plots.results import (
     hallucination_shares,
     model_means,
@@ -55,7 +55,6 @@ class Row:
 FIGURES = (
     Row(conditions.conditions, "conditions"),
     Row(conditions.quality_by_length, "length"),
-    Row(missing.score_distribution, "ceiling"),
     Row(model_means, "compare_models", stands_in_for="length"),
     Row(pair_strengths, "compare_pairs", needs_scores=False),
     Row(position_bias, "compare_pairs", needs_scores=False),
@@ -69,7 +68,6 @@ FIGURES = (
     Row(judges.judges, "compare_judges"),
     Row(judges.judge_drift, "judge_drift"),
     Row(hallucination_shares, "hallucination", needs_scores=False),
-    Row(missing.missing_data, "missing", needs_scores=False),
 )
 """In the order in which bundle and thesis show them."""
 NAMES = tuple(row.name for row in FIGURES)

@@ -200,17 +200,6 @@ def cut_axis(
     return f"the score axis is cut (slanted marks): it shows {part}" if ends != scale else ""
 
 
-def boxes(axes: Axes, groups: Sequence[pd.Series], width: float) -> None:
-    """Draw the median, the middle half and the middle 90% of each group, at 0, 1, 2 and so on."""
-    # Not by seaborn, which tells matplotlib a parameter that it warns of.
-    lines: dict[str, Any] = {"color": INK, "linewidth": 0.9}
-    axes.boxplot(
-        [group.dropna().to_numpy(dtype=float) for group in groups], positions=range(len(groups)), widths=width,
-        whis=(5, 95), showfliers=False, manage_ticks=False, patch_artist=True, boxprops={"facecolor": "white", **lines},
-        medianprops=lines, whiskerprops=lines, capprops=lines,
-    )  # fmt: skip
-
-
 def density(
     axes: Axes, x: pd.Series, y: pd.Series, extent: tuple[float, float, float, float]
 ) -> PolyCollection:
@@ -354,16 +343,6 @@ def row_axis(axes: Axes, labels: Sequence[str], ends: tuple[float, float] | None
     axes.set_yticks(range(len(labels)), list(labels))
     axes.set_ylim(*(ends or (-0.6, len(labels) - 0.4)))
     axes.tick_params(axis="y", length=0)
-
-
-def column_axis(axes: Axes, names: Sequence[str], ends: Sequence[str]) -> None:
-    """Name the columns of a panel as wide as 42 letters: in some three lines, or upright where they are many."""
-    letters = 42 // len(names)
-    is_upright = letters < _CLOSE
-    labels = shortened(names, 22 if is_upright else 3 * letters)
-    width = _letters(22 if is_upright else letters)
-    ticks = [f"{textwrap.fill(labels[name], width)}\n{end}" for name, end in zip(names, ends, strict=True)]
-    axes.set_xticks(range(len(names)), ticks, rotation=90 if is_upright else 0)
 
 
 def legend(

@@ -16,7 +16,7 @@ from toolkit.store.documents import FIELDS, Annotation, Call, Run
 from toolkit.store.frame_files import typed, types_of
 from toolkit.store.frames import COLUMNS_OF_RUN, judgements_frame, runs_frame
 from toolkit.store.writer import Document, Fields
-from toolkit.words import choices, suggestion
+from toolkit.words import CROSSED, choices, suggestion
 
 CALL_TYPES = types_of("calls")
 _UNREAD, PLANNED = FIELDS["not_of_call"], FIELDS["planned"]
@@ -52,11 +52,15 @@ def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
 
 
 def _at_levels(frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
-    """Return a frame that knows the factor of its study, and its levels in their order."""
+    """Return a frame that knows the factors of its study, and their levels in order."""
     if factor := plan.study.factor:
         levels = pd.CategoricalDtype([*factor.levels], ordered=True)
         frame = frame.astype({"level": levels})
         frame.attrs |= {"factor": factor.noun, "levels": [*factor.levels]}
+    if crossed := plan.crossed:
+        names = {prompt.prompt_id: prompt.metadata[CROSSED] for prompt in plan.dataset.prompts}
+        frame[CROSSED] = pd.Categorical(frame["prompt_id"].map(names), [*crossed.levels], ordered=True)
+        frame.attrs[CROSSED] = crossed.noun
     return frame
 
 

@@ -352,18 +352,21 @@ def _compared_levels(analyses: Analyses, compared: Result) -> Iterator[Statement
         within = ""
     if uneven := captions.uneven_words(compared.contrasts):
         yield Statement(captions.capital(uneven))
-    if tested := [number for number in compared.by_model if number.p_value is not None]:
+    for by, groups in (("crossed", "of_levels"), ("model", "of_models"), ("scenario", "of_scenarios")):
+        tested = [number for number in compared.values[f"by_{by}"] if number.p_value is not None]
+        if not tested:
+            continue
         least = min(tested, key=lambda number: number.p_value or 0.0)
         counts = {"distinct": sum(verdict_of(number) == DIFFERENT for number in tested), "tests": len(tested)}
-        facets = {"title": compared.title, "statistic": least.statistic, **least.facets}
-        contrast = least.facets["contrast"]
+        contrast, noun = least.facets["contrast"], compared.crossed if by == "crossed" else by
         values = [
-            f"{_rounded(number.estimate)[0]} ({number.facets['model']})"
-            for number in compared.of_models
+            f"{_rounded(number.estimate)[0]} ({number.facets[by]})"
+            for number in compared.values[groups]
             if number.statistic == contrast
         ]
-        end = texts["each"].format(contrast=contrast, values=joined(values))
-        yield _stated(texts["by_model"].format(**counts, **facets), least, 0, end)
+        end = texts["each"].format(by=noun, contrast=contrast, values=joined(values))
+        text = texts["by"].format(**counts, title=compared.title, by=noun, number=least.name)
+        yield _stated(text, least, 0, end)
 
 
 def _models(analyses: Analyses) -> Iterator[Statement]:
@@ -394,12 +397,14 @@ def _ranked(
 ) -> Iterator[Statement]:
     """Yield the best and the worst of several, how far they are apart, and which are tied."""
     ranked = sorted((pair for pair in means if pair[0] in ranks), key=lambda pair: ranks[pair[0]])
-    by_pair = dict(zip(combinations([name for name, _ in means], 2), differences, strict=True))
+    pairs_of = zip(combinations([name for name, _ in means], 2), differences, strict=True)
+    by_pair = {pair: number for pair, number in pairs_of if {*pair} <= ranks.keys()}
     quantity, unit = words
     texts = TEXTS["compare_models"]
     if len(ranked) > 1:
         (best, top), (worst, bottom) = ranked[0], ranked[-1]
-        names = {"models": counted(len(means), "models"), "best": best}
+        scored = "" if len(ranked) == len(means) else " with a score"
+        names = {"models": counted(len(ranked), "models") + scored, "best": best}
         lowest = texts["lowest"].format(worst=worst, value=_value(bottom))
         yield _stated(texts["ranked"].format(**names, quantity=quantity), top, end=lowest)
         number = by_pair.get((best, worst)) or _turned(by_pair[worst, best])

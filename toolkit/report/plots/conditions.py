@@ -288,7 +288,7 @@ def _slope_marks(answers: pd.DataFrame, slope: Estimate) -> pd.DataFrame:
 
 def _draw_slope(data: pd.DataFrame, slope: Estimate, context: About, *, dense: bool) -> Figure:
     styles = context.styles(data["model"])
-    figure, panels, across = style.grid(len(styles), head=16, tall=52, lone=58, sharex=True, sharey=True)
+    figure, panels, across = style.grid(len(styles), head=16, tall=51, lone=58, sharex=True, sharey=True)
     names = style.shortened(styles, 44 if across == 1 else 76 // across)
     longest = float(data["output_tokens"].max()) * 1.05 or 1.0
     cells = []

@@ -77,7 +77,9 @@ def benchmark_designs(
     scored = bank["base"].isin(means.index)
     count, least = int(scored.sum()), sequential.LEAST
     if count < least or means.shape[1] < 2 or not designs or seeds < 1:
-        lack = f"{count} of {len(bank)} bases have a score of every model at every length, and {least} are needed"
+        lack = (
+            f"{count} of {len(bank)} bases have a score of every model at every level, and {least} are needed"
+        )
         raise InputError(
             f"benchmark: {lack if count < least else 'nothing to compare; give two models or more'}"
         )

@@ -17,7 +17,7 @@ import pandas as pd
 from scipy import optimize, special
 
 from toolkit.errors import InputError
-from toolkit.stats.inference.run_table import need_columns, need_labelled, need_labels, numbers_of
+from toolkit.stats.inference.run_table import WHOLE, need_columns, need_labelled, need_labels, numbers_of
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 from toolkit.words import counted
 
@@ -334,6 +334,8 @@ def sequential_comparison(
 
 def block_means(scores: pd.DataFrame, score: str = "score") -> tuple[pd.DataFrame, list[Hashable]]:
     """Return the mean of each complete block (rows bases as first met, columns models), and the bases without."""
+    if "level" in scores and scores["level"].isna().all():  # of a plain list
+        scores = scores.assign(level=WHOLE)
     need_labelled("scores", scores, ("model", "base", "level"), score)
     values = pd.Series(numbers_of("scores", scores, score, finite=True), scores.index)
     by = [scores[name].astype(object) for name in ("base", "model", "level")]

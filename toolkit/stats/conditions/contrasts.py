@@ -16,7 +16,13 @@ from toolkit.errors import InputError
 from toolkit.stats import WORDS
 from toolkit.stats.inference import run_table
 from toolkit.stats.inference.clusters import complete_rows, mean_of_units, over_clusters
-from toolkit.stats.inference.means import bias_corrected, mean_interval, mean_on_scale, paired_effect_size
+from toolkit.stats.inference.means import (
+    bias_corrected,
+    clustered_slope,
+    mean_interval,
+    mean_on_scale,
+    paired_effect_size,
+)
 from toolkit.stats.inference.p_values import EQUAL_METHOD, LEVEL, equal_differences, exploratory, with_holm
 from toolkit.stats.result import ROUNDING, Estimate, Estimates, Result
 from toolkit.words import DIMENSIONS, SCORE, choices, counted, joined
@@ -25,6 +31,8 @@ _ANOVA = "repeated-measures ANOVA"
 ANOVA_METHOD = "repeated-measures ANOVA, Greenhouse-Geisser"
 _COUNTED = {"run": "runs", "judge": "judgements"}
 """What is counted where levels are paired within these columns."""
+_GROUPS = {"model": "models", "crossed": "levels", "scenario": "scenarios"}
+"""What a difference may differ by."""
 PAIRED_METHOD = "Student t over bases, paired"
 TOST_METHOD = "two one-sided paired t tests over bases (TOST)"
 EFFECTS = {
@@ -90,6 +98,7 @@ def compare_conditions(
     margin: float | None = None,
     omnibus: bool = False,
     within: Sequence[str] = ("model",),
+    crossed: str | None = None,
 ) -> Result:
     """Compare the scores of the levels of a factor within bases: prompt lengths, or any other column.
 
@@ -100,7 +109,8 @@ def compare_conditions(
 
     Whether the factor works differently by model is the difference of two differences: that of a model less the mean
     of the others' (of two models, less the other's), within the bases in which all models have both levels. For two
-    models and complete scores its t squared is the F of the interaction of factor and model.
+    models and complete scores its t squared is the F of the interaction of factor and model. By a second factor it is
+    the same of its levels, and by scenario a difference between bases, each of one scenario (CR2).
 
     Parameters
     ----------
@@ -126,12 +136,15 @@ def compare_conditions(
     within
         Columns within which levels are paired and averaged inside a base, the last one first; model is one of them,
         also where models are the levels.
+    crossed
+        Column of a second factor, whose levels are averaged inside what is compared, and with which it may interact.
 
     Returns
     -------
     Result
-        Parts ``per_level``, ``contrasts``, ``of_models`` (each model's own), ``by_model``, ``effect_sizes`` (d_z),
-        ``corrected_effect_sizes`` (g_z), ``anova`` and ``equivalence``.
+        Parts ``per_level``, ``contrasts``, ``of_models`` (each model's own), ``by_model``, ``of_levels`` and
+        ``by_crossed``, ``of_scenarios`` and ``by_scenario``, ``effect_sizes`` (d_z), ``corrected_effect_sizes`` (g_z),
+        ``anova`` and ``equivalence``.
 
     Raises
     ------
@@ -150,7 +163,10 @@ def compare_conditions(
     is_level = factor == "level"
     if not is_level and "level" not in table:
         table = table.assign(level=run_table.WHOLE)
+    within = [*within, crossed] if crossed else within
     labels = [name for name in (*within, factor) if name not in ("model", "level")]
+    if "scenario" in table and table["scenario"].notna().all():
+        labels.append("scenario")
     rows, column = run_table.checked_runs(table, score, labels=labels), factor
     if factor == "model":  # a model is not paired with itself
         rows, column = rows.assign(compared=rows["model"], model=run_table.WHOLE), "compared"
@@ -164,7 +180,7 @@ def compare_conditions(
         raise InputError(f"contrasts of {factor}: none is {primary!r}; {choices(primary, by_name)}")
     bases, unit, scale = rows["unit"].nunique(), run_table.score_unit(score, table), largest(cells)
     title = WORDS["conditions"]["factors"].get(factor, {}).get("title", factor)
-    title = table.attrs.get("factor", title) if is_level else title
+    title = table.attrs.get("factor" if is_level else factor, title)
     notes = _notes(rows, cells, score, column, title, within)
     if primary:
         notes.append(
@@ -181,16 +197,23 @@ def compare_conditions(
             test = equivalence(gain.name, values, margin, unit=unit, scale=scale)
             tests.append(replace(test, missing=gain.missing, n=gain.n))
     sizes, corrected_sizes = (tuple(effect_size(kind, *gain) for gain in gains) for kind in EFFECTS)
-    of_models, by_model = _models(cells, by_name, bases, unit, scale, within)
+    index = cells.index.to_frame()
+    keys = {"model": index["model"]} | ({"crossed": index[crossed]} if crossed else {})
+    if "scenario" in rows:
+        keys["scenario"] = index["base"].map(rows.drop_duplicates("base").set_index("base")["scenario"])
+    groups: dict[str, Any] = {}
+    for by, noun in _GROUPS.items():
+        compared = _by_group(cells, by_name, by, keys[by], bases, unit, within) if by in keys else ((), ())
+        groups[f"of_{noun}"], groups[f"by_{by}"] = compared
     return Result(
         "conditions",
         factor=factor,
         title=title,
+        crossed=table.attrs.get("factor" if crossed == "level" else crossed),
         pairs=[tuple(pair[:2]) for pair in pairs],
         per_level=[_level_mean(level, rows[rows[column] == level], unit, within[-1]) for level in levels],
         contrasts=_tested(gains, primary),
-        of_models=of_models,
-        by_model=by_model,
+        **groups,
         effect_sizes=sizes,
         corrected_effect_sizes=corrected_sizes,
         anova=_omnibus(cells, bases, within) if omnibus else None,
@@ -311,38 +334,47 @@ def _tested(gains: Iterable[tuple[Estimate, pd.Series]], primary: str | None) ->
     return tuple(others.get(contrast.name) or exploratory(contrast, "confirmatory") for contrast in contrasts)
 
 
-def _models(
+def _by_group(
     cells: pd.DataFrame,
     pairs: Mapping[str, Sequence[Any]],
+    by: str,
+    keys: pd.Series,
     bases: int,
     unit: str,
-    scale: float,
     within: Sequence[str],
 ) -> tuple[Estimates, Estimates]:
-    """Return each contrast of each model, and less the mean of the others; of two models, of the first less the second.
+    """Return each contrast in each group of cells, and less the mean of the others'; of two, the first less the second.
 
-    One model has neither. Only what models differ by is tested.
+    One group has neither. Only what groups differ by is tested, of those that have a score.
     """
-    models = sorted(cells.index.get_level_values("model").unique(), key=str)
+    scale, groups = largest(cells), sorted(pd.unique(keys), key=str)
     own, compared = [], []
-    for contrast, (more, less, *others) in pairs.items() if len(models) > 1 else ():
-        complete = cells[[more, less, *others]].dropna()
-        of_model = complete.index.get_level_values("model")
-        means = {model: _over_bases(complete[of_model == model], within)[1] for model in models}
-        gains = {model: values[more] - values[less] for model, values in means.items()}
-        values = mean_of_units(pd.DataFrame(gains).dropna())
-        for model in models:
-            labels: dict[str, Any] = {"facets": {"contrast": contrast, "model": str(model)}, "unit": unit}
-            name, units = f"{contrast} of {model}", mean_of_units(means[model])
+    for contrast, (more, less, *others) in pairs.items() if len(groups) > 1 else ():
+        parts = [cells[keys == group][[more, less, *others]].dropna() for group in groups]
+        means = {group: _over_bases(part, within)[1] for group, part in zip(groups, parts, strict=True)}
+        gains = {group: values[more] - values[less] for group, values in means.items()}
+        scored = {group: values for group, values in gains.items() if len(values)}
+        values = mean_of_units(pd.DataFrame(scored).dropna()) if scored else pd.DataFrame()
+        for group in groups:
+            labels: dict[str, Any] = {"facets": {"contrast": contrast, by: str(group)}, "unit": unit}
+            name, units = f"{contrast} of {group}", mean_of_units(means[group])
             mean = mean_over_bases(
                 name, units[more] - units[less], bases, scale, statistic=contrast, **labels
             )
             own.append(replace(mean, p_value=None))
-            if len(models) > 2 or model == models[0]:
-                statistic = f"less that of {'the other models' if len(models) > 2 else models[1]}"
-                difference = values[model] - values.drop(columns=model).mean(axis=1)
-                labels |= {"statistic": statistic, "needed": "the scores of all models"}
-                compared.append(mean_over_bases(f"{name} {statistic}", difference, bases, scale, **labels))
+            if group in scored and len(scored) > (1 if group == next(iter(scored)) else 2):
+                several = f"the other {_GROUPS[by]}" if len(scored) > 2 else list(scored)[1]
+                statistic = f"less that of {several}"
+                labels["statistic"], name = statistic, f"{name} {statistic}"
+                if by == "scenario":  # a base has one, so that they are not compared within bases
+                    all_gains = pd.concat(scored, names=[by]).rename("gain").reset_index()
+                    inside, units = all_gains[by] == group, all_gains["unit"]
+                    slope = clustered_slope(name, inside, all_gains["gain"], units)
+                    compared.append(replace(slope, n={"bases": units.nunique()}, **labels))
+                    continue
+                difference = values[group] - values.drop(columns=group).mean(axis=1)
+                needed = f"the scores of all {_GROUPS[by]}"
+                compared.append(mean_over_bases(name, difference, bases, scale, needed=needed, **labels))
     return tuple(own), tuple(compared)
 
 
