@@ -45,7 +45,7 @@ from toolkit.store.filters import judgements_otherwise, planned_calls, planned_j
 from toolkit.store.frame_files import as_kind, describe, typed, types_of
 from toolkit.store.records import reply_text
 from toolkit.study_file import StudyFile, load_study_file
-from toolkit.words import Summary, one_line
+from toolkit.words import Summary, joined, one_line
 
 if TYPE_CHECKING:
     from toolkit.keyed.keyed_test import KeyedTest
@@ -162,7 +162,7 @@ class Study(Reported):
         """
         frame = estimate_frame(self.plan, self.store)
         is_new = frame["calls"].any() and not frame["paid_calls"].any()
-        frame.attrs["without_result"] = self._without_result() if is_new else []
+        frame.attrs["without_result"] = [*self._unplanted(), *self._without_result()] if is_new else []
         return frame
 
     def _without_result(self) -> list[str]:
@@ -181,6 +181,13 @@ class Study(Reported):
                 return lines_without_result(dry.plan, results, dry.frames(), rows)
         except ToolkitError as error:
             return [f"a few items do not run to the end: {error}"]
+
+    def _unplanted(self) -> list[str]:
+        planted = any(judge.planted for judge in self.file.judges.by_role().values())
+        names = [entry.label for entry in self.file.under_test if not entry.planted] if planted else []
+        return (
+            [f"planted judges score planted replies alone, and so none of {joined(names)}"] if names else []
+        )
 
     def run(self, *, progress: bool = True, limit: int | None = None, replay: bool = False) -> dict[str, Any]:
         """Ask and judge what is missing, and return the status; a finished study makes no call.

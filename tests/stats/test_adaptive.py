@@ -120,7 +120,7 @@ def test_what_cannot_be_used_is_said_in_one_line(simulated):
         ours.sequential_comparison(scores, bank, target_width=0)
     few = scores["score"].where(scores["base"] < "base_011")
     with pytest.raises(
-        InputError, match="11 of 100 bases have a score of every model at every length, and 12 are"
+        InputError, match="11 of 100 bases have a score of every model at every level, and 12 are"
     ):
         ours.benchmark_designs(scores.assign(score=few), bank, DESIGNS, target_width=0.3)
 

@@ -356,17 +356,25 @@ def _compared_levels(analyses: Analyses, compared: Result) -> Iterator[Statement
         tested = [number for number in compared.values[f"by_{by}"] if number.p_value is not None]
         if not tested:
             continue
-        least = min(tested, key=lambda number: number.p_value or 0.0)
+        least = min(tested, key=_clarity)
         counts = {"distinct": sum(verdict_of(number) == DIFFERENT for number in tested), "tests": len(tested)}
         contrast, noun = least.facets["contrast"], compared.crossed if by == "crossed" else by
         values = [
             f"{_rounded(number.estimate)[0]} ({number.facets[by]})"
             for number in compared.values[groups]
-            if number.statistic == contrast
+            if number.statistic == contrast and number.estimate is not None
         ]
         end = texts["each"].format(by=noun, contrast=contrast, values=joined(values))
-        text = texts["by"].format(**counts, title=compared.title, by=noun, number=least.name)
+        text = texts["by" if counts["distinct"] else "alike"].format(
+            **counts, title=compared.title, by=noun, number=least.name
+        )
         yield _stated(text, least, 0, end)
+
+
+def _clarity(number: Estimate) -> tuple[float, float]:
+    """Return what is least of the clearest test; corrected P values are often equal."""
+    width = (number.high or 0.0) - (number.low or 0.0)
+    return number.p_value or 0.0, -abs(number.estimate or 0.0) / (width or 1.0)
 
 
 def _models(analyses: Analyses) -> Iterator[Statement]:
