@@ -435,13 +435,11 @@ class StudyFile(Table):
         names = [entry.label for entry in self.under_test]
         bins = [name for name in LENGTH_BINS if name in self.length_bins]
         levels, joint = (self.factor.levels, " - ") if self.factor else (bins, "-")
-        settings = [
-            {name for level in one.levels.values() for name in level.model_fields_set} for one in self.factors
+        names_of = [
+            {name for key, level in one.levels.items() for name in (key, *level.model_fields_set)}
+            for one in self.factors
         ]
-        shared = set[str]()
-        if len(self.factors) > 1:
-            shared = {*self.factors[0].levels} & {*self.factors[1].levels}
-            shared |= settings[0] & settings[1] - {"prompt", "system"}
+        shared = names_of[0] & names_of[1] - {"prompt", "system"} if len(names_of) > 1 else ()
         pairs = [f"{b}{joint}{a}" for a, b in combinations(levels, 2)]
         of_scores = {
             "judges.repeats": judges.repeats > 1,

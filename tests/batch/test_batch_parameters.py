@@ -17,11 +17,12 @@ from toolkit.errors import InputError
 CELL = """
 study = "a=b.toml"  # papermill's own inspection misses a value with an equal sign
 k: int
+most = 5
 limit = None
-share: float = 0.5
-note: str | None = None
+share = 0.5
+note = "none"
 modes = ["cot"]
-table: dict[str, int] = {}
+table = {}
 flag = False
 place = Path("x")
 """
@@ -48,7 +49,7 @@ def test_values_become_what_papermill_can_write(template):
     """Paths, dates and numpy's numbers are what papermill raises on, or writes as broken code."""
     given = {"k": np.int64(3), "share": 1, "limit": Path("a/b"), "note": datetime.date(2026, 11, 22)}
     assert check_parameters(template, given) == {"k": 3, "share": 1, "limit": "a/b", "note": "2026-11-22"}
-    fits = {"k": 1, "study": "b=c", "note": None, "limit": [1], "place": 3, "table": {"a": 1}, "flag": True}
+    fits = {"k": 1, "study": "b=c", "limit": [1], "place": 3, "table": {"a": 1}, "flag": True}
     assert (
         check_parameters(template, fits) == fits
     )  # a default of None, or one that is calculated, says no type

@@ -21,12 +21,8 @@ from toolkit.study import Study
 from toolkit.thesis.bundle import write_bundle
 from toolkit.thesis.contents import Contents
 from toolkit.thesis.findings import (
-    DIFFERENT,
-    EQUIVALENT,
     NOT_ANSWERED,
-    SMALL,
     TEXTS,
-    UNDECIDED,
     Findings,
     adaptive_findings,
     one_shot_findings,
@@ -116,19 +112,7 @@ def test_a_question_that_is_not_answered_is_named_with_its_reason():
     assert of(findings_of(forced), "Prompt length (RQ1)").loc[0, "statement"].endswith("answered: a lack.")
 
 
-@pytest.mark.parametrize(
-    ("p", "equivalence", "verdict"),
-    [
-        (0.01, None, DIFFERENT),
-        (0.01, 0.2, DIFFERENT),
-        (0.01, 0.01, SMALL),
-        (0.5, 0.01, EQUIVALENT),
-        (0.5, 0.05, UNDECIDED),
-        (0.05, None, UNDECIDED),
-        (None, None, UNDECIDED),
-        (None, 0.01, EQUIVALENT),
-    ],
-)
+@pytest.mark.parametrize(("p", "equivalence", "verdict"), CASES["verdicts"])
 def test_the_verdict_is_that_of_both_tests(p, equivalence, verdict):
     """Equality needs a test of its own; a large P value shows nothing."""
     test = None if equivalence is None else Estimate("M-S", 0.0, p_value=equivalence)

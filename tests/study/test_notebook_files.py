@@ -57,11 +57,7 @@ def test_a_template_has_parameters_of_json_values_and_ends_with_finding_and_mani
     (parameters,) = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
     values = {}
     for statement in ast.parse(parameters.source).body:
-        if isinstance(statement, ast.ImportFrom):  # of Literal, for a parameter with a fixed set of values
-            assert statement.module == "typing"
-            continue
-        assert isinstance(statement, ast.Assign | ast.AnnAssign)
-        (name,) = getattr(statement, "targets", None) or [statement.target]
+        (name,) = statement.targets
         values[name.id] = ast.literal_eval(statement.value)
     assert json.loads(json.dumps(values)) == values
     assert "figures" in values

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path, PurePath
-from typing import Any, Literal, Optional, Union
+from typing import Any
 
 import nbformat
 import numpy as np
@@ -20,13 +20,6 @@ from toolkit.words import choices, one_line
 
 TAG = "parameters"
 _KINDS = (int, float, str, bool, list, dict)
-_ANNOTATION_NAMES: dict[str, Any] = {kind.__name__: kind for kind in _KINDS} | {
-    "__builtins__": {},
-    "Any": Any,
-    "Literal": Literal,
-    "Optional": Optional,
-    "Union": Union,
-}
 
 
 @dataclass(frozen=True)
@@ -92,22 +85,9 @@ def _assigned(cell: ast.Module) -> Iterator[tuple[str, Parameter]]:
             default = None
         # A default of None accepts any type.
         type_ = type(default) if isinstance(default, _KINDS) else Any
-        if isinstance(line, ast.AnnAssign):
-            type_ = _annotated_type(line.annotation)
         for target in line.targets if isinstance(line, ast.Assign) else [line.target]:
             if isinstance(target, ast.Name):
                 yield target.id, Parameter(type_, line.value is None, default)
-
-
-def _annotated_type(annotation: ast.expr) -> Any:
-    """Return the type that an annotation names; ``Any`` for one that cannot be checked."""
-    text = annotation.value if isinstance(annotation, ast.Constant) else ast.unparse(annotation)
-    try:  # without builtins: plain types only, and the template's code is run anyway
-        type_ = eval(str(text), dict(_ANNOTATION_NAMES))
-        TypeAdapter(type_)
-    except Exception:
-        return Any
-    return type_
 
 
 def checked_arguments(
