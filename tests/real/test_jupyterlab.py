@@ -199,9 +199,9 @@ def _rate_two_replies(page):
     page.execute_script("arguments[0].scrollIntoView({block: 'center'})", save)
     save.click()
     reached("Reply 2 of 5")
-    page.switch_to.active_element.send_keys(
-        "1 1 1 1 1 1 1n"
-    )  # the keyboard is where the next reply is scored
+    # The keyboard is where the next reply is scored.
+    wait.until(lambda _: page.execute_script("return !!document.activeElement.closest('.dk')"))
+    page.switch_to.active_element.send_keys("1 1 1 1 1 1 1n")
     reached("Reply 3 of 5")
 
 
