@@ -114,7 +114,7 @@ def test_a_probe_is_never_the_original_and_shuffling_loses_nothing(text, seed):
         assert lines(moved) != lines(text)
 
 
-def test_a_megabyte_of_hostile_text_is_altered_in_a_moment():
+def test_half_a_megabyte_of_hostile_text_is_altered_in_a_moment():
     """No pattern walks over the text again and again; the other kinds are linear too."""
-    for text in ("1. a\n" * 40_000, "\n" * 200_000 + "a", "port " * 40_000, "`" * 200_000, "a:\n\n" * 40_000):
+    for text in ("1. a\n" * 20_000, "\n" * 100_000 + "a", "port " * 20_000, "`" * 100_000, "a:\n\n" * 20_000):
         one("planted", text), one("shuffled", text)
