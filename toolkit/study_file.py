@@ -436,10 +436,10 @@ class StudyFile(Table):
         bins = [name for name in LENGTH_BINS if name in self.length_bins]
         levels, joint = (self.factor.levels, " - ") if self.factor else (bins, "-")
         names_of = [
-            {name for key, level in one.levels.items() for name in (key, *level.model_fields_set)}
+            {name for key, level in one.levels.items() for name in (one.name, key, *level.model_fields_set)}
             for one in self.factors
         ]
-        shared = names_of[0] & names_of[1] - {"prompt", "system"} if len(names_of) > 1 else ()
+        shared = set.intersection(*names_of) - {"prompt", "system"} if names_of[1:] else ()
         pairs = [f"{b}{joint}{a}" for a, b in combinations(levels, 2)]
         of_scores = {
             "judges.repeats": judges.repeats > 1,

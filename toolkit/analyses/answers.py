@@ -215,7 +215,7 @@ class Analysable:
         factor = factor or frames.factor or ("length" if frames.methods.empty else "variant")
         if factor == "length" and frames.absent.get("length") == UNVARIED:
             raise NotAnswerable(QUESTIONS["conditions"], frames.unanswerable.get("conditions", UNVARIED))
-        if factor == "length" != frames.crossed:
+        if factor == "length" not in frames.factors:
             return self.length(score)
         frames = self._frames_for("conditions")
         row = FACTORS.get(factor, {})
@@ -226,16 +226,15 @@ class Analysable:
             raise NotAnswerable(QUESTIONS["conditions"], f"{reason}. {others}")
         rows = frames.rows_of(factor)
         settings: dict[str, Any] = {"score": score or frames.score, "margin": frames.margin, "omnibus": True}
+        settings["primary"] = ""  # nothing is confirmatory but the study's own
         if factor == frames.factor:
             settings |= {"primary": frames.primary, "crossed": CROSSED if frames.crossed else None}
         elif factor == frames.crossed:
             levels = [*rows[CROSSED].cat.categories]
-            settings |= {"factor": CROSSED, "levels": levels, "primary": "", "crossed": "level"}
+            settings |= {"factor": CROSSED, "levels": levels, "crossed": "level"}
         else:
             levels = [*rows[factor].unique()] if "spoken" in row else [*row["levels"]]
-            settings |= {"factor": factor, "levels": levels, "primary": "", "omnibus": False} | row[
-                "settings"
-            ]
+            settings |= {"factor": factor, "levels": levels, "omnibus": False} | row["settings"]
         return frames.once(stats.compare_conditions, rows, **settings)
 
     def compare_models(self, score: str | None = None) -> Result:
