@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -34,8 +34,9 @@ from toolkit.prompt_test import (
 )
 from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
+from toolkit.prompts.factor import Factor, Level
 from toolkit.prompts.levels import with_levels
-from toolkit.study_file import Factor, Level, StudyFile
+from toolkit.study_file import StudyFile
 from toolkit.words import CROSSED, LENGTH_BINS, SCENARIOS, SCORE, choices, counted, joined, scenario_key
 
 STORE = ".store"  # folder of the embedded store in a results folder
@@ -354,9 +355,11 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
             dataset = _at_levels(dataset, study, folder)
     elif study.factor:
         raise StudyError(f"factor: test {study.test} asks no prompts of a dataset; leave it out")
+    around = _level_lines(dataset.prompts) if dataset and study.factor else ()
 
     def spec_of(entry: ModelEntry) -> ModelSpec:
-        return replace(entry.spec, exchange=study.budget.exchange, fresh=study.name if study.fresh else None)
+        fresh = study.name if study.fresh else None
+        return replace(entry.spec, exchange=study.budget.exchange, fresh=fresh, around=around)
 
     models = {entry.label: spec_of(entry) for entry in study.under_test}
     entries = study.judges.by_role() if "judges" in parameters else {}
@@ -423,6 +426,14 @@ def _at_levels(dataset: Dataset, study: StudyFile, folder: Path) -> Dataset:
         second = factor is not study.factor
         dataset = with_levels(dataset, factor.name, templates, texts, factor.from_, crossed=second)
     return dataset
+
+
+def _level_lines(prompts: Iterable[Prompt]) -> tuple[str, ...]:
+    """Return the lines that all prompts of some level share."""
+    lines: dict[str, list[set[str]]] = defaultdict(list)
+    for prompt in prompts:
+        lines[prompt.level].append({line for line in prompt.text.splitlines() if line.strip()})
+    return tuple(sorted(set().union(*(set.intersection(*texts) for texts in lines.values()))))
 
 
 def _manner(study: StudyFile, rubric: Rubric) -> Manner:

@@ -529,8 +529,13 @@ class Study(Reported):
                 outcome.succeeded + outcome.failed == outcome.planned + outcome.not_begun
                 and not outcome.budget
             ):
-                findings += self.findings(most=4).sentences()[bool(warning) :]
+                findings += self.findings(most=3 + len(self._first)).sentences()[len(self._first) :]
         return outcome.summary(means, findings, warning, self._report_line())
+
+    @property
+    def _first(self) -> list[str]:
+        """What stands above all findings: that no model answered, and the note of the study file."""
+        return [*filter(None, (self._reported.warning, self.file.note))]
 
     def _report_line(self) -> str:
         """Write the report at the end of a run and return its path, or why there is none: no run fails for it."""
@@ -553,8 +558,8 @@ class Study(Reported):
         )
 
         self._need_results(frames)
-        if warning := self._reported.warning:
-            yield Statement(warning.removesuffix("."), question="Read first")
+        for text in self._first:
+            yield Statement(text.removesuffix("."), question="Read first")
         if self._is_scored:
             adaptive = self.file.selection == "adaptive" and (not only or "adaptive" in only)
             sequential = self.sequential() if adaptive else None

@@ -107,7 +107,7 @@ def test_logs_that_differ_in_how_they_were_run_are_conditions(tmp_path, case):
     assert found == (case["models"] or found[:2])
     assert len(found) == 2
     assert "each is a method" in scores.summary().text
-    assert scores.compare_models().differences[0].n == {"prompts": 2, "bases": 2}
+    assert scores.compare_models().differences[0].n == {"items": 2}
 
 
 def test_what_another_task_was_told_makes_no_method(tmp_path):
@@ -184,7 +184,7 @@ def test_models_that_are_equal_in_every_item_have_one_mean(tmp_path):
     scores = Scores.load(tmp_path / "t.csv", output=tmp_path)
     compared = scores.compare_models()
     assert [mean.estimate for _, mean in compared.models] == [3.0, 3.0]
-    assert compared.models[0][1].n == {"answers": 16, "prompts": 8, "bases": 8}
+    assert compared.models[0][1].n == {"answers": 16, "items": 8}
     assert compared.differences[0].estimate == 0.0
 
 

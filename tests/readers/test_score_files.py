@@ -85,7 +85,7 @@ def test_values_of_a_scorer_with_keys_are_dimensions():
     assert means.loc["mockllm/three"].tolist() == [1.875, 3.25]
     compared = scores.compare_models()
     assert compared.differences[0].estimate == pytest.approx((2.125 + 3.5) / 2 - (1.875 + 3.25) / 2)
-    assert compared.differences[0].n == {"prompts": 8, "bases": 8}
+    assert compared.differences[0].n == {"items": 8}
 
 
 @pytest.mark.parametrize(("metric", "printed"), [(None, 0.25), ("acc_norm", 0.4166666666666667)])
@@ -304,7 +304,7 @@ def test_repeats_of_promptfoo_are_repeats(version):
     found = scores.compare_models().differences[0]
     assert found.estimate == pytest.approx(0.300 - 0.375)
     assert (found.low, found.high) == pytest.approx((-0.12093466, -0.02906534))  # t of four differences
-    assert found.n == {"prompts": 4, "bases": 4}
+    assert found.n == {"items": 4}
 
 
 def result_of(test, provider="m-a", score=1.0, **fields):
@@ -516,7 +516,7 @@ def test_one_and_one_point_zero_are_one_item(tmp_path):
     pd.DataFrame({"item": [1, 2], "model": "c", "score": [5, 1]}).to_parquet(tmp_path / "c.parquet")
     scores = Scores.load(*sorted(tmp_path.iterdir()))
     assert sorted(scores.runs()["base"].unique()) == ["1", "2"]
-    assert scores.compare_models().differences[0].n == {"prompts": 2, "bases": 2}
+    assert scores.compare_models().differences[0].n == {"items": 2}
     assert sorted(Scores.load(tmp_path / "a.csv").runs()["base"]) == ["1.0", "2.0"]
     versions = pd.DataFrame([("x", "2", 1), ("x", "2.0", 2)], columns=["item", "model", "score"])
     assert set(Scores(versions).runs()["model"]) == {"2", "2.0"}

@@ -21,7 +21,7 @@ from toolkit.stats.result import Estimate
 from toolkit.words import DIMENSIONS
 
 NAMES = (
-    "conditions", "quality_by_length", "dimension_profile", "cost_quality", "length_slope",
+    "conditions", "quality_by_length", "dimension_profile", "cost_quality",
     "judge_agreement", "icc_forest", "variance_components", "decision_study", "judges",
 )  # fmt: skip
 NINE = tuple(f"vendor_{'x' * 26}_100%_R&D_{letter}" for letter in "abcdefghi")
@@ -105,16 +105,6 @@ def test_quality_costs_and_slopes_are_drawn_as_their_results_have_them(whole):
     assert ends(figure.data, "cost", "cost_low", "cost_high") == told(one.cost for one in points)
     for one in points:
         assert (f"{one.model} at {one.level} (" in figure.notes) == one.on_front
-    figure = figures["length_slope"]
-    line = figure.data.query("kind == 'slope' and model == 'gpt-4o'").sort_values("output_tokens")
-    start, middle, end = line.to_dict("records")
-    rise = (end["score"] - start["score"]) / (end["output_tokens"] - start["output_tokens"])
-    assert 100 * rise == pytest.approx(held.length_bias().slope.estimate)
-    assert middle["low"] == pytest.approx(middle["high"])
-    assert end["low"] < end["score"] < end["high"]
-    # Two decimals made "+0.00 [+0.00, +0.01]" of a slope that is not nothing.
-    slope = r"slope [+−]\d\.\d{3} points per 100 tokens \[.*\]"
-    assert any(re.fullmatch(slope, one) for one in texts(figure))
 
 
 def test_judges_dimensions_and_components_are_drawn_as_their_results_have_them(whole):
@@ -264,7 +254,7 @@ def test_what_goes_on_beyond_the_axis_has_an_arrow_and_its_number():
     assert beyond[1].strip() in texts(figure)
 
 
-OF_THE_COMPOSITE = ("conditions", "quality_by_length", "cost_quality", "length_slope")
+OF_THE_COMPOSITE = ("conditions", "quality_by_length", "cost_quality")
 OF_THE_COMPOSITE += ("judge_agreement", "icc_forest", "variance_components", "decision_study")
 
 

@@ -1,5 +1,6 @@
 """A study varies any factor: few-shot, system messages, documents; nothing on the way speaks of prompt length."""
 
+import json
 import re
 
 import numpy as np
@@ -46,8 +47,9 @@ def test_planted_effects_and_their_interaction_are_found(finished):
         assert contrast.low <= planted[contrast.name] <= contrast.high
         assert (contrast.role == "confirmatory") == (contrast.name == "few_shot - zero_shot")
     own = {(e.statistic, e.facets["model"]): e for e in found.of_models}
-    few = own["few_shot - zero_shot", "plain"]
-    assert few.low <= 0.8 <= few.high
+    for model, added in (("plain", 0.8), ("tuned", 0.0)):  # the second is planted no word of examples
+        few = own["few_shot - zero_shot", model]
+        assert few.low <= added <= few.high
     differs = next(e for e in found.by_model if e.facets["contrast"] == "few_shot - zero_shot")
     assert abs(differs.estimate) > 0.4
     assert differs.p_value < 0.05
@@ -115,7 +117,9 @@ def test_prompt_length_may_be_the_second_factor(tmp_path):
 def test_what_is_sent_has_the_text_the_system_message_and_the_settings_of_its_level(finished):
     runs = {run.prompt.prompt_id: run.request for run in finished.plan.runs}
     few, policy = runs["q0_few_shot"], runs["q0_policy"]
-    assert few.messages[0].content.startswith("Example: after a stolen badge the badge is locked.\n\nWhat is")
+    assert few.messages[0].content.startswith(
+        "Example: after a stolen badge the badge is locked.\n\nQuestion"
+    )
     assert [message.role for message in policy.messages] == ["system", "user"]
     assert (few.temperature, policy.temperature, policy.max_tokens) == (0.2, 0.7, 300)
     assert runs["q0_zero_shot"].messages[0].content == "What is the first step after report 0?"
@@ -166,10 +170,40 @@ def test_a_text_of_a_level_that_changes_is_another_version_and_another_call(tmp_
 
 
 def test_a_plain_list_without_a_factor_is_a_study(tmp_path):
-    with executed(written(tmp_path, "")) as study:
+    """It counts prompts, speaks of no length, and its note stands above its findings."""
+    with executed(written(tmp_path, "", more='note = "Asked in spring."')) as study:
         assert len(study.runs()) == 2 * BASES
         assert study.runs()["judged"].all()
-        assert not SPEAKS.search(str(study.findings()))
+        findings = study.findings()
+        assert findings.sentences()[1] == "Asked in spring."
+        ending = study.ending(study.execute(progress=False)).text
+        assert ending.count("result ") == 3
+        assert "Asked in spring" not in ending
+        texts = [str(findings), ending, json.dumps(study.manifest())]
+        with without_pictures():
+            study.bundle(tmp_path / "bundle", supplement=True)
+        written_files = (tmp_path / "bundle").rglob("*.t[ex]*[xt]")
+        texts += [path.read_text("utf-8") for path in written_files if path.stem != "left_out"]
+        assert not [match for text in texts if (match := SPEAKS.search(text) or re.search(r"\d bases", text))]
+        assert all(difference.n == {"prompts": BASES} for difference in study.compare_models().differences)
+
+
+def test_an_effect_that_differs_by_scenario_has_the_error_of_welch():
+    """Bell and McCaffrey's degrees of two groups are those of equal variances (Imbens & Kolesar 2016, section 3)."""
+    rng, sizes = np.random.default_rng(3), {"p": 7, "q": 12}
+    names = [(f"{name}{n}", name) for name, size in sizes.items() for n in range(size)]
+    rows = [(*name, "x", level, rng.normal(level == "b", 0.5)) for name in names for level in "ab"]
+    runs = pd.DataFrame(rows, columns=["base", "scenario", "model", "level", "composite_strict"])
+    runs.attrs["levels"] = [*"ab"]
+    found = compare_conditions(runs, contrasts=[("b", "a")]).by_scenario[0]
+    cells = runs.pivot(index=["scenario", "base"], columns="level", values="composite_strict")
+    gains = cells["b"] - cells["a"]
+    welch = stats.ttest_ind(gains["p"], gains["q"], equal_var=False)
+    degrees = sum(1 / n for n in sizes.values()) ** 2 / sum(1 / (n * n * (n - 1)) for n in sizes.values())
+    assert abs(found.estimate) == pytest.approx(abs(gains["p"].mean() - gains["q"].mean()))
+    assert found.degrees == pytest.approx(degrees)
+    half = stats.t.ppf(0.975, degrees) * found.estimate / (welch.statistic or 1)
+    assert found.high - found.estimate == pytest.approx(abs(half))
 
 
 @pytest.mark.full

@@ -63,7 +63,7 @@ def test_every_form_of_it_is_in_the_bundle(tmp_path):
     by_run = truth.groupby(["item", "model"])["score"].mean().reset_index()
     expected = (by_run.loc[by_run["model"] == "alpha", "score"] >= 6).mean()
     assert alpha.estimate == pytest.approx(expected)
-    assert alpha.n == {"answers": 30, "bases": 30}
+    assert alpha.n == {"answers": 30, "items": 30}
     assert scores.questions().set_index("analysis").loc["high_scores", "answerable"]
     scores.bundle(tmp_path, supplement=True)
     table = pd.read_csv(tmp_path / "statistics" / "high_scores.csv")

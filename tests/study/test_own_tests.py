@@ -264,7 +264,7 @@ def test_a_test_without_judges_compares_models_and_says_of_every_other_analysis_
         ]  # fmt: skip
         (difference,) = found.differences
         assert (difference.estimate, difference.unit) == (pytest.approx(-1 / 3), "share of answers")
-        assert difference.n == {"prompts": 3, "bases": 3}
+        assert difference.n == {"items": 3}
         assert 0.05 < difference.p_value < 1.0
         assert study.compare_models("right").frame().equals(found.frame())
         with pytest.raises(InputError, match="study own: there is no measurement left; it has right"):

@@ -80,6 +80,8 @@ class ModelSpec:
     exchange: Exchange | None = None
     fresh: str | None = None
     """The study that shares no reply with another one."""
+    around: tuple[str, ...] = ()
+    """Lines that a level puts around every prompt: what is planted in replies to a prompt is of the rest."""
 
     @cached_property
     def endpoint(self) -> str | None:

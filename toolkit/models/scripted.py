@@ -80,6 +80,7 @@ class ScriptedModel:
         example = None if schema is None else example_of(json.loads(schema), rng)
         if self._spec.planted:
             truth, text = dict(self._spec.planted), request.messages[-1].content
+            truth["added"] = dict.fromkeys(self._spec.around, 0.0) | dict(truth.get("added") or ())
             question = self._question(text) if self._question and "accuracy" in truth else None
             return planted_answer(truth, request, example, question)
         if example is not None:

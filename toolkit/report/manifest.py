@@ -15,6 +15,7 @@ from toolkit.files.digests import sha256_of
 from toolkit.files.reading import parsed
 from toolkit.files.writing import write_atomically
 from toolkit.store.writer import sealed
+from toolkit.words import CROSSED, LENGTH_BINS
 
 if TYPE_CHECKING:
     from toolkit.plan import Plan
@@ -30,8 +31,12 @@ PACKAGES = (
 
 def manifest(plan: Plan, path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest of a study as plain JSON types; it holds no key and no path of the machine."""
+    asked = {level for p in plan.dataset.prompts for level in (p.level, p.metadata.get(CROSSED))}
+    of_length = set() if asked & {*LENGTH_BINS} else {"length_bins", "length_arms"}
     study = plan.study.model_dump(
-        mode="json", exclude={"output": True, "dataset": True, "judges": {"rubric"}}, exclude_none=True
+        mode="json",
+        exclude={"output": True, "dataset": True, "judges": {"rubric"}, **dict.fromkeys(of_length, True)},
+        exclude_none=True,
     )
     rubric = plan.rubric
     return {

@@ -60,7 +60,6 @@ FIGURES = (
     Row(position_bias, "compare_pairs", needs_scores=False),
     Row(conditions.dimension_profile, "dimension_profile"),
     Row(cost_quality.cost_quality, "pareto"),
-    Row(conditions.length_slope, "length_bias"),
     Row(judges.judge_agreement, "reliability"),
     Row(judges.icc_forest, "reliability"),
     Row(judges.variance_components, "generalizability"),

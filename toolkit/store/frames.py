@@ -26,7 +26,7 @@ RATED_SCORES = (*DIMENSIONS, SCORE)
 _WHERE = FIELDS["where"]
 COLUMNS_OF_RUN = FIELDS["shared"]
 """Columns of a run that frames of what was said of it share."""
-_RATED = ["run_id", "base", "cluster", "judge"]
+_RATED = ["run_id", "base", "cluster", "level", "judge"]
 _NOT_OF_RUN = FIELDS["not_of_run"] + [
     f"ensemble_evaluation.aggregated.{part}.{name}"
     for part in ("std_scores", "confidence_intervals")
@@ -272,7 +272,7 @@ def elements_frame(store: Store, runs: pd.DataFrame, digest: str) -> pd.DataFram
 
 
 def ratings_frame(judgements: pd.DataFrame, scores: Sequence[str] = RATED_SCORES) -> pd.DataFrame:
-    """Return scores of a judgements frame as ratings: target (a run), base, cluster, judge, dimension, score."""
+    """Return scores of a judgements frame as ratings: target (a run), base, cluster, level, judge, dimension, score."""
     return _melted(judge_means(judgements, scores), _RATED, scores)
 
 
@@ -395,7 +395,7 @@ def ratings_with_people(judgements: pd.DataFrame, human: pd.DataFrame) -> pd.Dat
     --------
     >>> ratings = ratings_with_people(study.judgements(), study.human())  # doctest: +SKIP
     >>> list(ratings)  # doctest: +SKIP
-    ['target', 'base', 'cluster', 'judge', 'dimension', 'score']
+    ['target', 'base', 'cluster', 'level', 'judge', 'dimension', 'score']
     """
     people = human.assign(judge=HUMAN + ":" + human["rater"])
     scores = (*judgements.attrs.get("dimensions", DIMENSIONS), SCORE)

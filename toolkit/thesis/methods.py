@@ -43,7 +43,7 @@ _FIRST_SIGN = 0xF0000  # private use: the first of the signs that stand for refe
 _cite_signs: dict[tuple[str, ...], str] = {}
 
 
-_UNITS = (GROUPS, "bases", "items", "methods")
+_UNITS = (GROUPS, "bases", "prompts", "items", "methods")
 """Independent units, of which the first that an n counts is that of its interval."""
 _KINDS = {"Statistics": "statistic", "Intervals and tests": "method", "Assumptions": "assumption"}
 

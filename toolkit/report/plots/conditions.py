@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from toolkit.report import captions, style
 from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption
 from toolkit.report.style import NothingToDraw
-from toolkit.stats.conditions.reply_length import TOKENS
 from toolkit.stats.inference.run_table import WHOLE, at_length, in_order, levels_of
 from toolkit.stats.result import Estimate
 from toolkit.words import LENGTH_BINS, counted, joined, scale_words
@@ -246,83 +244,3 @@ def _draw_profile(data: pd.DataFrame, levels: Sequence[str], context: About) -> 
     if len(styles) > 1:
         style.legend(figure, style.model_handles(styles, 60 // columns + 10), columns=columns)
     return style.settle(figure), cut
-
-
-def length_slope(analyses: Analyses, context: About) -> FigureWithCaption:
-    """Draw the score of every answer against its length, and the adjusted slope with its interval."""
-    judged = captions.judged_runs(analyses.runs)
-    answers = judged[judged["output_tokens"].notna()]
-    if answers.empty:
-        raise NothingToDraw("no judged run has a known length")
-    slope, dense = analyses.length_bias().slope, len(answers) > style.MANY
-    if slope.estimate is None:
-        raise NothingToDraw(f"the slope is not estimable: {slope.reason or 'there is no reason given'}")
-    data = _slope_marks(answers.rename(columns={analyses.score: "score"}), slope)
-    words = {"density": dense, "marks": not dense, "answers": counted(len(answers), "answers")}
-    return context.worded(
-        "length_slope", _draw_slope(data, slope, context, dense=dense), data, words | {"slope": slope.sentence()},
-        notes=[captions.capital(slope.sentence()), captions.cut_words(data, context.scale)],
-        n=captions.counts(answers, context.repeats), estimates=(slope,),
-        missing=captions.missing_words(analyses.runs, answers),
-    )  # fmt: skip
-
-
-def _slope_marks(answers: pd.DataFrame, slope: Estimate) -> pd.DataFrame:
-    columns = ["model", "base", "run_id", "level", "output_tokens", "score"]
-    points = answers[columns].assign(kind="answer").astype({"level": "string"})
-    points = points.sort_values(["model", "base", "output_tokens", "run_id"], kind="stable")
-    rise, *ends = (np.nan if value is None else value for value in (slope.estimate, slope.low, slope.high))
-    lines = []
-    for model, replies in points.groupby("model"):
-        tokens, score = replies["output_tokens"].astype(float), float(replies["score"].astype(float).mean())
-        # Through the mean, where the band has no width; without that point its edges would be drawn apart.
-        for x in (tokens.min(), tokens.mean(), tokens.max()):
-            distance = (x - tokens.mean()) / TOKENS
-            low, high = sorted(score + distance * end for end in ends)
-            lines.append(("slope", model, x, score + distance * rise, low, high))
-    columns = ["kind", "model", "output_tokens", "score", "low", "high"]
-    rows = pd.concat([points.astype(object), pd.DataFrame(lines, columns=columns, dtype=object)])
-    order = ["kind", "model", "base", "run_id", "level", *columns[2:]]
-    return rows[order].reset_index(drop=True).astype(dict.fromkeys(columns[2:], "float64"))
-
-
-def _draw_slope(data: pd.DataFrame, slope: Estimate, context: About, *, dense: bool) -> Figure:
-    styles = context.styles(data["model"])
-    figure, panels, across = style.grid(len(styles), head=16, tall=51, lone=58, sharex=True, sharey=True)
-    names = style.shortened(styles, 44 if across == 1 else 76 // across)
-    longest = float(data["output_tokens"].max()) * 1.05 or 1.0
-    cells = []
-    for number, (axes, (name, look)) in enumerate(zip(panels, styles.items(), strict=True)):
-        rows = data[data["model"] == name]
-        answers, line = rows[rows["kind"] == "answer"], rows[rows["kind"] == "slope"]
-        if dense:
-            extent = (0, longest, *context.scale)
-            cells.append(style.density(axes, answers["output_tokens"], answers["score"], extent))
-        else:
-            for _, replies in answers.groupby("base"):
-                x, y = replies["output_tokens"], replies["score"]
-                axes.plot(x, y, color=style.GREY, linewidth=0.5, alpha=0.6, zorder=1)
-            style.scatter(axes, answers["output_tokens"], answers["score"], look, 3.4, 0.75)
-        if line["low"].notna().all():
-            band = (line["output_tokens"], line["low"], line["high"])
-            axes.fill_between(*band, color=style.INK, alpha=0.15, linewidth=0, zorder=3)
-        axes.plot(line["output_tokens"], line["score"], color=style.INK, linewidth=1.6, zorder=4)
-        axes.set_title(names[name])
-        style.score_axis(axes, context.scale, "Composite score" if number % across == 0 else "")
-    panels[0].set_xlim(0, longest)
-    # The last tick would run into the 0 of the next panel.
-    panels[0].xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10], prune="upper"))
-    if dense:  # one scale for all panels
-        most = max(float(np.asarray(cell.get_array()).max()) for cell in cells)
-        for cell in cells:
-            cell.set_clim(1, max(most, 2.0))
-        figure.colorbar(cells[0], ax=panels, label="Answers", aspect=25, ticks=MaxNLocator(4, integer=True))
-    figure.supxlabel("Length of the reply (tokens)")
-    signed = partial(style.decimals, digits=3, sign=True)
-    rise, *ends = map(signed, (e for e in (slope.estimate, slope.low, slope.high) if e is not None))
-    label = f"slope {rise} points per {TOKENS:g} tokens"
-    label += f" [{', '.join(ends)}]" if ends else ", no interval"
-    handles = [] if dense else [style.handle("one base", color=style.GREY, linewidth=0.6)]
-    handles.append(style.handle(label, color=style.INK, linewidth=1.6))
-    style.legend(figure, handles, columns=1 if across == 1 else 2)
-    return style.settle(figure)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.scoring import calculate_efficiency
-from toolkit.stats.inference.clusters import GROUPS, over_clusters
+from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import with_jackknife
 from toolkit.stats.inference.means import mean_interval, mean_on_scale
 from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, levels_of, score_unit
@@ -31,7 +31,10 @@ class Pareto(Result):
         rows = []
         for point in self.points:
             n, row = point.quality.n, wide({name: point.values[name] for name in _NUMBERS})
-            row |= {"bases": n.get("bases", n.get(GROUPS)), "answers": n["answers"]}
+            row |= {
+                "bases": max(size for unit, size in n.items() if unit != "answers"),
+                "answers": n["answers"],
+            }
             row |= {"missing": point.quality.missing, "note": point.per_aud.remarks}
             rows.append(point.values | row)
         frame = pd.DataFrame(rows, columns=["model", "level", *ends, *counts])

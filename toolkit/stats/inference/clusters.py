@@ -10,10 +10,10 @@ import pandas as pd
 
 from toolkit.stats.inference.means import mean_on_scale
 from toolkit.stats.inference.p_values import corrected
+from toolkit.stats.inference.run_table import WHOLE
 from toolkit.stats.result import GROUPS, Estimate, Estimates, Result
 from toolkit.words import counted
 
-_OF_GROUPS = {"bases": GROUPS, "rated bases": f"rated {GROUPS}"}
 _is_part: ContextVar[bool] = ContextVar("_is_part", default=False)
 """Whether an analysis is made, so that one inside of it is a part."""
 P = ParamSpec("P")
@@ -55,14 +55,14 @@ def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
             result: R = corrected(analysis(*map(with_unit, args), **by_name))
         finally:
             _is_part.reset(before)
-        if not counts:
-            return result
-        result, units = in_groups(result, counts[0]), counts[0]
-        if not isinstance(result, Result) or "notes" not in result.values:
+        units, base = counts[0] if counts else {}, noun_of(*frames)
+        if units or base != "bases":
+            result = _counting(result, units, base)
+        if not units or not isinstance(result, Result) or "notes" not in result.values:
             return result
         note = (
-            f"{counted(units['bases'], 'bases')} are {counted(units[GROUPS], GROUPS)}, because bases share texts or "
-            "sources: intervals and tests rest on groups, each counting once where bases would"
+            f"{counted(max(units.values()), base)} are {counted(units[GROUPS], GROUPS)}, because {base} share texts or "
+            f"sources: intervals and tests rest on groups, each counting once where {base} would"
         )
         return result.replace(notes=(*result.notes, note))
 
@@ -78,30 +78,46 @@ def unit_counts(frame: pd.DataFrame) -> dict[str, int]:
     """Return how many bases a frame has, and how many independent groups where these are fewer."""
     bases = int(frame["base"].nunique())
     groups = int(frame["cluster"].nunique()) if "cluster" in frame else bases
-    return {"bases": bases, **({GROUPS: groups} if groups != bases else {})}
+    return {noun_of(frame): bases, **({GROUPS: groups} if groups != bases else {})}
 
 
-def units_words(clusters: Mapping[str, str], bases: Collection[str]) -> str:
+def units_words(clusters: Mapping[str, str], bases: Collection[str], noun: str = "bases") -> str:
     """Say how many bases there are, and how many independent groups where these are fewer."""
     groups = len({clusters[base] for base in bases})
     clause = (
-        f" in {counted(groups, GROUPS)} (bases that share texts or sources)" if groups != len(bases) else ""
+        f" in {counted(groups, GROUPS)} ({noun} that share texts or sources)" if groups != len(bases) else ""
     )
-    return f"{counted(len(bases), 'bases')}{clause}"
+    return f"{counted(len(bases), noun)}{clause}"
 
 
-def in_groups(result: Any, units: Mapping[str, int]) -> Any:
-    """Return a result whose ``n`` counts independent groups where bases were units; bases stand beside all groups."""
+def noun_of(*frames: pd.DataFrame) -> str:
+    """Return what frames call their bases: those without levels are prompts of a list, or items of a test."""
+    levels = {level for frame in frames if "level" in frame for level in frame["level"].unique()}
+    if any(
+        "prompt_id" in frame and frame["prompt_id"].nunique() > frame["base"].nunique() for frame in frames
+    ):
+        return "bases"
+    return "items" if levels == {WHOLE} else "prompts" if levels and pd.isna([*levels]).all() else "bases"
+
+
+def _counting(result: Any, units: Mapping[str, int], base: str) -> Any:
+    """Return a result whose ``n`` names what was counted as bases; where groups were, all bases stand beside them."""
     if isinstance(result, Estimate):
-        every = {"bases": units["bases"]} if result.n.get("bases") == units.get(GROUPS) else {}
-        return replace(result, n=every | {_OF_GROUPS.get(unit, unit): n for unit, n in result.n.items()})
+        every = {base: max(units.values())} if units and result.n.get("bases") == units[GROUPS] else {}
+        unit = GROUPS if units else base
+        names = {
+            "bases": unit,
+            "rated bases": f"rated {unit}",
+            "prompts": "items" if base == "items" else "prompts",
+        }
+        return replace(result, n=every | {names.get(name, name): n for name, n in result.n.items()})
     if type(result) is tuple:
-        return tuple(in_groups(part, units) for part in result)
+        return tuple(_counting(part, units, base) for part in result)
     if isinstance(result, Mapping):
-        return {key: in_groups(part, units) for key, part in result.items()}
+        return {key: _counting(part, units, base) for key, part in result.items()}
     if not isinstance(result, Result):
         return result
-    values = {name: in_groups(value, units) for name, value in result.values.items()}
+    values = {name: _counting(value, units, base) for name, value in result.values.items()}
     return result.replace(**values)
 
 
