@@ -45,7 +45,7 @@ from toolkit.store.filters import judgements_otherwise, planned_calls, planned_j
 from toolkit.store.frame_files import as_kind, describe, typed, types_of
 from toolkit.store.records import reply_text
 from toolkit.study_file import StudyFile, load_study_file
-from toolkit.words import Summary, joined, one_line
+from toolkit.words import Summary, choices, counted, joined, one_line
 
 if TYPE_CHECKING:
     from toolkit.keyed.keyed_test import KeyedTest
@@ -112,7 +112,7 @@ class Study(Reported):
         """Say what the study asks."""
         models = ", ".join(entry.label for entry in self.file.under_test)
         verb = "judged" if self.plan.scored else "compared in pairs"
-        judged = f", {verb} by {len(self.plan.judges)}" if self.plan.test.judged else ""
+        judged = f", {verb} by {counted(len(self.plan.judges), 'judges')}" if self.plan.test.judged else ""
         return f"Study {self.name!r}: {len(self.plan.runs)} runs of {models}{judged}"
 
     def _repr_html_(self) -> str:
@@ -723,7 +723,11 @@ class Study(Reported):
         from toolkit.report.registry import save_drawn
 
         parts = self._parts(frames, complete=True, progress=progress)
-        return save_drawn(parts, folder, self._figure_context(frames))
+        names = [part.name for part in parts]
+        if unknown := [name for name in only if name not in names]:
+            raise InputError(f"figure {unknown[0]!r}: {choices(unknown[0], names, 'this study has')}")
+        parts = [part for part in parts if part.name in (only or names)]
+        return save_drawn(parts, folder, self._figure_context(frames), whole=not only)
 
     def _need_results(self, frames: Analyses) -> None:
         from toolkit.report.show import need_results

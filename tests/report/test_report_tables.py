@@ -135,7 +135,7 @@ def test_a_score_that_cannot_be_estimated_shows_dashes_and_its_reason(held):
     table = reliability_table(found.replace(icc={**found.icc, "composite_strict": silent}))
     assert re.search(r"composite & -- & +& 0\.\d\d ", table.latex)
     assert "Not estimable: ICC(A,1) (one judge)." in table.notes
-    assert re.search(r"; up to \d+ missing; not estimable: ICC\(A,1\)\.", table.caption)
+    assert re.search(r"; up to \d+ more are missing and not in n; not estimable: ICC\(A,1\)\.", table.caption)
 
 
 def test_length_shows_means_differences_corrected_p_and_effect_sizes(held):

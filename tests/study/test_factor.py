@@ -15,6 +15,7 @@ from toolkit.audit.verify import verify_study
 from toolkit.errors import InputError, NotAnswerable, StudyError
 from toolkit.stats import compare_conditions
 from toolkit.study import Study
+from toolkit.viewer.model import open_runs
 
 BASES = 12
 REFUSED, TABLES, STUDY = cases(__file__).values()
@@ -123,6 +124,10 @@ def test_what_is_sent_has_the_text_the_system_message_and_the_settings_of_its_le
     assert [message.role for message in policy.messages] == ["system", "user"]
     assert (few.temperature, policy.temperature, policy.max_tokens) == (0.2, 0.7, 300)
     assert runs["q0_zero_shot"].messages[0].content == "What is the first step after report 0?"
+    rows = finished.runs(base="q0", model="plain").sort_values("level")
+    opened = open_runs(finished.plan, finished.store, rows, list(rows["run_id"]))
+    assert opened[0].prompt == "What is the first step after report 0?"
+    assert opened[2].prompt == f"System message: Follow the policy.\n\n{opened[0].prompt}"
     assert list(finished.runs()["level"].cat.categories) == ["zero_shot", "few_shot", "policy"]
     assert verify_study(finished).exit_code == 0
 

@@ -130,6 +130,9 @@ def test_a_test_in_an_empty_folder_runs_from_the_command_line(tmp_path, server, 
     result = study.results().iloc[0]
     assert (result["name"], result["n"]) == ("share right", "3 items, 6 measurements")
     assert {file.suffix for file in study.figures()} == {".pdf", ".svg", ".png", ".csv", ".txt"}
+    assert {file.stem for file in study.figures(only=["results"])} == {"results"}
+    with pytest.raises(InputError, match="figure 'result': did you mean results"):
+        study.figures(only=["result"])
     assert study.status()["judgements"]["planned"] == 0
     assert study.manifest()["judges"] == {}
 

@@ -210,7 +210,7 @@ def test_people_stand_beside_the_judges_in_the_reliability(study):
         round_ = rated(study, round_, dict.fromkeys(DIMENSIONS, score))
     rated(study, round_, {"clarity": 2.0})
     ratings = ratings_with_people(study.judgements(), people(study))
-    assert list(ratings.columns) == ["target", "base", "cluster", "judge", "dimension", "score"]
+    assert list(ratings.columns) == ["target", "base", "cluster", "level", "judge", "dimension", "score"]
     assert len(ratings) == 24 * 8
     result = reliability(ratings)
     assert result.icc["clarity"][0].n == {"bases": 2, "answers": 5, "judges": 4}

@@ -15,7 +15,7 @@ from toolkit.viewer.page import heading
 
 REPLIES, JUDGEMENTS = "No model answered: replies are scripted.", "Judgements are scripted."
 FIRST = f"{REPLIES} {JUDGEMENTS}"
-TITLES = r"(Design\.|Read first|# (Plan of s|S)tudy small|Study small : .*? judged by 3)?\s*"
+TITLES = r"(Design\.|Read first|# (Plan of s|S)tudy small|Study small : .*? judged by 3 judges)?\s*"
 
 
 def outputs(study, folder):

@@ -179,7 +179,7 @@ def not_estimable_words(estimates: Iterable[Estimate]) -> str:
 def missing_before(estimates: Iterable[Estimate]) -> str:
     """Say how much was missing before the estimates."""
     most = max((estimate.missing for estimate in estimates), default=0)
-    return f"up to {most} missing" if most else ""
+    return f"up to {most} more {agreeing(most, 'are')} missing and not in n" if most else ""
 
 
 def no_interval_words(estimates: Iterable[Estimate]) -> str:

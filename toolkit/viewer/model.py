@@ -24,6 +24,7 @@ from toolkit.store.documents import Call, OutputBlob
 from toolkit.store.frames import human_frame
 from toolkit.store.ratings import Rating, known_raters, newest_ratings, running_rounds
 from toolkit.store.records import reply_texts, stored_judgements, stored_runs
+from toolkit.words import CROSSED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,6 +99,7 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
     opened = []
     for facts in rows:
         run_id, call = str(facts["run_id"]), calls.get(facts["call_id"])
+        system = plan.study.level_of(facts["level"], facts.get(CROSSED)).system
         reply = replies.get(stored[run_id].blob_id or "") if run_id in stored else None
         hidden_for = facts.get(HIDDEN) or ""
         listed = [] if hidden_for else judgements.get(run_id, [])
@@ -107,7 +109,9 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
             OpenRun(
                 run_id=run_id,
                 facts=facts,
-                prompt=prompts[facts["prompt_id"]],
+                prompt="\n\n".join(
+                    [f"System message: {system}"] * bool(system) + [prompts[facts["prompt_id"]]]
+                ),
                 reply=reply,
                 thoughts=_thoughts_of(plan, call or {}),
                 call=call,
