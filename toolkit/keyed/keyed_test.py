@@ -250,7 +250,7 @@ def answers_frame(
     types = _TYPES | dict.fromkeys(measures, "float64")
     answers = pd.DataFrame(rows, columns=list(types)).astype(types)
     answers = answers.merge(runs[["run_id", "cluster", "category", "aud_cost"]], on="run_id", how="left")
-    answers.attrs["score"] = measures[0]
+    answers.attrs |= {"score": measures[0], "base": "items"}
     return answers
 
 
