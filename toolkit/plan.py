@@ -361,6 +361,8 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
         fresh = study.name if study.fresh else None
         return replace(entry.spec, exchange=study.budget.exchange, fresh=fresh, around=around)
 
+    if dataset:
+        _refuse_unplanted(study, [prompt.text for prompt in dataset.prompts])
     models = {entry.label: spec_of(entry) for entry in study.under_test}
     entries = study.judges.by_role() if "judges" in parameters else {}
     judge_models = {role: spec_of(judge) for role, judge in entries.items()}
@@ -426,6 +428,17 @@ def _at_levels(dataset: Dataset, study: StudyFile, folder: Path) -> Dataset:
         second = factor is not study.factor
         dataset = with_levels(dataset, factor.name, templates, texts, factor.from_, crossed=second)
     return dataset
+
+
+def _refuse_unplanted(study: StudyFile, texts: list[str]) -> None:
+    """Refuse a planted effect of a text that no prompt and no system message has."""
+    texts += [level.system for level in study.levels.values() if level.system]
+    for number, entry in enumerate(study.models):
+        added = (entry.planted and entry.planted.added) or ()
+        if absent := [mark for mark in added if not any(mark in text for text in texts)]:
+            raise StudyError(
+                f"models[{number}].planted.added: no prompt and no system message has {absent[0]!r}; write what one has"
+            )
 
 
 def _level_lines(prompts: Iterable[Prompt]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import pandas as pd
 
-from toolkit.analyses import BY_KEY, LATER, NO_SCORES, ON_ANSWERS, ON_VOTES, PAIRWISE, QUESTIONS
+from toolkit.analyses import BY_KEY, LATER, NO_SCORES, ON_ANSWERS, ON_VOTES, PAIRWISE, QUESTIONS, UNVARIED
 from toolkit.analyses.answers import Analyses
 from toolkit.analyses.dry_run import lines_without_result, scripted_plan
 from toolkit.analyses.frames import Results, without_arms
@@ -177,7 +177,8 @@ class Study(Reported):
                 if not dry._is_scored:  # what a test makes of replies that it cannot read is its own affair
                     return []
                 questions = dry.questions()
-                rows = questions[~questions["analysis"].isin(skipped)].itertuples(index=False)
+                asked = questions[~questions["analysis"].isin(skipped) & (questions["why_not"] != UNVARIED)]
+                rows = asked.itertuples(index=False)
                 return lines_without_result(dry.plan, results, dry.frames(), rows)
         except ToolkitError as error:
             return [f"a few items do not run to the end: {error}"]
@@ -186,7 +187,12 @@ class Study(Reported):
         planted = any(judge.planted for judge in self.file.judges.by_role().values())
         names = [entry.label for entry in self.file.under_test if not entry.planted] if planted else []
         return (
-            [f"planted judges score planted replies alone, and so none of {joined(names)}"] if names else []
+            [
+                f"planted judges score planted replies alone, and so none of {joined(names)}; ask them in a study "
+                "of their own, with judges that read"
+            ]
+            if names
+            else []
         )
 
     def run(self, *, progress: bool = True, limit: int | None = None, replay: bool = False) -> dict[str, Any]:
@@ -378,7 +384,6 @@ class Study(Reported):
             margin=settings.equivalence_margin,
             primary=settings.primary,
             ceiling_share=settings.ceiling_share,
-            drift_tolerance=self.file.judges.drift_tolerance,
             length_normalization=self.file.bias_controls.length_normalization,
             weighted=plan.weighted,
             unanswerable=self._without_judges,

@@ -312,7 +312,7 @@ class StudyFile(Table):
     output: Path | None = None
     """Folder of the results, relative to the study file; results/NAME where it is left out."""
     note: str = ""
-    """A sentence that stands in every caption."""
+    """A sentence that stands above the findings, in the methods and in every caption."""
     license: str | None = None
     """Licence of the study's data in an export: an identifier or an address."""
     replies: Replies = Replies()

@@ -210,7 +210,7 @@ def test_another_process_with_another_hash_seed_writes_the_same_files(tmp_path):
     )
     assert own == others
     notes = sum(name.endswith(SUFFIXES[-1]) for name in own)
-    assert len(own) == len(files) == 10 * (len(PICTURES) + 2) + 2 * 3 + notes
+    assert len(own) == len(files) == 9 * (len(PICTURES) + 2) + 2 * 3 + notes
 
 
 @pytest.mark.parametrize(("text", "printed"), CASES["texts"])

@@ -321,11 +321,14 @@ def test_the_first_figure_marks_what_is_confirmatory_and_says_where_its_axis_beg
     (figure,) = drawn(held, plan, "conditions").values()
     data = figure.data.set_index("name")
     roles = {"M-S": "confirmatory", "L-M": "exploratory", "L-S": "exploratory"}
-    assert data["role"].to_dict() == roles | dict.fromkeys("SML", "")
+    assert data[data["part"] != "model"]["role"].to_dict() == roles | dict.fromkeys("SML", "")
+    of_models = {number.name: number.estimate for number in held.length().of_models}
+    assert data[data["part"] == "model"]["estimate"].to_dict() == of_models
     assert data.loc["M-S", "estimate"] == held.length().contrasts[0].estimate
-    above, below = figure.figure.axes
+    above, by_model, below = figure.figure.axes
     low, high = below.get_xlim()
     assert 0 < low < high < 5
     assert f"it shows {low:.2g} to {high:.2g} of the scale" in figure.caption
     assert "the one confirmatory contrast" in figure.caption
     assert [line.get_text() for line in above.get_yticklabels()] == ["L − S", "L − M", "M − S"]
+    assert [line.get_text() for line in by_model.get_yticklabels()][-2:] == ["M − S, two", "M − S, one"]

@@ -67,7 +67,8 @@ def test_every_number_is_that_of_its_result_and_every_question_has_its_sentences
     assert length.loc[4, "estimate"] in [number.estimate for number in analyses.length().by_scenario]
     assert length.loc[3, "estimate"] in [number.estimate for number in analyses.length().by_model]
     for number in analyses.length().of_models:
-        is_told = f"{number.estimate:.2f} ({number.facets['model']})" in of_models
+        ends = f"{number.estimate:.2f} [{number.low:.2f}, {number.high:.2f}]"
+        is_told = f"{ends} ({number.facets['model']})" in of_models
         assert is_told == (f"by model {number.statistic} is" in of_models)
     assert of_judges.count("these judges alone") == 1
     models = of(findings, "Models")

@@ -228,7 +228,7 @@ def test_flaws_equal_texts_and_unsure_money_stand_in_the_methods(study_file, tmp
         "The study file accepts these flaws of the dataset: ",
         "The check of the prompts finds flaws besides that the study file does not name: ",
         f"{KINDS_OF_FLAWS['range']} (",
-        "security work, and judges scored their replies by a rubric. A rehearsal. It asked",
+        "answered prompts, and judges scored their replies by a rubric. A rehearsal. It asked",
         "only 5 differ in their text",
         "independent group",
         "At most AUD 0.25 more may have been billed",

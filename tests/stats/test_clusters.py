@@ -123,4 +123,6 @@ def test_lengths_are_paired_within_a_base_before_bases_are_averaged():
         [one.estimate for one in alone.contrasts]
     )
     assert found.per_level[2].estimate == pytest.approx(alone.per_level[2].estimate + 1.0)
-    assert "24 of 48 pairs of base and model lack a level of prompt length" in " ".join(found.notes)
+    assert "24 of 48 pairs of base and model lack a score at a level of prompt length" in " ".join(
+        found.notes
+    )

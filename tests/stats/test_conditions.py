@@ -88,8 +88,9 @@ def test_a_judge_who_failed_on_one_side_is_no_effect():
     found = focus(on, off)
     assert found.contrasts[0].estimate == pytest.approx(0.1)
     assert found.contrasts[0].missing == 16
-    assert "16 of 144 pairs of base, level, model, run and judge lack a level of focus sentences" in str(
-        found.notes
+    assert (
+        "16 of 144 pairs of base, level, model, run and judge lack a score at a level of focus sentences"
+        in str(found.notes)
     )
 
 

@@ -64,7 +64,10 @@ def test_a_run_without_a_score_is_missing_and_its_base_leaves_the_contrast():
     rest = compare_conditions(runs[runs["base"] != "b0"])
     assert comparison.contrasts[0].estimate == pytest.approx(rest.contrasts[0].estimate)
     assert "1 of 24 runs has no composite_strict and is left out" in comparison.notes
-    assert "1 of 8 bases lacks a level of prompt length and is left out of its contrasts" in comparison.notes
+    assert (
+        "1 of 8 bases lacks a score at a level of prompt length and is left out of its contrasts"
+        in comparison.notes
+    )
 
 
 def test_a_model_that_failed_in_one_bin_does_not_pass_for_an_effect_of_length():

@@ -30,7 +30,9 @@ def written(folder, factor=STUDY["factor"], rows=None, more=""):
     (folder / "prompts.csv").write_text("\n".join(rows))
     (folder / "examples.txt").write_text("Example: after a stolen badge the badge is locked.\n")
     path = folder / "study.toml"
-    path.write_text(STUDY["study"].format(factor=factor, more=more))
+    marks = ['"Example:" = 0.8, "policy" = 0.4', '"policy" = 0.4'] if "Follow" in factor else []
+    added = [f", added = {{ {mark} }}" for mark in marks] or ["", ""]
+    path.write_text(STUDY["study"].format(factor=factor, more=more, added=added))
     return path
 
 
@@ -184,12 +186,24 @@ def test_a_plain_list_without_a_factor_is_a_study(tmp_path):
         ending = study.ending(study.execute(progress=False)).text
         assert ending.count("result ") == 3
         assert "Asked in spring" not in ending
-        texts = [str(findings), ending, json.dumps(study.manifest())]
+        register(study, None, tmp_path / "plan.md")
+        texts = [
+            str(findings),
+            ending,
+            json.dumps(study.manifest()),
+            (tmp_path / "plan.md").read_text("utf-8"),
+        ]
+        with pytest.raises(NotAnswerable, match="nothing is varied"):
+            study.length()
         with without_pictures():
             study.bundle(tmp_path / "bundle", supplement=True)
         written_files = (tmp_path / "bundle").rglob("*.t[ex]*[xt]")
-        texts += [path.read_text("utf-8") for path in written_files if path.stem != "left_out"]
-        assert not [match for text in texts if (match := SPEAKS.search(text) or re.search(r"\d bases", text))]
+        texts += [path.read_text("utf-8") for path in written_files]
+        assert not [
+            match
+            for text in texts
+            if (match := SPEAKS.search(text) or re.search(r"\d bases|over bases", text))
+        ]
         assert all(difference.n == {"prompts": BASES} for difference in study.compare_models().differences)
 
 

@@ -79,27 +79,6 @@ def test_what_is_no_dataset_is_bad_input(check, tmp_path):
         assert str(tmp_path / name) in err
 
 
-def test_each_text_of_a_large_dataset_is_counted_once(check, tmp_path, monkeypatch):
-    """Five thousand prompts take seconds."""
-    from toolkit.models import tokens
-
-    demo, copies = load_dataset("demo").prompts, 139
-    asked = []
-    monkeypatch.setattr(tokens, "count_tokens", lambda text, encoding: asked.append(encoding) or 200)
-    monkeypatch.setattr(tokens.platformdirs, "user_cache_dir", lambda *_: str(tmp_path / "cache"))
-    many = tuple(
-        replace(p, prompt_id=f"{i}_{p.prompt_id}", base=f"{i}_{p.base}", text=f"{p.text}\nThis is case {i}.")
-        for i in range(copies)
-        for p in demo
-    )
-    code, out, _ = check(write_prompts(tmp_path / "many.csv", many), "--json")
-    wrong = sum(p.level != "S" for p in many)  # the counts are made up: 200 tokens fit S only
-    found = json.loads(out)
-    assert (code, found["bases"], found["prompts"]) == (1, 12 * copies, 36 * copies)
-    assert (found["kinds"]["range"], found["kinds"]["near_copy"]) == (wrong, 12 * (copies - 1))
-    assert sorted(asked) == ["cl100k_base"] * len(many) + ["o200k_base"] * len(many)
-
-
 @pytest.mark.usefixtures("no_pictures")
 def test_a_study_goes_on_with_flaws_that_it_accepts_and_says_so(tmp_path, study_file):
     """Out of range is refused with the way out; accepted, every caption counts it. A kind nobody knows is refused."""

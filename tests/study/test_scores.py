@@ -3,7 +3,6 @@
 import copy
 import json
 import pickle
-import time
 
 import numpy as np
 import pandas as pd
@@ -183,25 +182,6 @@ def test_a_name_is_a_file_name_and_nothing_else(name):
     refusal("name them by letters", Scores, ratings(), name=name)
     with pytest.raises(ValidationError):
         StudyFile(name=name, models=("gpt-4o",))
-
-
-@pytest.mark.parametrize("judges", [("exact",), ("j1", "j2", "j3")])
-def test_two_hundred_thousand_rows_are_analysed_in_a_minute(tmp_path, judges):
-    """Of four models, read from CSV, with every figure; by the processor's clock, whatever else the machine does."""
-    models = list("abcd")
-    items = 200_000 // (len(models) * len(judges))
-    rng = np.random.default_rng(8)
-    index = pd.MultiIndex.from_product([range(items), models, judges], names=["item", "model", "judge"])
-    truth = rng.normal(4, 1, items).repeat(len(models) * len(judges))
-    frame = index.to_frame(index=False)
-    frame["score"] = np.clip(np.round(truth + rng.normal(0, 0.8, len(frame))), 1, 7).astype(int)
-    frame.to_csv(tmp_path / "large.csv", index=False)
-    start = time.process_time()
-    scores = Scores.load(tmp_path / "large.csv", output=tmp_path)
-    loaded = time.process_time() - start
-    files = scores.figures()
-    assert time.process_time() - start < 60, f"{loaded:.0f} s of it to load"
-    assert max(path.stat().st_size for path in files if path.suffix == ".svg") < 3_000_000
 
 
 def test_units_come_with_the_frame_and_survive_a_copy(scores):

@@ -178,6 +178,8 @@ class Analysable:
             equivalence and the omnibus test.
         """
         frames = self._frames_for("length")
+        if frames.absent.get("length") == UNVARIED:
+            raise NotAnswerable(QUESTIONS["conditions"], frames.unanswerable.get("conditions", UNVARIED))
         settings = {"margin": frames.margin, "primary": frames.primary, "omnibus": True}
         return frames.once(stats.compare_conditions, frames.runs, score=score or frames.score, **settings)
 
@@ -213,8 +215,6 @@ class Analysable:
         """
         frames = self.frames()
         factor = factor or frames.factor or ("length" if frames.methods.empty else "variant")
-        if factor == "length" and frames.absent.get("length") == UNVARIED:
-            raise NotAnswerable(QUESTIONS["conditions"], frames.unanswerable.get("conditions", UNVARIED))
         if factor == "length" not in frames.factors:
             return self.length(score)
         frames = self._frames_for("conditions")

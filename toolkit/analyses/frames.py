@@ -80,7 +80,7 @@ class Frames:
         reply and judge that was asked whether it is a hallucination; none by default.
     name, seed
         Of the study.
-    score, margin, primary, ceiling_share, drift_tolerance
+    score, margin, primary, ceiling_share
         As in ``[analysis]`` and ``[judges]`` of the study file.
     length_normalization, weighted
         Whether findings speak of reply length and score, and of weights of the judges.
@@ -114,7 +114,6 @@ class Frames:
         margin: float | None = None,
         primary: str | None = None,
         ceiling_share: float = 0.3,
-        drift_tolerance: float | None = None,
         length_normalization: bool = False,
         weighted: bool = False,
         dimensions: Sequence[str] | Mapping[str, str] = DIMENSIONS,
@@ -135,7 +134,6 @@ class Frames:
         self.margin = margin
         self.primary = primary
         self.ceiling_share = ceiling_share
-        self.drift_tolerance = drift_tolerance
         self.length_normalization = length_normalization
         self.weighted = weighted
         self.dimensions = tuple(dimensions)

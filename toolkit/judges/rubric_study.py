@@ -130,6 +130,8 @@ class RubricStudy(PromptResponseTest):
         bases = pd.Series([measured.item.context.base for measured in measured_items], dtype="object")
         levels = [measured.item.context.level or WHOLE for measured in measured_items]
         runs = pd.DataFrame({"base": bases, "cluster": bases.map(clusters), "level": levels})
+        if set(levels) == {WHOLE}:
+            runs.attrs["base"] = "prompts"
         for name in (*COMPOSITES, "zeros"):
             runs[name] = pd.Series([measured.value(name) for measured in measured_items], dtype="float64")
         runs.attrs |= {"scale": self.rubric.scale, "levels": self._levels()}

@@ -104,8 +104,10 @@ def defects_note(runs: pd.DataFrame) -> str:
     """Say in one sentence how many answers are not whole, those that count all the same and those that do not."""
     total = counted(len(runs), "answers")
     parts = []
-    for excluded, verdict in ((False, "counted though"), (True, "left out because")):
-        defects = runs.loc[(runs["excluded"] == excluded) & runs["defect"].notna(), "defect"].value_counts()
+    scored = runs if runs["composite"].isna().all() else judged_runs(runs)
+    left = {"counted though": scored[~scored["excluded"]], "left out because": runs[runs["excluded"]]}
+    for verdict, rows in left.items():
+        defects = rows["defect"].dropna().value_counts()
         parts += [f"{count} of {total} {verdict} {DEFECTS[str(defect)]}" for defect, count in defects.items()]
     return sentence(*parts)
 
@@ -146,10 +148,10 @@ def by_key(parts: Iterable[tuple[Key, Part]]) -> dict[Key, list[Part]]:
 def _ways(estimates: Iterable[Estimate]) -> dict[tuple[str, str], list[str]]:
     """Return level and method of intervals, and the results whose intervals were made so."""
     intervals = [e for e in estimates if e.estimable and e.low is not None and e.high is not None]
-    ways = Counter(name for name, *_ in {(e.statistic, e.confidence, e.method) for e in intervals})
+    ways = Counter(name for name, *_ in {(e.statistic, e.confidence, e.procedure) for e in intervals})
     return by_key(
         (
-            (level_words(e.confidence), e.method),
+            (level_words(e.confidence), e.procedure),
             e.statistic if e.statistic and ways[e.statistic] == 1 else e.name,
         )
         for e in intervals
@@ -190,7 +192,7 @@ def no_interval_words(estimates: Iterable[Estimate]) -> str:
 
 def tests_words(estimates: Iterable[Estimate]) -> str:
     """Say how P values were made that have no interval beside them."""
-    methods = by_key((e.method, e.name) for e in estimates if e.p_value is not None and e.low is None)
+    methods = by_key((e.procedure, e.name) for e in estimates if e.p_value is not None and e.low is None)
     return sentence(*(f"test of {_few(names)}: {method}" for method, names in methods.items()))
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from toolkit.analyses import NO_SCORES, ON_ANSWERS, ON_VOTES, OWN, PAIRWISE, QUESTIONS
+from toolkit.analyses import NO_SCORES, ON_ANSWERS, ON_VOTES, OWN, PAIRWISE, QUESTIONS, UNVARIED
 from toolkit.analyses.answers import Analyses
 from toolkit.errors import InputError
 from toolkit.files.writing import write_atomically
@@ -65,7 +65,6 @@ FIGURES = (
     Row(judges.variance_components, "generalizability"),
     Row(judges.decision_study, "generalizability"),
     Row(judges.judges, "compare_judges"),
-    Row(judges.judge_drift, "judge_drift"),
     Row(hallucination_shares, "hallucination", needs_scores=False),
 )
 """In the order in which bundle and thesis show them."""
@@ -117,10 +116,11 @@ def draw_report(analyses: Analyses, context: About, *, complete: bool, progress:
 def _applicable(analyses: Analyses) -> list[Row]:
     """Return the figures of what a study sets out to measure: all else is no loss to be named."""
     foreign = QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else set()
-    unasked = {"judge_drift": analyses.drift, "hallucination": analyses.hallucination_verdicts}
+    unasked = {"hallucination": analyses.hallucination_verdicts}
     unasked |= dict.fromkeys(PAIRWISE, analyses.pairs)
     foreign |= {name for name, frame in unasked.items() if frame.empty}
     foreign |= {"length"} if analyses.factor else set()
+    foreign |= {name for name, reason in analyses.absent.items() if reason == UNVARIED}
     return [row for row in _figures() if row.asks not in foreign]
 
 

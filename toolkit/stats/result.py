@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -122,6 +123,17 @@ class Estimate:
         return ", ".join(counted(value, key) for key, value in self.n.items())
 
     @property
+    def bases(self) -> int | None:
+        """How many independent items its n counts, whatever it calls them."""
+        return next((self.n[unit] for unit in ("bases", "prompts", "items", GROUPS) if unit in self.n), None)
+
+    @property
+    def procedure(self) -> str:
+        """Its method in the words of its n, which calls bases of some lists prompts or items."""
+        noun = next((n for n in ("prompt", "item") if f"{n}s" in self.n and "bases" not in self.n), "base")
+        return re.sub(r"\bbase", noun, self.method)
+
+    @property
     def adjusted(self) -> str:
         """What was adjusted for several tests and that the interval was not; ``none`` where nothing was."""
         interval_note = "; interval unadjusted" if self.correction != "none" and self.low is not None else ""
@@ -202,7 +214,7 @@ class Estimate:
         text = f"{self.name} = {estimate}"
         degrees = "" if self.degrees is None else f", {self.degrees:.1f} degrees of freedom"
         if ends:
-            text += f", {level_words(self.confidence)} interval {ends} ({self.method}{degrees})"
+            text += f", {level_words(self.confidence)} interval {ends} ({self.procedure}{degrees})"
         if self.p_value is not None:
             text += f", p = {self.p_value:.3g}"
             if self.correction != "none":

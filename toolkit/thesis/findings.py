@@ -210,6 +210,12 @@ def _rounded(*values: float | None, reference: float = 0.0) -> list[str]:
     return ["" if value is None else f"{round(value, digits) + 0.0:.{digits}f}" for value in values]
 
 
+def _brief(number: Estimate) -> str:
+    """Return a number with its interval in brackets alone."""
+    amount, low, high = _rounded(number.estimate, number.low, number.high)
+    return f"{amount} [{low}, {high}]" if low and high else amount
+
+
 def _value(number: Estimate, reference: float = 0.0) -> str:
     """Return a number with its interval, or why there is none."""
     if number.estimate is None:
@@ -338,6 +344,7 @@ def _compared_levels(analyses: Analyses, compared: Result) -> Iterator[Statement
     tests = {test.facets["contrast"]: test for test in compared.equivalence}
     contrasts = zip(compared.pairs, compared.contrasts, strict=True)
     names, spoken = factor.get("levels", {}), factor.get("spoken", "{level}")
+    differing = list(_differing(compared))
     for pair, number in sorted(contrasts, key=lambda pair: pair[1].role != "confirmatory"):
         first, second = (str(names.get(level, spoken.format(level=level))) for level in pair)
         yield _compared(
@@ -349,9 +356,17 @@ def _compared_levels(analyses: Analyses, compared: Result) -> Iterator[Statement
             margin=analyses.margin,
             end=_at_ends(analyses, compared.factor, *pair),
         )
+        # What is shown to work differently by model is no detail of a difference of all models.
+        yield from (statement for statement in differing if within and statement.verdict == DIFFERENT)
         within = ""
     if uneven := captions.uneven_words(compared.contrasts):
         yield Statement(captions.capital(uneven))
+    yield from (statement for statement in differing if statement.verdict != DIFFERENT)
+
+
+def _differing(compared: Result) -> Iterator[Statement]:
+    """Yield whether a factor works differently by another one, by model and by scenario."""
+    texts = TEXTS["conditions"]
     for by, groups in (("crossed", "of_levels"), ("model", "of_models"), ("scenario", "of_scenarios")):
         tested = [number for number in compared.values[f"by_{by}"] if number.p_value is not None]
         if not tested:
@@ -360,7 +375,7 @@ def _compared_levels(analyses: Analyses, compared: Result) -> Iterator[Statement
         counts = {"distinct": sum(verdict_of(number) == DIFFERENT for number in tested), "tests": len(tested)}
         contrast, noun = least.facets["contrast"], compared.crossed if by == "crossed" else by
         values = [
-            f"{_rounded(number.estimate)[0]} ({number.facets[by]})"
+            f"{_brief(number)} ({number.facets[by]})"
             for number in compared.values[groups]
             if number.statistic == contrast and number.estimate is not None
         ]
@@ -391,8 +406,9 @@ def _front(analyses: Analyses) -> Iterator[Statement]:
     points = analyses.pareto(cost=cost_column(analyses.runs)).points
     if front := [point for point in points if point.on_front]:
         costs = [f"{point.cost.facets['point']} ({_money(point.cost.estimate)})" for point in front]
-        unit = f"{front[0].cost.unit} a run"
-        yield Statement(TEXTS["compare_models"]["front"].format(unit=unit, points=joined(costs)))
+        unit = front[0].cost.unit
+        words = {"unit": f"{unit} a run", "price": "price" if unit == "AUD" else unit}
+        yield Statement(TEXTS["compare_models"]["front"].format(**words, points=joined(costs)))
 
 
 def _ranked(
@@ -467,8 +483,9 @@ def _judges(analyses: Analyses, reasons: Reasons) -> Iterator[Statement]:
     if "length" in reasons:
         yield _reliability(analyses, "ICC(A,k)", TEXTS["reliability"]["all"])
     leniency = analyses.reliability().leniency[analyses.score]
-    for judge, number in leniency.items():
-        yield _compared(titles.get(judge, judge), TEXTS["reliability"]["others"], number)
+    names, two = [titles.get(judge, judge) for judge in leniency], len(leniency) == 2
+    for name, number in zip(names[: 1 if two else None], leniency.values(), strict=False):
+        yield _compared(name, names[1] if two else TEXTS["reliability"]["others"], number)
     if len(leniency) > 2 and any(verdict_of(number) == DIFFERENT for number in leniency.values()):
         yield Statement(TEXTS["reliability"]["dependent"])
 

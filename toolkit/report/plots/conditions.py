@@ -28,6 +28,7 @@ _ALL = "all models"
 _MODEL_MM = 2.6  # height that the mark of one model takes in a row of the profile
 _LEAST_MODEL_MM = 1.5
 _BETWEEN_MM = 2.2
+MOST_ROWS = 12  # differences of single models that are drawn; of more the table has the numbers
 
 
 def conditions(analyses: Analyses, context: About) -> FigureWithCaption:
@@ -35,11 +36,17 @@ def conditions(analyses: Analyses, context: About) -> FigureWithCaption:
     lengths = ["length"] * analyses.answers("length")
     compared = {name: analyses.conditions(name) for name in [*lengths, *analyses.factors]}
     results = compared.values()
-    parts = [
-        (r.title, "difference", " − ".join(map(str, pair)), e)
-        for r in results
-        for pair, e in zip(r.pairs, r.contrasts, strict=True)
-    ]
+    parts = []
+    for r in results:
+        labels = {e.name: " − ".join(map(str, pair)) for pair, e in zip(r.pairs, r.contrasts, strict=True)}
+        parts += [(r.title, "difference", labels[e.name], e) for e in r.contrasts]
+        if len(r.of_models) <= MOST_ROWS:
+            several = len(labels) > 1
+            models = style.shortened([e.facets["model"] for e in r.of_models], 24)
+            parts += [
+                (r.title, "model", f"{labels[e.statistic]}, " * several + models[e.facets["model"]], e)
+                for e in r.of_models
+            ]
     parts += [(r.title, "mean", e.name, e) for r in results for e in r.per_level]
     data = style.data_of(parts, ("factor", "part", "label", "name"), ("p_value", "role", "bases"))
     if not (data["part"] == "difference").any():
@@ -53,6 +60,7 @@ def conditions(analyses: Analyses, context: About) -> FigureWithCaption:
         "named": is_named,
         "exploratory": not is_named,
         "margin": analyses.margin,
+        "models": "model" in set(data["part"]),
     }
     # Where judgements are paired, those are missing and no bases.
     contrasts = [e for r in results for e in r.contrasts if "runs" not in e.n]
@@ -78,6 +86,8 @@ def _draw_conditions(
             if margin:
                 axes.axvspan(-margin, margin, **style.SHADE)
                 style.threshold(axes, 0, f"counts as equal: ±{margin:g}")
+        elif part == "model":
+            style.forest_panel(axes, rows, f"Difference by {factor}, of each model (points)")
         else:
             style.forest_panel(axes, rows, f"Mean score by {factor}", at=None)
             # The axis does not begin at 0: that an effect can be seen is what the panel is for.

@@ -68,8 +68,11 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
         "cut": (places["cost_low"] * factor < max(0.0, first)).any(),
         "estimated": tokens and costed["tokens_estimated"].fillna(False).any(),
     }
+    names = {
+        str(name): str(name).replace("aud", "token").replace("cost", "tokens") for name in data if tokens
+    }
     return context.worded(
-        "cost_quality", figure, data, words, ["free", "cost", "some_free", "logarithmic", cut],
+        "cost_quality", figure, data.rename(columns=names), words, ["free", "cost", "some_free", "logarithmic", cut],
         ["front", "tokens", "" if tokens else context.money, "factor", "cut", "estimated"],
         n=captions.counts(costed, context.repeats),
         estimates=[estimate for point in pareto.points for estimate in (point.quality, point.cost)],

@@ -249,33 +249,6 @@ def judges(analyses: Analyses, context: About) -> FigureWithCaption:
     )  # fmt: skip
 
 
-def judge_drift(analyses: Analyses, context: About) -> FigureWithCaption:
-    """Draw the mean shift of each judge's composite on every day on which it was asked anew."""
-    measured = analyses.judge_drift().items()
-    parts = [(*key, drift) for key, day in measured for drift in day.composites.values()]
-    shifts = ((*key, drift.judge, drift.shift) for *key, drift in parts)
-    data = style.data_of(shifts, ("anchor", "day", "judge"), nothing="no judge was asked anew on a later day")
-    data["changed"] = [drift.changed.estimate for *_, drift in parts if drift.shift.estimable]
-    estimates, tolerance = [drift.shift for *_, drift in parts], analyses.drift_tolerance
-    words = {"tolerance": "" if tolerance is None else f"{tolerance:g}", "changed": True}
-    return context.worded(
-        "judge_drift", _draw_drift(data, tolerance), data, words, notes=["changed"],
-        estimates=estimates, counts=captions.estimates_n_words(estimates), missing="",
-    )  # fmt: skip
-
-
-def _draw_drift(data: pd.DataFrame, tolerance: float | None) -> Figure:
-    in_order = data.assign(label=data["day"]).sort_values("day", kind="stable")
-    figure, panels = style.panels_of(in_order, "judge", 6.0, 16, sharex=True)
-    for judge, rows, axes in panels:
-        if tolerance is not None:
-            axes.axvspan(-tolerance, tolerance, **style.SHADE)
-        style.forest_panel(axes, rows)
-        axes.set_title(style.shorten(judge, 40), loc="left", fontweight="bold")
-    axes.set_xlabel("Now less then (score points)")
-    return style.settle(figure)
-
-
 _FARTHEST = 10.0
 _TIMES = 3.0
 """A panel ends at this many times the count of the study, or at `_FARTHEST` where that is more."""

@@ -30,11 +30,8 @@ class Pareto(Result):
         counts = ["bases", "answers", "missing", "on_front", "probability", "note"]
         rows = []
         for point in self.points:
-            n, row = point.quality.n, wide({name: point.values[name] for name in _NUMBERS})
-            row |= {
-                "bases": max(size for unit, size in n.items() if unit != "answers"),
-                "answers": n["answers"],
-            }
+            row = wide({name: point.values[name] for name in _NUMBERS})
+            row |= {"bases": point.quality.bases, "answers": point.quality.n["answers"]}
             row |= {"missing": point.quality.missing, "note": point.per_aud.remarks}
             rows.append(point.values | row)
         frame = pd.DataFrame(rows, columns=["model", "level", *ends, *counts])

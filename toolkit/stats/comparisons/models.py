@@ -90,7 +90,7 @@ def paired_difference(
     counts = {"prompts": len(difference), "bases": difference.index.nunique()}
     empty = Estimate(name, method=CLUSTERED, unit=unit, n=counts, missing=len(a) - len(difference))
     if difference.empty:
-        return empty.not_estimable("there are no prompts")
+        return empty.not_estimable("no prompt has a score of both")
     mean = clustered_mean(difference, list(difference.index), scale=float(np.nanmax(np.abs(a))))
     estimate = mean.of(empty, tested=True)
     if mean.error is None:
@@ -157,7 +157,7 @@ def _model_mean(
     if rate:
         return proportions.rate_mean(empty, items, bases, intracluster)
     if items.empty:
-        return empty.not_estimable("there are no answers")
+        return empty.not_estimable("no answer has a score")
     return mean_on_scale(empty, items, bases)
 
 
@@ -172,7 +172,7 @@ def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str) -> tuple[str,
         if 0 < len(both) < lengths.nunique():
             notes.append(f"{pair[0]} - {pair[1]} rests on {joined(both)} prompts alone")
     incomplete = int(cells.isna().any(axis=1).sum())
-    return (*notes, *run_table.share_note(incomplete, len(cells), "prompts", "lack an answer of some model"))
+    return (*notes, *run_table.share_note(incomplete, len(cells), "prompts", "lack a score of some model"))
 
 
 @over_clusters

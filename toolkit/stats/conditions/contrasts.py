@@ -413,7 +413,7 @@ def _notes(
     notes += run_table.left_out_note(rows, score)
     is_alone = len(within) == 1 and rows["model"].nunique() == 1
     unit = "bases" if is_alone else f"pairs of {joined(['base', *within])}"
-    lack = f"lack a level of {title} and are left out of its contrasts"
+    lack = f"lack a score at a level of {title} and are left out of its contrasts"
     return notes + run_table.share_note(int(cells.isna().any(axis=1).sum()), len(cells), unit, lack)
 
 
