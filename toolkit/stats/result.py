@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -131,7 +130,7 @@ class Estimate:
     def procedure(self) -> str:
         """Its method in the words of its n, which calls bases of some lists prompts or items."""
         noun = next((n for n in ("prompt", "item") if f"{n}s" in self.n and "bases" not in self.n), "base")
-        return re.sub(r"\bbase", noun, self.method)
+        return self.method.replace("base", noun)
 
     @property
     def adjusted(self) -> str:

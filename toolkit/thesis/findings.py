@@ -373,6 +373,7 @@ def _differing(compared: Result) -> Iterator[Statement]:
             continue
         least = min(tested, key=_clarity)
         counts = {"distinct": sum(verdict_of(number) == DIFFERENT for number in tested), "tests": len(tested)}
+        form = ("by" if counts["distinct"] else "alike") + ("" if tested[1:] else "_one")
         contrast, noun = least.facets["contrast"], compared.crossed if by == "crossed" else by
         values = [
             f"{_brief(number)} ({number.facets[by]})"
@@ -380,9 +381,7 @@ def _differing(compared: Result) -> Iterator[Statement]:
             if number.statistic == contrast and number.estimate is not None
         ]
         end = texts["each"].format(by=noun, contrast=contrast, values=joined(values))
-        text = texts["by" if counts["distinct"] else "alike"].format(
-            **counts, title=compared.title, by=noun, number=least.name
-        )
+        text = texts[form].format(**counts, title=compared.title, by=noun, number=least.name)
         yield _stated(text, least, 0, end)
 
 

@@ -378,7 +378,11 @@ def alpha_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
     bases = tuple(targets) if base_of_target is None else base_of_target
     n = {"answers" if base_of_target is None else "bases": len(set(bases)), **counts}
     incomplete = len(wide) - len(complete)
-    note = f"{incomplete} of {len(wide)} judgements left out for a missing dimension" if incomplete else ""
+    note = (
+        f"{incomplete} of {len(wide)} judgements left out, which lack a score of some dimension"
+        if incomplete
+        else ""
+    )
     return _alpha(replace(empty, n=n, note=note), values, bases)
 
 
