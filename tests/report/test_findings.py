@@ -63,7 +63,7 @@ def test_every_number_is_that_of_its_result_and_every_question_has_its_sentences
     icc = {one.name: one for one in analyses.reliability().icc[analyses.score]}
     assert length.loc[5, "estimate"] == icc["ICC(A,k)"].estimate
     *_, of_models, of_scenarios, of_judges = length["statement"]
-    assert "that differs by scenario is shown" in of_scenarios
+    assert "to differ by scenario" in of_scenarios
     assert length.loc[4, "estimate"] in [number.estimate for number in analyses.length().by_scenario]
     assert length.loc[3, "estimate"] in [number.estimate for number in analyses.length().by_model]
     for number in analyses.length().of_models:

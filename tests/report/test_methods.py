@@ -228,7 +228,7 @@ def test_flaws_equal_texts_and_unsure_money_stand_in_the_methods(study_file, tmp
         "The study file accepts these flaws of the dataset: ",
         "The check of the prompts finds flaws besides that the study file does not name: ",
         f"{KINDS_OF_FLAWS['range']} (",
-        "answered prompts, and judges scored their replies by a rubric. A rehearsal. It asked",
+        "were given prompts, and judges scored their replies by a rubric. A rehearsal. It asked",
         "only 5 differ in their text",
         "independent group",
         "At most AUD 0.25 more may have been billed",
@@ -268,7 +268,7 @@ def test_a_method_that_no_sentence_explains_is_named_and_none_stands_as_a_fragme
     some.append(replace(some[0], method="by lot"))
     told = [one.text for one in statistics_used(evidence_of_table(tmp_path, *some))["Intervals and tests"]]
     assert told[0].startswith(
-        "Slopes and differences at equal length of the reply are by least squares, with intervals and "
+        "Slopes, and differences between groups or at equal length of the reply, are by least squares, "
     )
     assert told[1].startswith("P values of several tests of one family were corrected by the method of Holm")
     assert "(families: Holm over 2 tests)" in told[1]

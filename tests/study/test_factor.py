@@ -56,7 +56,7 @@ def test_planted_effects_and_their_interaction_are_found(finished):
     differs = next(e for e in found.by_model if e.facets["contrast"] == "few_shot - zero_shot")
     assert abs(differs.estimate) > 0.4
     assert differs.p_value < 0.05
-    assert "examples in the prompt that differs by model" in str(finished.findings())
+    assert "examples in the prompt is shown to differ by model" in str(finished.findings())
 
 
 def test_two_factors_are_crossed_and_each_is_compared_within_the_other(tmp_path):
@@ -92,7 +92,8 @@ def test_two_factors_are_crossed_and_each_is_compared_within_the_other(tmp_path)
         assert interaction.low == pytest.approx(test.confidence_interval().low)
         text = str(study.findings())
         assert (
-            "No effect of examples in the prompt that differs by role of the model is shown (3 tests)" in text
+            "The effect of examples in the prompt is not shown to differ by role of the model (3 tests)"
+            in text
         )
         assert not SPEAKS.search(text)
         with without_pictures():

@@ -176,7 +176,7 @@ def test_findings_say_in_words_which_prompts_are_compared(finished):
         "Exploratory: within bases and on a scale of 0 to 5, the facts of S in the length of M "
     )
     assert texts.pop(1).startswith(
-        "An effect of length and information that differs by model is shown in 6 of 6 tests"
+        "The effect of length and information is shown to differ by model in 6 of 6 tests"
     )
     assert texts[3].startswith("Exploratory: M prompts ")
     assert not any("neutral" in text or "short_l" in text for text in texts)

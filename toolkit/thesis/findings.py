@@ -52,6 +52,7 @@ class Statement:
     estimate: Estimate | None = None
     verdict: str = ""
     question: str = ""
+    equivalence: Estimate | None = None
 
     @property
     def sentence(self) -> str:
@@ -84,7 +85,8 @@ class Findings:
     @property
     def estimates(self) -> list[Estimate]:
         """The numbers that the sentences state."""
-        return [statement.estimate for statement in self.statements if statement.estimate is not None]
+        pairs = ((statement.estimate, statement.equivalence) for statement in self.statements)
+        return [number for pair in pairs for number in pair if number is not None]
 
     def sentences(self) -> tuple[str, ...]:
         """Return the sentences, ready for the thesis."""
@@ -266,7 +268,7 @@ def _compared(
         tested = "" if equivalence is None else _p_value(equivalence)
         reading = TEXTS["verdicts"][verdict].format(margin=margin, p_value=tested)
     text = texts[form].format(**names, amount=amount, interval=_interval(size), verdict=reading)
-    return Statement(text + end, number, verdict)
+    return Statement(text + end, number, verdict, equivalence=equivalence)
 
 
 def _stated(lead: str, number: Estimate, reference: float | None = None, end: str = "") -> Statement:
@@ -428,8 +430,11 @@ def _ranked(
         (best, top), (worst, bottom) = ranked[0], ranked[-1]
         scored = "" if len(ranked) == len(means) else " with a score"
         names = {"models": counted(len(ranked), "models") + scored, "best": best}
-        lowest = texts["lowest"].format(worst=worst, value=_value(bottom))
-        yield _stated(texts["ranked"].format(**names, quantity=quantity), top, end=lowest)
+        undecided = {pair for pair, number in by_pair.items() if verdict_of(number) != DIFFERENT}
+        equals = [name for name, _ in ranked[1:-1] if undecided & {(best, name), (name, best)}]
+        end = texts["equals"].format(names=joined(equals)) if equals else ""
+        end += texts["lowest"].format(worst=worst, value=_value(bottom))
+        yield _stated(texts["ranked"].format(**names, quantity=quantity), top, end=end)
         number = by_pair.get((best, worst)) or _turned(by_pair[worst, best])
         yield _compared(best, worst, number, unit=unit, lead=within, end=ends(best, worst))
     if len(by_pair) < 2:

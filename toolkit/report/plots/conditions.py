@@ -87,7 +87,9 @@ def _draw_conditions(
                 axes.axvspan(-margin, margin, **style.SHADE)
                 style.threshold(axes, 0, f"counts as equal: ±{margin:g}")
         elif part == "model":
-            style.forest_panel(axes, rows, f"Difference by {factor}, of each model (points)")
+            style.forest_panel(
+                axes, rows.assign(hollow=True), f"Difference by {factor}, of each model (points)"
+            )
         else:
             style.forest_panel(axes, rows, f"Mean score by {factor}", at=None)
             # The axis does not begin at 0: that an effect can be seen is what the panel is for.
