@@ -178,22 +178,18 @@ class Study(Reported):
                     return []
                 questions = dry.questions()
                 asked = questions[~questions["analysis"].isin(skipped) & (questions["why_not"] != UNVARIED)]
-                rows = asked.itertuples(index=False)
-                return lines_without_result(dry.plan, results, dry.frames(), rows)
+                return lines_without_result(dry.plan, results, dry.frames(), asked.itertuples(index=False))
         except ToolkitError as error:
             return [f"a few items do not run to the end: {error}"]
 
     def _unplanted(self) -> list[str]:
         planted = any(judge.planted for judge in self.file.judges.by_role().values())
-        names = [entry.label for entry in self.file.under_test if not entry.planted] if planted else []
-        return (
-            [
-                f"planted judges score planted replies alone, and so none of {joined(names)}; ask them in a study "
-                "of their own, with judges that read"
-            ]
-            if names
-            else []
+        names = [entry.label for entry in self.file.under_test if not entry.planted]
+        sentence = (
+            f"planted judges score planted replies alone, and so none of {joined(names)}; ask them in a study "
+            "of their own, with judges that read"
         )
+        return [sentence] if planted and names else []
 
     def run(self, *, progress: bool = True, limit: int | None = None, replay: bool = False) -> dict[str, Any]:
         """Ask and judge what is missing, and return the status; a finished study makes no call.

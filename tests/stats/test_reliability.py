@@ -256,7 +256,7 @@ def test_each_dimension_is_analysed_apart_in_the_order_of_the_rubric():
     parts["wit"].loc[4, "score"] = np.nan
     gap = reliability(pd.concat(parts.values())).alpha_over_dimensions
     assert gap.n["judgements"] == 23
-    assert "1 of 24 judgements left out" in gap.remarks
+    assert "1 of 24 judgements lack some dimension" in gap.remarks
     assert reliability(parts["wit"]).alpha_over_dimensions is None
 
 

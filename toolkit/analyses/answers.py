@@ -179,7 +179,7 @@ class Analysable:
         """
         frames = self._frames_for("length")
         if frames.absent.get("length") == UNVARIED:
-            raise NotAnswerable(QUESTIONS["conditions"], frames.unanswerable.get("conditions", UNVARIED))
+            raise NotAnswerable(QUESTIONS["length"], UNVARIED)
         settings = {"margin": frames.margin, "primary": frames.primary, "omnibus": True}
         return frames.once(stats.compare_conditions, frames.runs, score=score or frames.score, **settings)
 
@@ -216,6 +216,8 @@ class Analysable:
         frames = self.frames()
         factor = factor or frames.factor or ("length" if frames.methods.empty else "variant")
         if factor == "length" not in frames.factors:
+            if frames.absent.get("length") == UNVARIED:
+                raise NotAnswerable(QUESTIONS["conditions"], frames.unanswerable.get("conditions", UNVARIED))
             return self.length(score)
         frames = self._frames_for("conditions")
         row = FACTORS.get(factor, {})

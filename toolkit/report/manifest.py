@@ -32,10 +32,10 @@ PACKAGES = (
 def manifest(plan: Plan, path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest of a study as plain JSON types; it holds no key and no path of the machine."""
     asked = {level for p in plan.dataset.prompts for level in (p.level, p.metadata.get(CROSSED))}
-    of_length = set() if asked & {*LENGTH_BINS} else {"length_bins", "length_arms"}
+    of_length = {} if asked & {*LENGTH_BINS} else {"length_bins": True, "length_arms": True}
     study = plan.study.model_dump(
         mode="json",
-        exclude={"output": True, "dataset": True, "judges": {"rubric"}, **dict.fromkeys(of_length, True)},
+        exclude={"output": True, "dataset": True, "judges": {"rubric"}, **of_length},
         exclude_none=True,
     )
     rubric = plan.rubric

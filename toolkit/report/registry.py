@@ -116,11 +116,10 @@ def draw_report(analyses: Analyses, context: About, *, complete: bool, progress:
 def _applicable(analyses: Analyses) -> list[Row]:
     """Return the figures of what a study sets out to measure: all else is no loss to be named."""
     foreign = QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else set()
-    unasked = {"hallucination": analyses.hallucination_verdicts}
-    unasked |= dict.fromkeys(PAIRWISE, analyses.pairs)
+    unasked = {"hallucination": analyses.hallucination_verdicts, **dict.fromkeys(PAIRWISE, analyses.pairs)}
     foreign |= {name for name, frame in unasked.items() if frame.empty}
     foreign |= {"length"} if analyses.factor else set()
-    foreign |= {name for name, reason in analyses.absent.items() if reason == UNVARIED}
+    foreign |= {name for name, reason in analyses.lacking.items() if reason == UNVARIED}
     return [row for row in _figures() if row.asks not in foreign]
 
 

@@ -424,14 +424,14 @@ def _ranked(
     ranked = sorted((pair for pair in means if pair[0] in ranks), key=lambda pair: ranks[pair[0]])
     pairs_of = zip(combinations([name for name, _ in means], 2), differences, strict=True)
     by_pair = {pair: number for pair, number in pairs_of if {*pair} <= ranks.keys()}
+    undecided = [pair for pair, number in by_pair.items() if verdict_of(number) != DIFFERENT]
     quantity, unit = words
     texts = TEXTS["compare_models"]
     if len(ranked) > 1:
         (best, top), (worst, bottom) = ranked[0], ranked[-1]
         scored = "" if len(ranked) == len(means) else " with a score"
         names = {"models": counted(len(ranked), "models") + scored, "best": best}
-        undecided = {pair for pair, number in by_pair.items() if verdict_of(number) != DIFFERENT}
-        equals = [name for name, _ in ranked[1:-1] if undecided & {(best, name), (name, best)}]
+        equals = [name for name, _ in ranked[1:-1] if {best, name} in map(set, undecided)]
         end = texts["equals"].format(names=joined(equals)) if equals else ""
         end += texts["lowest"].format(worst=worst, value=_value(bottom))
         yield _stated(texts["ranked"].format(**names, quantity=quantity), top, end=end)
@@ -439,7 +439,7 @@ def _ranked(
         yield _compared(best, worst, number, unit=unit, lead=within, end=ends(best, worst))
     if len(by_pair) < 2:
         return
-    tied = [joined(pair) for pair, number in by_pair.items() if verdict_of(number) != DIFFERENT]
+    tied = list(map(joined, undecided))
     count, pairs = len(by_pair) - len(tied), counted(len(by_pair), "pairs")
     text = texts["apart"].format(count=count, pairs=pairs, verb=agreeing(count, "are"))
     named = "; ".join(tied) if len(tied) <= MOST_TIED else "the others"

@@ -109,9 +109,7 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
             OpenRun(
                 run_id=run_id,
                 facts=facts,
-                prompt="\n\n".join(
-                    [f"System message: {system}"] * bool(system) + [prompts[facts["prompt_id"]]]
-                ),
+                prompt=f"System message: {system}\n\n" * bool(system) + prompts[facts["prompt_id"]],
                 reply=reply,
                 thoughts=_thoughts_of(plan, call or {}),
                 call=call,

@@ -41,10 +41,14 @@ def conditions(analyses: Analyses, context: About) -> FigureWithCaption:
         labels = {e.name: " − ".join(map(str, pair)) for pair, e in zip(r.pairs, r.contrasts, strict=True)}
         parts += [(r.title, "difference", labels[e.name], e) for e in r.contrasts]
         if len(r.of_models) <= MOST_ROWS:
-            several = len(labels) > 1
             models = style.shortened([e.facets["model"] for e in r.of_models], 24)
             parts += [
-                (r.title, "model", f"{labels[e.statistic]}, " * several + models[e.facets["model"]], e)
+                (
+                    r.title,
+                    "model",
+                    f"{labels[e.statistic]}, " * (len(labels) > 1) + models[e.facets["model"]],
+                    e,
+                )
                 for e in r.of_models
             ]
     parts += [(r.title, "mean", e.name, e) for r in results for e in r.per_level]

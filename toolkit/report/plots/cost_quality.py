@@ -69,7 +69,7 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
         "estimated": tokens and costed["tokens_estimated"].fillna(False).any(),
     }
     names = {
-        str(name): str(name).replace("aud", "token").replace("cost", "tokens") for name in data if tokens
+        name: name.replace("aud", "token").replace("cost", "tokens") for name in map(str, data) if tokens
     }
     return context.worded(
         "cost_quality", figure, data.rename(columns=names), words, ["free", "cost", "some_free", "logarithmic", cut],

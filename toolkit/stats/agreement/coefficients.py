@@ -379,9 +379,7 @@ def alpha_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
     n = {"answers" if base_of_target is None else "bases": len(set(bases)), **counts}
     incomplete = len(wide) - len(complete)
     note = (
-        f"{incomplete} of {len(wide)} judgements left out, which lack a score of some dimension"
-        if incomplete
-        else ""
+        f"{incomplete} of {len(wide)} judgements lack some dimension and are left out" if incomplete else ""
     )
     return _alpha(replace(empty, n=n, note=note), values, bases)
 

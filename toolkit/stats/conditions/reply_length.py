@@ -49,8 +49,9 @@ def length_bias(runs: pd.DataFrame, score: str = SCORE) -> Result:
     size = len(names)
     dummies = np.eye(size)[codes].reshape(len(used), size)
     tokens = used[_LENGTH].to_numpy() / TOKENS
-    has_levels = bool((table["level"] != run_table.WHOLE).any())
-    pairs = contrasts.successive(run_table.levels_of(runs)) if has_levels else ()
+    pairs = (
+        contrasts.successive(run_table.levels_of(runs)) if (table["level"] != run_table.WHOLE).any() else ()
+    )
     by_contrast = {run_table.contrast_name(b, a): _weights(b, a, list(names)) for b, a in pairs}
     bases, within = used["unit"].to_numpy(), used["base"].to_numpy()
     design = _within(np.column_stack([dummies, tokens]), within)

@@ -95,9 +95,8 @@ def noun_of(*frames: pd.DataFrame) -> str:
     if named := [frame.attrs["base"] for frame in frames if "base" in frame.attrs]:
         return str(named[0])
     levels = {level for frame in frames if "level" in frame for level in frame["level"].unique()}
-    if any(
-        "prompt_id" in frame and frame["prompt_id"].nunique() > frame["base"].nunique() for frame in frames
-    ):
+    with_ids = (frame for frame in frames if "prompt_id" in frame)
+    if any(frame["prompt_id"].nunique() > frame["base"].nunique() for frame in with_ids):
         return "bases"
     return "items" if levels == {WHOLE} else "prompts" if levels and pd.isna([*levels]).all() else "bases"
 
@@ -107,11 +106,9 @@ def _counting(result: Any, units: Mapping[str, int], base: str) -> Any:
     if isinstance(result, Estimate):
         every = {base: max(units.values())} if units and result.n.get("bases") == units[GROUPS] else {}
         unit = GROUPS if units else base
-        names = {
-            "bases": unit,
-            "rated bases": f"rated {unit}",
-            "prompts": "items" if base == "items" else "prompts",
-        }
+        names = {"bases": unit, "rated bases": f"rated {unit}"} | (
+            {"prompts": base} if base == "items" else {}
+        )
         return replace(result, n=every | {names.get(name, name): n for name, n in result.n.items()})
     if type(result) is tuple:
         return tuple(_counting(part, units, base) for part in result)
