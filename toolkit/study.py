@@ -177,8 +177,8 @@ class Study(Reported):
                 if not dry._is_scored:  # what a test makes of replies that it cannot read is its own affair
                     return []
                 questions = dry.questions()
-                asked = questions[~questions["analysis"].isin(skipped) & (questions["why_not"] != UNVARIED)]
-                return lines_without_result(dry.plan, results, dry.frames(), asked.itertuples(index=False))
+                tried = questions[~questions["analysis"].isin(skipped) & (questions["why_not"] != UNVARIED)]
+                return lines_without_result(dry.plan, results, dry.frames(), tried.itertuples(index=False))
         except ToolkitError as error:
             return [f"a few items do not run to the end: {error}"]
 

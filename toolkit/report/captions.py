@@ -105,8 +105,8 @@ def defects_note(runs: pd.DataFrame) -> str:
     total = counted(len(runs), "answers")
     parts = []
     scored = runs if runs["composite"].isna().all() else judged_runs(runs)
-    left = {"counted though": scored[~scored["excluded"]], "left out because": runs[runs["excluded"]]}
-    for verdict, rows in left.items():
+    by_verdict = {"counted though": scored[~scored["excluded"]], "left out because": runs[runs["excluded"]]}
+    for verdict, rows in by_verdict.items():
         defects = rows["defect"].dropna().value_counts()
         parts += [f"{count} of {total} {verdict} {DEFECTS[str(defect)]}" for defect, count in defects.items()]
     return sentence(*parts)

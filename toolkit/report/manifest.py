@@ -31,8 +31,8 @@ PACKAGES = (
 
 def manifest(plan: Plan, path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest of a study as plain JSON types; it holds no key and no path of the machine."""
-    asked = {level for p in plan.dataset.prompts for level in (p.level, p.metadata.get(CROSSED))}
-    of_length = {} if asked & {*LENGTH_BINS} else {"length_bins": True, "length_arms": True}
+    levels = {level for p in plan.dataset.prompts for level in (p.level, p.metadata.get(CROSSED))}
+    of_length = {} if levels & {*LENGTH_BINS} else {"length_bins": True, "length_arms": True}
     study = plan.study.model_dump(
         mode="json",
         exclude={"output": True, "dataset": True, "judges": {"rubric"}, **of_length},

@@ -92,8 +92,8 @@ def units_words(clusters: Mapping[str, str], bases: Collection[str], noun: str =
 
 def noun_of(*frames: pd.DataFrame) -> str:
     """Return what frames call their bases: those without levels are prompts of a list, or items of a test."""
-    if named := [frame.attrs["base"] for frame in frames if "base" in frame.attrs]:
-        return str(named[0])
+    if nouns := [frame.attrs["base"] for frame in frames if "base" in frame.attrs]:
+        return str(nouns[0])
     levels = {level for frame in frames if "level" in frame for level in frame["level"].unique()}
     with_ids = (frame for frame in frames if "prompt_id" in frame)
     if any(frame["prompt_id"].nunique() > frame["base"].nunique() for frame in with_ids):
